@@ -115,12 +115,13 @@ def _dispatch_tls_local_include_set() -> DispatchKeySet:
 
 def _dispatch_get_all_op_names() -> list[str]:
     """The names of all operators with their overloads, PyTorch's own and those of programs."""
-    from flambeau.dispatcher.aten_names import aten_overloads
+    from flambeau.dispatcher import builtin_schemas
 
     found = [
-        f"aten::{name}" + ("" if overload == "default" else f".{overload}")
-        for name, overloads in aten_overloads().items()
-        for overload in overloads
+        f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}")
+        for namespace in ("aten", "prims")
+        for name in builtin_schemas.names(namespace)
+        for overload in builtin_schemas.overloads_of(f"{namespace}::{name}")
     ]
     return found + [record.name for overloads in RECORDS.values() for record in overloads.values() if record.schema]
 

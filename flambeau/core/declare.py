@@ -492,7 +492,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             rewiring.rebase(self, node)
         return self
     inplace.__name__ = inplace.__qualname__ = name
-    inplace.__module__ = PACKAGE
+    inplace.__module__, inplace.__signature__ = PACKAGE, declared.signature     # type: ignore[attr-defined]
     inplace.__doc__ = f"In-place version of {public}()."
     return inplace
 
@@ -565,7 +565,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                     rename(self._node, type(result._node).__name__)
                 return self
             in_place.__name__ = in_place.__qualname__ = public + "_"
-            in_place.__module__ = PACKAGE
+            in_place.__module__, in_place.__signature__ = PACKAGE, declared.signature   # type: ignore[attr-defined]
             in_place.__doc__ = f"In-place version of {public}()."
             _publish(in_place, public + "_", method, inplace == "function", None)
         return made

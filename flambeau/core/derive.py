@@ -513,6 +513,7 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
     made = scope[public]
     made.__module__ = PACKAGE
     made.operator = operator
+    operator.public = made
     OPERATORS[public] = operator
     publish(public, made, method=method, function=function)
     if inplace_too:

@@ -100,7 +100,7 @@ class Pointwise:
         self.steps: Callable | None = None  # the rule in public operators: makes gradients that are recorded, one node a step
         self.undefined = undefined
         self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
-        self.public: Callable | None = None     # the function a caller sees, where that only chooses this operator
+        self.public: Callable | None = None     # the function a caller sees
         self.differentiable = differentiable and kind != BOOL
         self.tracked = differentiable       # whether overwriting a tensor is a step of the graph; comparisons' is one
         self.plans: dict[Any, Callable] = register_cache({})

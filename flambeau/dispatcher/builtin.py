@@ -1,24 +1,33 @@
-"""PyTorch's own operators by the names of its dispatcher: which function of flambeau answers
-`torch.ops.aten.add.Tensor`.
+"""PyTorch's own operators by the names of its dispatcher: what of flambeau answers `torch.ops.aten.add.Tensor`.
 
-A name is looked up among the functions of the namespace, declared operators and methods; overloads share one function,
-which tells their arguments apart by itself. An operator that PyTorch has and flambeau has not exists all the same, as a
-key of tables and to be compared with; calling it raises NotImplementedError. Stands on core.derive and aten_names; used
-by namespaces.
+An overload is answered by a function made from its schema, which takes the schema's arguments and hands them to what flambeau
+has: an implementation of that very operator (the room `aten`), else the function, operator or method of its name. An operator
+that PyTorch has and flambeau has not exists all the same, as a key of tables and to be compared with; calling it raises
+NotImplementedError.
+Stands on core.derive, aten and builtin_schemas; used by overloads and namespaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import keyword
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE, OPERATORS
+from flambeau.base.layout import contiguous_format
+from flambeau.core import variants
+from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
+from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor
-from flambeau.dispatcher.aten_names import PRIMS, aten_overloads
+from flambeau.dispatcher import builtin_schemas
+from flambeau.dispatcher.schema import Argument, FunctionSchema
+from flambeau.dispatcher.schema_types import ListType
+from flambeau.dispatcher.tags import Tag
+from flambeau.ops.foreach import FOREACH
 
-__all__ = ["function_of", "overloads_of"]
+__all__ = ["answer_of", "overloads_of"]
 
-PREFIXES = ("linalg_", "special_", "fft_")
+PREFIXES = ("linalg_", "special_", "fft_", "")
 # Names of the dispatcher for what is only a Python function elsewhere.
 _PRIM = {
     "device": lambda a: a.device,
@@ -34,38 +43,213 @@ _PRIM = {
 
 def overloads_of(namespace: str, name: str) -> tuple[str, ...] | None:
     """The overloads that PyTorch's operator has; None if it has no operator of that name."""
+    if namespace == "prim":
+        return ("default",) if name in _PRIM else None
+    return builtin_schemas.overloads_of(f"{namespace}::{name}") or None
+
+
+def answer_of(namespace: str, name: str, overload: str) -> Callable[..., Any]:
+    """What answers an overload, called with its schema's arguments; raises NotImplementedError where flambeau has nothing."""
+    if namespace == "prim":
+        return _PRIM[name]
+    schema = builtin_schemas.schema_of(f"{namespace}::{name}", overload)
     if namespace == "aten":
-        return aten_overloads().get(name)
-    known = name in PRIMS.split() if namespace == "prims" else namespace == "prim" and name in _PRIM
-    return ("default",) if known else None
+        outs = any(argument.is_out for argument in schema.arguments)
+        if name.endswith("_copy") and not outs and Tag["view_copy"] in builtin_schemas.tags_of(schema.name, overload):
+            return _copied(schema, answer_of(namespace, name.removesuffix("_copy"), overload))
+        for target in _targets(schema, name, overload):
+            made = _adapted(schema, name, overload, target)
+            if made is not None:
+                return made
+        made = _delivered(schema, name) if outs else _of_in_place(schema, name)
+        if made is not None:
+            return made
+    return _missing(schema)
 
 
-def function_of(namespace: str, name: str) -> Callable[..., Any]:
-    """The function behind a name of the dispatcher; one that raises NotImplementedError where flambeau has none."""
-    found = _PRIM.get(name) if namespace == "prim" else _found(name) if namespace == "aten" else None
-    return found or _missing(f"{namespace}::{name}")
+def _delivered(schema: FunctionSchema, name: str) -> Callable[..., Any] | None:
+    """What answers an overload with `out` where another of the operator's gives the same result as a fresh one."""
+    fresh = _answer_with(schema.name, [a.name for a in schema.arguments if not a.is_out])
+    if fresh is None:
+        return None
+    outs = [a.name for a in schema.arguments if a.is_out]
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        targets = [kwargs.pop(n) for n in outs]
+        result = fresh(*args, **kwargs)
+        if len(outs) == 1 and not isinstance(result, tuple):
+            return variants.deliver(targets[0], result, name)
+        return variants.deliver(tuple(targets), tuple(result), name)
+    return write
 
 
-def _found(name: str) -> Callable[..., Any] | None:
-    if name in NAMESPACE:
-        return NAMESPACE[name]
-    if name in OPERATORS:
-        return getattr(OPERATORS[name], "public", None)
+def _of_in_place(schema: FunctionSchema, name: str) -> Callable[..., Any] | None:
+    """What answers the functional form of an operator that flambeau has in place only: it writes to a copy."""
+    written = _answer_with(schema.name + "_", [a.name for a in schema.arguments])
+    return written and (lambda self, *args, **kwargs: written(self.clone(), *args, **kwargs))
+
+
+def _answer_with(qualified_name: str, arguments: list[str]) -> Callable[..., Any] | None:
+    """What answers the overload that has exactly these arguments; None if there is none, or nothing answers it."""
+    namespace, _, name = qualified_name.partition("::")
+    for overload in builtin_schemas.overloads_of(qualified_name):
+        if [a.name for a in builtin_schemas.schema_of(qualified_name, overload).arguments] == arguments:
+            found = answer_of(namespace, name, overload)
+            return None if getattr(found, "missing", False) else found
+    return None
+
+
+def _copied(schema: FunctionSchema, view: Callable[..., Any]) -> Callable[..., Any]:
+    """What answers `view_copy`: a copy of what the view shows, or of each of several."""
+    def copy(*args: Any, **kwargs: Any) -> Any:
+        shown = view(*args, **kwargs)
+        if isinstance(shown, list):
+            return [x.clone(memory_format=contiguous_format) for x in shown]
+        return shown.clone(memory_format=contiguous_format)
+    copy.__name__ = copy.__qualname__ = schema.name.rpartition("::")[2]
+    return copy
+
+
+def _targets(schema: FunctionSchema, name: str, overload: str) -> list[Callable[..., Any]]:
+    """What may answer an operator, best first."""
+    from flambeau.dispatcher.aten import IMPLEMENTATIONS
+
+    found = [IMPLEMENTATIONS.get(f"{name}.{overload}"), IMPLEMENTATIONS.get(name)]
+    if not any(argument.is_out for argument in schema.arguments):
+        found.append(IMPLEMENTATIONS.get(name))
+    if name.endswith("_") and not name.endswith("__"):
+        found.append(getattr(Tensor, name, None))
+        found.append(getattr(getattr(OPERATORS.get(name[:-1]), "public", None), "inplace", None))
+    found += [NAMESPACE.get(name), FOREACH.get(name)]
     for prefix in PREFIXES:
         short = name.removeprefix(prefix)
-        if short != name and short in OPERATORS:
-            return getattr(OPERATORS[short], "public", None)
-    method = None if name.startswith("__") else getattr(Tensor, name, None)
-    return method if callable(method) else None
+        if short in OPERATORS and (short != name or not prefix):
+            found.append(getattr(OPERATORS[short], "public", None))
+    found.append(getattr(Tensor, name, None))
+    return [target for target in dict.fromkeys(found) if callable(target)]
 
 
-def _missing(name: str) -> Callable[..., Any]:
+# ---------------------------------------------------------------- fitting a schema to a signature
+
+_SOURCE = '''
+def {name}({parameters}):
+    """{schema}"""
+{refusals}    {result}
+'''
+# What a factory is told and this package has but one of.
+_IGNORED = ("layout", "pin_memory", "non_blocking")
+
+
+def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A function with the schema's arguments that calls the target; None if the target doesn't take them."""
+    passed = _passed(schema, target)
+    if passed is None:
+        return None
+    call, refused = passed
+    scope: dict[str, Any] = {"answer_": target, "unsupported_": _unsupported}
+    parameters, starred = [], False
+    for i, argument in enumerate(schema.arguments):
+        if argument.kwarg_only and not starred:
+            starred = True
+            parameters.append("*")
+        own = _python_name(argument.name)
+        if argument.has_default_value():
+            scope[f"default{i}_"] = argument.default_value
+            own += f"=default{i}_"
+        parameters.append(own)
+    refusals = "".join(f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
+                       f"        unsupported_({schema.name!r}, {a.name!r})\n" for a in refused)
+    result = f"answer_({', '.join(call)})"
+    if not schema.returns:
+        result = f"{result}\n    return None"
+    elif len(schema.returns) > 1:
+        result = f"return tuple({result})"
+    elif isinstance(schema.returns[0].type, ListType):
+        result = f"return list({result})"
+    else:
+        result = f"return {result}"
+    own_name = f"{name}_{overload}"
+    compile_source(f"<flambeau aten {name}.{overload}>", _SOURCE.format(
+        name=own_name, parameters=", ".join(parameters), schema=str(schema).replace("\\", "\\\\"), refusals=refusals,
+        result=result), scope)
+    made: Callable[..., Any] = scope[own_name]
+    return made
+
+
+def _python_name(name: str) -> str:
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[str], list[Argument]] | None:
+    """How the target is given the schema's arguments, as source, and which it can't be told; None if it lacks one it must be."""
+    try:
+        signature = signature_of(target)
+    except (TypeError, ValueError):
+        return None
+    parameters = {n: p for n, p in signature.parameters.items() if n != "surplus"}
+    positions = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    varied = next((n for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    outs = [a for a in schema.arguments if a.is_out]
+    taken: dict[str, str] = {}
+    refused: list[Argument] = []
+    named = {a.name for a in schema.arguments}
+    for i, argument in enumerate(schema.arguments):
+        if argument in outs:
+            continue
+        own = _python_name(argument.name)
+        into = _parameter_for(argument, i, positions, parameters, named, taken)
+        if into is not None:
+            taken[into] = own
+        elif varied is not None and isinstance(argument.type, ListType):
+            taken[varied] = "*" + own
+        elif argument.name in _IGNORED:
+            continue
+        elif argument.has_default_value():
+            refused.append(argument)
+        else:
+            return None
+    if outs:
+        if "out" not in parameters:
+            return None
+        taken["out"] = outs[0].name if len(outs) == 1 else f"({', '.join(a.name for a in outs)})"
+    for n, p in parameters.items():
+        if n not in taken and p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+            return None
+    call: list[str] = []
+    by_position = True
+    for n, p in parameters.items():
+        if n not in taken:
+            by_position = False
+        elif p.kind is p.VAR_POSITIONAL or p.kind is p.POSITIONAL_ONLY or (by_position and p.kind is not p.KEYWORD_ONLY):
+            call.append(taken[n])
+        else:
+            call.append(f"{n}={taken[n]}")
+    return call, refused
+
+
+def _parameter_for(argument: Argument, at: int, positions: Sequence[str], parameters: dict[str, inspect.Parameter],
+                   named: set[str], taken: dict[str, str]) -> str | None:
+    """The parameter that takes an argument: of the same name, else in the same place."""
+    if argument.name in parameters and argument.name not in taken:
+        return argument.name
+    if argument.kwarg_only or at >= len(positions):
+        return None
+    into = positions[at]
+    return None if into in taken or into in named else into
+
+
+def _unsupported(name: str, argument: str) -> None:
+    raise NotImplementedError(f"{name}: the argument '{argument}' is not supported in flambeau; leave it out")
+
+
+def _missing(schema: FunctionSchema) -> Callable[..., Any]:
     def missing(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that "
+            f"{schema.name} is not implemented in flambeau; call the public function of torch or torch.nn.functional that "
             "is made of it"
         )
 
-    missing.__name__ = missing.__qualname__ = name.rpartition("::")[2]
+    missing.__name__ = missing.__qualname__ = schema.name.rpartition("::")[2]
     missing.__doc__ = "Not implemented."
+    missing.missing = True
     return missing

@@ -38,9 +38,9 @@ def flat_tensors(values: Sequence[Any]) -> list[Tensor]:
 # ---------------------------------------------------------------- arguments and the schema
 
 
-def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the schema, converted to its types, defaults filled in. RuntimeError if they don't
-    fit.
+def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any], numbers: bool = False) -> list[Any]:
+    """The arguments in the order of the schema, converted to its types, defaults filled in; `numbers`: these are taken for
+    tensors too. RuntimeError if they don't fit.
     """
     name, arguments = schema.name, schema.arguments
     if len(args) + len(kwargs) > len(arguments):
@@ -67,6 +67,9 @@ def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) ->
             continue
         else:
             raise RuntimeError(f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}")
+        if numbers and isinstance(argument.type, TensorType) and isinstance(value, (int, float, complex)):
+            values.append(value)
+            continue
         try:
             values.append(argument.type.take(value))
         except Refused as reason:

@@ -1,7 +1,7 @@
 """`torch.ops`: the tree of operators, `torch.ops.namespace.name`.
 
 Namespaces come into being when they are asked for; what is in them is looked up among the records of programs'
-operators, then among the names of PyTorch's own. Stands on overloads and builtin; torch.ops (flambeau._ops) is its
+operators, then among PyTorch's own. Stands on overloads and builtin; torch.ops (flambeau._ops) is its
 face.
 """
 
@@ -13,11 +13,21 @@ from typing import Any
 
 from flambeau.base.naming import public_module
 from flambeau.dispatcher import builtin
-from flambeau.dispatcher.aten_names import HIGHER_ORDER
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
 from flambeau.dispatcher.record import RECORDS
 
 __all__ = ["Namespace", "Ops", "forget", "ops"]
+
+
+#: The operators whose arguments are functions.
+_HIGHER_ORDER = """
+aoti_call_delegate associative_scan auto_functionalized auto_functionalized_v2 autograd_function_apply call_torchbind
+cond custom_function_call executorch_call_delegate flat_apply flex_attention flex_attention_backward foreach_map
+graphsafe_run_with_rng_state hints_wrapper inductor_compiled_code invoke_leaf_function invoke_quant
+invoke_quant_packed invoke_subgraph local_map_hop map_impl out_dtype print run_and_save_rng_state run_const_graph
+run_dtensor_rng_op run_with_rng_state scan strict_mode tag_activation_checkpoint while_loop while_loop_stack_output
+with_effects wrap wrap_activation_checkpoint wrap_with_autocast wrap_with_set_grad_enabled
+"""
 
 
 class Namespace(types.ModuleType):
@@ -43,11 +53,9 @@ class Namespace(types.ModuleType):
     def _made(self, name: str) -> Any:
         records = RECORDS.get(f"{self.name}::{name}")
         if records and any(record.schema is not None for record in records.values()):
-            return OpOverloadPacket(self.name, name, (), None)
+            return OpOverloadPacket(self.name, name)
         overloads = builtin.overloads_of(self.name, name)
-        if overloads is None:
-            return None
-        return OpOverloadPacket(self.name, name, overloads, builtin.function_of(self.name, name))
+        return None if overloads is None else OpOverloadPacket(self.name, name, overloads)
 
 
 Namespace.__name__ = Namespace.__qualname__ = "_OpNamespace"
@@ -58,7 +66,7 @@ class _HigherOrder(Namespace):
     """torch.ops.higher_order."""
 
     def _made(self, name: str) -> Any:
-        if name not in HIGHER_ORDER.split():
+        if name not in _HIGHER_ORDER.split():
             return None
         if name == "cond":
             return HigherOrderOperator(name, _cond)

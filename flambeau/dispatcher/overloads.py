@@ -1,18 +1,18 @@
 """The objects of torch.ops: `OpOverloadPacket` (torch.ops.aten.add) and `OpOverload` (torch.ops.aten.add.Tensor).
 
 Both are callable, print as PyTorch's, and serve as keys of tables: an operator's overload is always the same object. An
-operator defined by a program is answered from its record; a built-in one is the function itself. Stands on calling and
-builtin; hung into torch.ops by namespaces.
+operator defined by a program is answered from its record; a built-in one by what builtin finds for its schema. Stands on calling
+and builtin; hung into torch.ops by namespaces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
+from flambeau.base.lazily import kept
 from flambeau.base.naming import public_module
-from flambeau.dispatcher import calling
+from flambeau.dispatcher import builtin, builtin_schemas, calling
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
 from flambeau.dispatcher.schema import FunctionSchema
@@ -46,40 +46,37 @@ class OpOverload(OperatorBase):
 
     __module__ = public_module("_ops")
 
-    def __init__(
-        self,
-        packet: OpOverloadPacket,
-        overload: str,
-        record: OperatorRecord | None,
-        function: Callable[..., Any] | None,
-    ) -> None:
+    def __init__(self, packet: OpOverloadPacket, overload: str, record: OperatorRecord | None) -> None:
         self._overloadpacket, self._overloadname, self._record = packet, overload, record
         self._namespace, self._opname = packet._namespace, packet.__name__
         self.__name__ = self.__qualname__ = f"{packet.__name__}.{overload}"
         self.__module__ = packet.__module__
         self._name = packet._qualified_op_name + ("" if overload == "default" else f".{overload}")
-        self.__doc__ = getattr(function, "__doc__", None)
-        self._op: Any = partial(calling.call, record, self) if record is not None else function
+
+    @kept
+    def _op(self) -> Callable[..., Any]:
+        record = self._record
+        if record is not None:
+            return lambda *args, **kwargs: calling.call(record, self, args, kwargs)
+        return builtin.answer_of(self._namespace, self._opname, self._overloadname)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._record is None:
-            return self._op(*args, **kwargs)
-        return calling.call(self._record, self, args, kwargs)
+        return self._op(*args, **kwargs)
 
-    @property
+    @kept
     def _schema(self) -> FunctionSchema:
-        """The schema. NotImplementedError for a built-in operator, whose arguments its function's signature tells."""
-        if self._record is None or self._record.schema is None:
-            raise NotImplementedError(
-                f"flambeau keeps no schemas of built-in operators such as {self}; inspect.signature of the public "
-                "function says what the arguments are"
-            )
+        """What the arguments and results are."""
+        if self._record is None:
+            return builtin_schemas.schema_of(self._overloadpacket._qualified_op_name, self._overloadname)
+        assert self._record.schema is not None
         return self._record.schema
 
     @property
     def tags(self) -> list[Any]:
-        """What is known of the operator besides its schema; empty for built-in ones."""
-        return [] if self._record is None else self._record.tags
+        """What is known of the operator besides its schema."""
+        if self._record is None:
+            return list(builtin_schemas.tags_of(self._overloadpacket._qualified_op_name, self._overloadname))
+        return self._record.tags
 
     @property
     def _defined_in_python(self) -> bool:
@@ -103,8 +100,7 @@ class OpOverload(OperatorBase):
     @property
     def is_view(self) -> bool:
         """Whether the schema says that a result is a view of an argument."""
-        schema = None if self._record is None else self._record.schema
-        return schema is not None and any(a.alias_info is not None and not a.is_write for a in schema.arguments)
+        return any(a.alias_info is not None and not a.is_write for a in self._schema.arguments)
 
     def has_kernel_for_dispatch_key(self, key: DispatchKey | str) -> bool:
         """Whether a kernel is registered under this very key."""
@@ -131,7 +127,7 @@ class OpOverload(OperatorBase):
     def redispatch(self, /, keyset: DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         """The call as the keys of `keyset` answer it, without those in front of them."""
         if self._record is None:
-            return self._op(*args, **kwargs)
+            return self(*args, **kwargs)
         return calling.redispatch(self._record, keyset, args, kwargs)
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
@@ -158,20 +154,30 @@ class OpOverload(OperatorBase):
         return f"{self._namespace}.{self._opname}.{self._overloadname}"
 
 
+# Operators that take numbers where their schemas say Tensor.
+_TAKES_NUMBERS = frozenset("""add sub mul div divide multiply subtract true_divide floor_divide remainder rsub fmod bitwise_and
+    bitwise_or bitwise_xor __and__ __or__ __xor__ __lshift__ __rshift__ copysign polar pow eq ne lt le gt ge""".split())
+
+
+def _kind_of(value: Any) -> Any:
+    """What the choice of an overload depends on of an argument."""
+    if isinstance(value, (list, tuple)):
+        return type(value), _kind_of(value[0]) if value else None
+    return type(value)
+
+
 class OpOverloadPacket(OperatorBase):
     """One operator; its overloads are attributes, and a call finds the one that its arguments fit."""
 
     __module__ = public_module("_ops")
     __file__ = "torch.ops"
 
-    def __init__(
-        self, namespace: str, name: str, overloads: Sequence[str], function: Callable[..., Any] | None
-    ) -> None:
-        self._namespace, self.__name__, self._function = namespace, name, function
+    def __init__(self, namespace: str, name: str, overloads: Sequence[str] = ()) -> None:
+        self._namespace, self.__name__ = namespace, name
         self._qualified_op_name = self._name = f"{namespace}::{name}"
         self.__module__ = public_module(f"_ops.{namespace}")
-        self.__doc__ = getattr(function, "__doc__", None)
-        self._overloads = tuple(overloads)
+        self._builtin = tuple(overloads)  # those of PyTorch's own operator; none of a program's
+        self._chosen: dict[Any, OpOverload] = {}
 
     @property
     def _overload_names(self) -> list[str]:
@@ -180,14 +186,14 @@ class OpOverloadPacket(OperatorBase):
     @property
     def op(self) -> Callable[..., Any]:
         """What answers a call."""
-        return self._function or self.__call__
+        return self.__call__
 
     _op = op
 
     def overloads(self) -> list[str]:
         """The names of the overloads."""
-        if self._function is not None:
-            return list(self._overloads)
+        if self._builtin:
+            return list(self._builtin)
         records = RECORDS.get(self._qualified_op_name, {})
         return [overload or "default" for overload, record in records.items() if record.schema is not None]
 
@@ -204,9 +210,9 @@ class OpOverloadPacket(OperatorBase):
         if name not in self.overloads():
             raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
         record = None
-        if self._function is None:
+        if not self._builtin:
             record = RECORDS[self._qualified_op_name]["" if name == "default" else name]
-        made = OpOverload(self, name, record, self._function)
+        made = OpOverload(self, name, record)
         setattr(self, name, made)
         return made
 
@@ -217,20 +223,31 @@ class OpOverloadPacket(OperatorBase):
         return [*super().__dir__(), *self.overloads()]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._function is not None:
-            return self._function(*args, **kwargs)
         names = self.overloads()
+        if self._builtin:
+            key = tuple(map(_kind_of, args)), tuple([(name, _kind_of(value)) for name, value in kwargs.items()])
+            found = self._chosen.get(key)
+            if found is None:
+                found = self._chosen[key] = self._fitting(names, args, kwargs)
+            return found(*args, **kwargs)
+        found = self._fitting(names, args, kwargs)
+        assert found._record is not None
+        return calling.call(found._record, self, args, kwargs)
+
+    def _fitting(self, names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> OpOverload:
+        """The first overload whose schema takes these arguments, or the only one. RuntimeError if none does."""
         if len(names) == 1:
-            return calling.call(getattr(self, names[0])._record, self, args, kwargs)
+            only: OpOverload = getattr(self, names[0])
+            return only
         failures = []
         for name in names:
-            record = getattr(self, name)._record
+            overload: OpOverload = getattr(self, name)
             try:
-                calling.bind(record.schema, args, kwargs)
+                calling.bind(overload._schema, args, kwargs, numbers=self.__name__.rstrip("_") in _TAKES_NUMBERS)
             except RuntimeError as failure:
                 failures.append(f"{failure}\n")
             else:
-                return calling.call(record, self, args, kwargs)
+                return overload
         raise RuntimeError(
             "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n".join(failures) + "\n"
         )

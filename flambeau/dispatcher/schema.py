@@ -47,12 +47,14 @@ class Argument:
     """One argument or result of a schema."""
 
     __module__ = PACKAGE
-    __slots__ = ("_given", "alias_info", "default_value", "kwarg_only", "name", "type")
+    __slots__ = ("_given", "_marked", "alias_info", "default_value", "kwarg_only", "name", "type")
 
     def __init__(
-        self, name: str, type: Type, alias_info: AliasInfo | None, default: Any, given: bool, kwarg_only: bool
+        self, name: str, type: Type, alias_info: AliasInfo | None, default: Any, given: bool, kwarg_only: bool,
+        marked: str = "Tensor",
     ) -> None:
         self.name, self.type, self.alias_info = name, type, alias_info
+        self._marked = marked  # the part of the written type that the alias marks stand behind
         self.default_value, self._given, self.kwarg_only = default, given, kwarg_only
 
     def has_default_value(self) -> bool:
@@ -83,19 +85,13 @@ class Argument:
     def written(self) -> str:
         """The type as a schema writes it, with its alias marks."""
         text = self.type.written
-        return text if self.alias_info is None else text.replace("Tensor", f"Tensor{self.alias_info}", 1)
+        return text if self.alias_info is None else text.replace(self._marked, f"{self._marked}{self.alias_info}", 1)
 
     def __str__(self) -> str:
         text = f"{self.written()} {self.name}".rstrip()
-        value = self.default_value
-        if (
-            self.N
-            and isinstance(value, list)
-            and type(value[0]) is int
-            and len(value) == self.N
-            and len(set(value)) == 1
-        ):
-            value = value[0]
+        value, kind = self.default_value, self.type.element if isinstance(self.type, OptionalType) else self.type
+        if isinstance(value, list) and isinstance(kind, ListType) and (kind.count or 0) > 1 and kind.element.written == "int":
+            value = value[0] if len(value) == kind.count and len(set(value)) == 1 else value
         return f"{text}={_written_default(value)}" if self._given else text
 
 
@@ -239,8 +235,10 @@ class _Reader:
         return name, overload
 
     # ---- types
-    def type(self) -> tuple[Type, AliasInfo | None]:
+    def type(self) -> tuple[Type, AliasInfo | None, str]:
+        """A type, the alias marks in it, and the part of it that these stand behind."""
         alias: AliasInfo | None = None
+        marked = ""
         if self.accept("("):
             elements = []
             while not self.accept(")"):
@@ -250,8 +248,8 @@ class _Reader:
         else:
             made = self.simple_type()
         while True:
-            if self.here.kind == "(" and isinstance(_innermost(made), TensorType):
-                alias = self.alias()
+            if self.here.kind == "(":
+                alias, marked = self.alias(), made.written
             elif self.accept("[", "]"):
                 made = ListType(made)
             elif self.here.kind == "[":
@@ -262,7 +260,7 @@ class _Reader:
             elif self.accept("?"):
                 made = OptionalType(made)
             else:
-                return made, alias
+                return made, alias, marked
 
     def simple_type(self) -> Type:
         token = self.here
@@ -353,10 +351,10 @@ class _Reader:
 
     # ---- all of it
     def argument(self, kwarg_only: bool) -> Argument:
-        kind, alias = self.type()
+        kind, alias, marked = self.type()
         name = self.expect("ident")
         given = self.accept("=")
-        return Argument(name, kind, alias, self.default(kind) if given else None, given, kwarg_only)
+        return Argument(name, kind, alias, self.default(kind) if given else None, given, kwarg_only, marked)
 
     def schema(self) -> FunctionSchema:
         name, overload = self.name()
@@ -389,9 +387,9 @@ class _Reader:
         return FunctionSchema(name, overload, arguments, returns, is_vararg, is_varret)
 
     def result(self) -> Argument:
-        kind, alias = self.type()
+        kind, alias, marked = self.type()
         name = self.expect("ident") if self.here.kind == "ident" else ""
-        return Argument(name, kind, alias, None, False, False)
+        return Argument(name, kind, alias, None, False, False, marked)
 
 
 # Words that stand for numbers in defaults, as PyTorch's enumerations number them.

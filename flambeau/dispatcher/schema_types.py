@@ -335,6 +335,7 @@ _NAMED: dict[str, Type] = {
     "NoneType": NoneType(),
     "None": NoneType(),
     **{name: NamedType(name) for name in "Storage Stream Dimname QScheme Capsule RRef".split()},
+    **{name: NamedType(name) for name in "AnyEnumType AnyClassType AnyListType".split()},
 }
 
 
@@ -351,4 +352,4 @@ def named(name: str) -> Type | None:
     """The type that a schema writes as one word; None if there is none of that name."""
     if name in _NAMED:
         return _NAMED[name]
-    return NamedType(name) if name[:1].islower() and len(name) <= 3 and name.isalnum() else None
+    return NamedType(name) if name[:1].islower() and len(name) <= 4 and name.isalnum() else None

@@ -50,9 +50,9 @@ class _Opset(ModuleType):
     """The symbolic functions of PyTorch's operators in one version of the operator set, by name."""
 
     def __getattr__(self, name: str) -> Any:
-        from flambeau.dispatcher.aten_names import aten_overloads
+        from flambeau.dispatcher.builtin_schemas import overloads_of
 
-        if name not in aten_overloads():
+        if not overloads_of(f"aten::{name}"):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
         made = absent.function(f"{self.__name__.partition('.')[2]}.{name}", ADVICE)
         setattr(self, name, made)

@@ -415,10 +415,10 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
 
 
 @operator(out=False, method=False, function=False)
-def rrelu_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+def rrelu_slopes(input: Tensor, lower: float, upper: float, generator: Any = None) -> Tensor:
     """One of [lower, upper) for each element that isn't positive, 1 for the others: the noise of rrelu, contiguous."""
     if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: rrelu_slopes(spread(input, lead), lower, upper))
+        return modes.local.draws.draw(lambda *lead: rrelu_slopes(spread(input, lead), lower, upper, generator))
     layout = input._layout
     dtype = layout.dtype
     if dtype not in (float32, float64, bfloat16):
@@ -428,7 +428,7 @@ def rrelu_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     if dtype is not float64:    # the range has ends of float32
         lower, upper = c_float(lower).value, c_float(upper).value
     x = contiguous(input)
-    slopes = sampling.slopes(stream(None), x.to(float32) if dtype is bfloat16 else x, lower, upper)
+    slopes = sampling.slopes(stream(generator), x.to(float32) if dtype is bfloat16 else x, lower, upper)
     return slopes.to(dtype)
 
 

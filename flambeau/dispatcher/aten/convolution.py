@@ -1,0 +1,52 @@
+"""The gradients of a convolution as one operator, and the blocks of images that it could be a product of.
+
+Stands on ops.conv and fold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.dispatcher.aten.gradients import gradients_of
+from flambeau.dispatcher.aten.registry import implementation
+from flambeau.ops import fold
+
+
+@implementation()
+def convolution_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+) -> Any:
+    """The gradients for input, weight and bias, those that output_mask asks for; None for the others."""
+
+    def convolved(x: Tensor, w: Tensor) -> Any:
+        return NAMESPACE["convolution"](x, w, None, stride, padding, dilation, transposed, output_padding, groups)
+
+    found = (None, None)
+    if output_mask[0] or output_mask[1]:
+        found = gradients_of(convolved, (input, weight), grad_output, output_mask[:2])
+    dims = [d for d in range(grad_output._layout.ndim) if d != 1]
+    return (*found, grad_output.sum(dims) if output_mask[2] else None)
+
+
+@implementation()
+def im2col(self: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Sliding blocks of images as columns."""
+    return fold.unfold(self, tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride))
+
+
+@implementation()
+def col2im(self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """Columns added up as the blocks of images."""
+    return fold.fold(self, tuple(output_size), tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride))

@@ -1,0 +1,101 @@
+"""Factories whose schemas name dtypes by numbers' defaults, and reads of a tensor's sizes and value.
+
+Stands on ops.create and core.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base.dtype import int64
+from flambeau.base.layout import contiguous_format
+from flambeau.core.derive import NAMESPACE
+from flambeau.core.tensor import Tensor
+from flambeau.dispatcher.aten.registry import implementation
+
+
+def _dtype(given: Any) -> Any:
+    """A dtype, of which 4 is PyTorch's number for int64 and the default of these schemas."""
+    return int64 if given == 4 else given
+
+
+@implementation("randint", "randint.default")
+def randint(high: int, size: Any, *, dtype: Any = 4, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+    """Integers from 0 up to below `high`."""
+    return NAMESPACE["randint"](0, high, size, dtype=_dtype(dtype), device=device)
+
+
+@implementation("randint.low")
+def randint_between(
+    low: int, high: int, size: Any, *, dtype: Any = 4, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Any:
+    """Integers from `low` up to below `high`."""
+    return NAMESPACE["randint"](low, high, size, dtype=_dtype(dtype), device=device)
+
+
+def _indices(name: str) -> None:
+    def made(
+        row: int,
+        col: int,
+        offset: int = 0,
+        *,
+        dtype: Any = 4,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = None,
+    ) -> Any:
+        return NAMESPACE[name](row, col, offset, dtype=_dtype(dtype), device=device)
+
+    implementation(name)(made)
+
+
+_indices("tril_indices")
+_indices("triu_indices")
+
+
+@implementation()
+def _local_scalar_dense(self: Tensor) -> Any:
+    """The only element, as a number of Python's."""
+    return self.item()
+
+
+@implementation("lift_fresh", "lift")
+def lift_fresh(self: Tensor) -> Tensor:
+    """The tensor itself, which a mode may put its own in the place of."""
+    return self
+
+
+@implementation("sym_size", "sym_size.int")
+def sym_size(self: Tensor, dim: int | None = None) -> Any:
+    """A size, or all of them."""
+    return list(self.shape) if dim is None else self.shape[dim]
+
+
+@implementation("sym_stride", "sym_stride.int")
+def sym_stride(self: Tensor, dim: int | None = None) -> Any:
+    """A stride, or all of them, in elements."""
+    return list(self.stride()) if dim is None else self.stride(dim)
+
+
+@implementation()
+def sym_numel(self: Tensor) -> int:
+    """The number of elements."""
+    return self.numel()
+
+
+@implementation()
+def sym_storage_offset(self: Tensor) -> int:
+    """Where the tensor begins in its storage, in elements."""
+    return self.storage_offset()
+
+
+@implementation()
+def sym_is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
+    """Whether the elements lie in the order of that format."""
+    return self.is_contiguous(memory_format=memory_format if memory_format else contiguous_format)
+
+
+@implementation("random_.from", "random_.to", "random_")
+def random_(self: Tensor, *bounds: Any, generator: Any = None) -> Any:
+    """Whole numbers, drawn into the tensor."""
+    return self.random_(*bounds, generator=generator)
