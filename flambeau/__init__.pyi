@@ -119,7 +119,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
-def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmv_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of addmv()."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
@@ -318,7 +318,7 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
-def conj_physical_(input: Tensor) -> Tensor:
+def conj_physical_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """In-place version of conj_physical()."""
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second
@@ -995,7 +995,7 @@ def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """See linalg.slogdet."""
 def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = False, *, out: Tensor | None = None, axis: Any = None) -> Any:
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = None, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
     Stable."""
 def split(tensor: Any, split_size_or_sections: Any = None, dim: _int = 0, *, split_size: Any = None) -> Any:

@@ -25,6 +25,7 @@ from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
+from flambeau.core.operator_recording import WRITTEN
 from flambeau.core.out_rules import check_dim, refuse_graph
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import convertible, copy_into, deliver, leave_fitted, offered, resize
@@ -127,6 +128,7 @@ def operator(
     dunder: str | None = None,
     differentiable: int | None = None,
     planned: bool = False,
+    real_gradients: str | None = None,
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
@@ -135,7 +137,8 @@ def operator(
     `out=`
     (a tensor, or a tuple of them for several results); node: the name of its graph node, or a function of the arguments
     that gives it;
-    dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph.
+    dunder: the Python operator's method; differentiable: how many of several results, from the first, take part in the graph;
+    real_gradients: PyTorch's name of an operator that refuses to record calls with complex results.
     planned: the implementation returns a launcher, `launch(None, *tensors)`, which is kept under the layouts of the tensors and
     the values of the other arguments and serves all calls like this one (or the result itself, of a call that can't be kept);
     `@made.complains` gives the exception for the bad data that its kernels may find.
@@ -143,7 +146,7 @@ def operator(
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         declared = Operator(public, implementation, node)
-        declared.differentiable = differentiable
+        declared.differentiable, declared.real_gradients = differentiable, real_gradients
         if planned:
             _plan_and_keep(declared)
         made = _generate(declared, out, method, function)
@@ -487,6 +490,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             edge_self = (self._node, self._index)
             saved_self._node, saved_self._index = edge_self
             alias = tensor_from(self._storage, self._offset, self._layout)
+            alias._index = WRITTEN
             node = declared.record([saved_self, *given[1:]], alias)
             del alias, saved_self    # a live alias has `rebase` look for views
             rewiring.rebase(self, node)

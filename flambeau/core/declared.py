@@ -19,12 +19,14 @@ from flambeau.core.operator_recording import (
     list_applier_of,
     list_recorder_of,
     recorder_of,
+    refuse,
     several_applier_of,
     several_recorder_of,
     single_output,
     straight,
     straight_list,
     straight_several,
+    suited,
 )
 from flambeau.core.saved import pack
 from flambeau.core.tensor import Tensor
@@ -56,6 +58,7 @@ class Operator:
         self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
+        self.real_gradients: str | None = None      # PyTorch's name of an operator that refuses to record complex results
         self.differentiable: int | None = None      # how many results, from the first, take part in the graph; None: all
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
         self.choose_node = node if callable(node) else None
@@ -105,9 +108,13 @@ class Operator:
         if "counts" not in type(node).__dict__:
             node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
                                 for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
+        alone = self.rule is not None and len(results[:self.differentiable]) == 1
         for i, y in enumerate(results[:self.differentiable]):
-            if isinstance(y, Tensor) and (y._layout.dtype.is_floating_point or y._layout.dtype.is_complex):
-                y._node, y._index = node, i
+            if isinstance(y, Tensor):
+                if suited(self, y._layout.dtype):
+                    y._node, y._index = node, i
+                elif alone:
+                    refuse(self, y)
         return node
 
     def _recorder(self, name: str, several: bool, arguments: Sequence[Any], result: Any) -> Callable | None:

@@ -25,7 +25,18 @@ from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import from_array, make_tensor
-from flambeau.core.op import BOOL, NUMBERS, REAL, Folded, Pointwise, as_operand, needs_graph, record, signature_of
+from flambeau.core.op import (
+    BOOL,
+    NUMBERS,
+    REAL,
+    Folded,
+    Pointwise,
+    as_operand,
+    needs_graph,
+    record,
+    refuse_integers,
+    signature_of,
+)
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
 from flambeau.core.tensor import Tensor
@@ -138,7 +149,8 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         operator.compute(operands, numbers, statics, out)
         return out
     result = operator.compute(operands, numbers, statics)
-    if recording and (result._layout.dtype.is_floating_point or result._layout.dtype.is_complex):
+    if recording:
+        refuse_integers(result._layout.dtype)
         result._node = record(operator, result, operands, numbers, statics)
     return result
 
@@ -627,7 +639,8 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
               check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
               types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-              undefined: str | None = None, out: bool = True) -> Callable[[Callable], Callable]:
+              undefined: str | None = None, out: bool = True,
+              real_gradients: str | None = None) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
@@ -648,7 +661,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
             else:
                 statics[parameter.name] = parameter.default
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
-                             types, kernel, guarded, undefined)
+                             types, kernel, guarded, undefined, real_gradients)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only)
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, out)

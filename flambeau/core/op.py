@@ -75,9 +75,11 @@ class Pointwise:
     numbers with defaults; the body gets the Python number of a keyword-only one that has its default), then `statics` (anything
     hashable that shapes the body). kind: PROMOTE, FLOAT, BOOL, REAL or a function (common dtype, *statics) -> (computation,
     result); undecided: operands that take no part in promotion (a condition). types: the categories of computation that are
-    supported, out of "b" (bool), "i", "f", "8" (float8), "c"; `kernel` is what PyTorch's refusal of others calls it.
-    check(computation, operands, numbers, statics) may raise. node: the name of the node without "Backward", or a function of the
-    operands and statics that gives it; undefined: PyTorch's name of an operator whose gradient it refuses to compute.
+    supported, out of "b" (bool), "i", "f", "w" (wide: float32 and float64), "8" (float8), "c"; `kernel` is what PyTorch's
+    refusal of others calls it. check(computation, operands, numbers, statics) may raise. node: the name of the node without
+    "Backward", or a function of the operands and statics that gives it; undefined: PyTorch's name of an operator whose
+    gradient it refuses to compute; real_gradients: that of one which refuses to record calls with
+    complex results.
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
@@ -89,7 +91,7 @@ class Pointwise:
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
                  check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
                  types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-                 undefined: str | None = None):
+                 undefined: str | None = None, real_gradients: str | None = None):
         self.name, self.body = name, body
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
@@ -98,7 +100,7 @@ class Pointwise:
         self.folds = tuple([n in parameters and parameters[n].kind is inspect.Parameter.KEYWORD_ONLY for n in self.numbers])
         self.rule: Callable | None = None
         self.steps: Callable | None = None  # the rule in public operators: makes gradients that are recorded, one node a step
-        self.undefined = undefined
+        self.undefined, self.real_gradients = undefined, real_gradients
         self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
         self.public: Callable | None = None     # the function a caller sees
         self.differentiable = differentiable and kind != BOOL
@@ -168,6 +170,8 @@ class Pointwise:
         category = "b" if computation is bool_ else "i"
         if computation.is_floating_point or computation.is_complex:
             category = "c" if computation.is_complex else "8" if computation in FLOAT8 else "f"
+            if category == "f" and computation.itemsize > 2 and "w" in self.types:
+                return
         if category not in self.types and not self.converts:
             raise NotImplementedError(f'"{self.kernel}" not implemented for \'{computation.scalar_name}\'')
 
@@ -303,6 +307,9 @@ class Pointwise:
         return found
 
     def _derive(self, operands: Sequence[Any], given: tuple, statics: tuple, needed: tuple[bool, ...]) -> Recipe:
+        if self.real_gradients and self.dtypes(operands, statics)[1].is_complex:
+            raise RuntimeError(f"{self.real_gradients} does not support automatic differentiation for outputs with complex "
+                               "dtype.")
         if self.undefined:
             return Recipe((), (), type("NotImplemented", (UndefinedNode,), {"__slots__": (), "operator": self}))
         computation, result = (compute_dtype(d) for d in self.dtypes(operands, statics))
@@ -506,6 +513,12 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
     node = recipe.node_class(edges, inputs, saved, versions)
     node.recipe = recipe
     return node
+
+
+def refuse_integers(dtype: DType) -> None:
+    """RuntimeError if the result of a recorded call has a dtype without derivatives."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"Autograd not support dtype: {dtype.scalar_name}")
 
 
 def needs_graph(operands: Sequence[Any]) -> bool:

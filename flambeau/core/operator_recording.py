@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.node import NO_EDGE, next_sequence
+from flambeau.core.op import refuse_integers
 from flambeau.core.tensor import Tensor, tensor_from
 
 PASSED = ("g", "gs", "need", "layouts")     # what a rule may ask for that is not saved
@@ -25,10 +26,37 @@ def record({parameters}, result):
     node.sequence = next_sequence()
     node.extras = None
     {first}dtype = result._layout.dtype
-    if dtype.is_floating_point or dtype.is_complex:
+    if {suited}:
         result._node = node
+    else:
+        refuse(operator, result)
     return node
 '''
+
+
+WRITTEN = -1    # the index of an alias of what an in-place call wrote, which takes part in the graph whatever its dtype
+
+
+def refuse(operator: Any, result: Tensor) -> None:
+    """Raise as PyTorch does where a recorded call of an operator has a result that can't take part in a graph."""
+    dtype = result._layout.dtype
+    if result._index == WRITTEN:
+        return
+    if dtype.is_complex:
+        raise RuntimeError(f"{operator.real_gradients} does not support automatic differentiation for outputs with complex "
+                           "dtype.")
+    refuse_integers(dtype)
+
+
+def suited(operator: Any, dtype: Any) -> bool:
+    """Whether a result of this dtype of a recorded call takes part in the graph."""
+    return dtype.is_floating_point or (dtype.is_complex and not operator.real_gradients)
+
+
+def _suited(operator: Any) -> str:
+    """The same as a text about `dtype`."""
+    return "dtype.is_floating_point" if operator.real_gradients else "dtype.is_floating_point or dtype.is_complex"
+
 
 def straight(operator: Any) -> bool:
     """Whether calls of this operator (with one result in the graph) can be recorded by generated code."""
@@ -116,8 +144,9 @@ def _version(operator: Any, name: str) -> str:
 def _record(operator: Any, kind: type, template: str, saved: list[str], versions: list[str], **more: str) -> Callable:
     edges, inputs = _edges(operator)
     source = template.format(parameters=", ".join(operator.parameters), edges=edges, inputs=inputs, saved=_tuple(saved),
-                             versions=_tuple(versions), **more)
+                             versions=_tuple(versions), suited=_suited(operator), **more)
     return _compiled(source, f"<flambeau record {operator.name}>", "record", {
+        "refuse": refuse, "operator": operator,
         "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
         "tensor_from": tensor_from, "alias": alias_of})
 
@@ -174,8 +203,10 @@ def record({parameters}, result):
     node.extras = None
     node.counts = (len({tensors}),)
     dtype = result._layout.dtype
-    if dtype.is_floating_point or dtype.is_complex:
+    if {suited}:
         result._node = node
+    else:
+        refuse(operator, result)
     return node
 '''
 
@@ -194,8 +225,9 @@ def list_recorder_of(operator: Any, kind: type) -> Callable:
     """The same as `recorder_of` for an operator on one sequence of tensors."""
     names = _saved_names(operator)
     source = _RECORD_LIST.format(parameters=", ".join(operator.parameters), tensors=operator.tensors[0], saved=_tuple(names),
-                                 versions="None, " * len(names))
+                                 versions="None, " * len(names), suited=_suited(operator))
     return _compiled(source, f"<flambeau record {operator.name}>", "record", {
+        "refuse": refuse, "operator": operator,
         "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence})
 
 

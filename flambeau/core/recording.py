@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.node import NO_EDGE, next_sequence
-from flambeau.core.op import NUMBERS, Folded, Pointwise
+from flambeau.core.op import NUMBERS, Folded, Pointwise, refuse_integers
 from flambeau.core.tensor import Tensor, tensor_from
 
 _SOURCE = '''
@@ -34,11 +34,11 @@ _binders: dict[Any, Callable] = {}
 def recorder_of(operator: Pointwise, which: int, out: Tensor, operands: tuple, numbers: tuple, statics: tuple) -> Callable:
     """A function (result, operands..., numbers that are passed at run time...) -> Node for calls like this one.
 
-    which: bit i says that operand i needs a gradient. A result that can't have one gets None for its node.
+    which: bit i says that operand i needs a gradient. The result of an operator without derivative gets None for its node.
     """
-    dtype = out._layout.dtype
-    if not operator.differentiable or not (dtype.is_floating_point or dtype.is_complex):
+    if not operator.differentiable:
         return _nothing
+    refuse_integers(out._layout.dtype)
     needed = tuple([bool(which >> i & 1) for i in range(len(operands))])
     recipe = operator.recipe(operands, numbers, statics, needed)
     passed = [i for i, kind in enumerate(operator.number_kinds(numbers)) if kind is not Folded]

@@ -26,6 +26,7 @@ from flambeau.ir.loops import Loop
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.functions import sigmoid
 from flambeau.ops.join import cat
+from flambeau.ops.pointwise import SUBTRACTS_BOOL
 from flambeau.ops.random import rrelu_slopes
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -156,7 +157,7 @@ def check_softshrink(input: Tensor, lambd: float) -> None:
                            f"but found {lambd:g}")
 
 
-@pointwise(name="_prelu_kernel", function=False, method=False, inplace=False, node="PreluKernel")
+@pointwise(name="_prelu_kernel", function=False, method=False, inplace=False, types="f", kernel="prelu_cpu", node="PreluKernel")
 def _prelu_kernel(input: Tensor, weight: Tensor):
     """input above 0, weight * input below."""
     return where(input > 0, input, weight * input)
@@ -174,7 +175,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Raises RuntimeError if the number of weights or the dtypes don't fit.
     """
     if input._layout.dtype is not weight._layout.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {_lower(input)} and {_lower(weight)}")
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input._layout.dtype.scalar_name} and "
+                           f"{weight._layout.dtype.scalar_name}")
     if weight._layout.numel != 1:
         if not input._layout.ndim:
             raise RuntimeError("Not allow zero-dim input tensor.")
@@ -189,10 +191,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     elif input._layout.ndim > 1 and weight._layout.ndim == 1:
         weight = weight.reshape([-1] + [1] * (input._layout.ndim - 2))
     return _prelu_kernel(input, weight)
-
-
-def _lower(x: Tensor) -> str:
-    return {"float32": "float", "float64": "double"}.get(x._layout.dtype.name, x._layout.dtype.scalar_name)
 
 
 # ---------------------------------------------------------------- exponential
@@ -274,7 +272,7 @@ def _(g, input, approximate):
     return g * (s.normal_cdf(input) + input * (s.exp(-0.5 * (input * input)) * (1 / math.sqrt(2 * math.pi))))
 
 
-@pointwise(function=False, method=False, types="fc")
+@pointwise(function=False, method=False, types="fc", real_gradients="silu")
 def silu(input: Tensor):
     """input * sigmoid(input)."""
     return input / (1 + s.exp(-input))
@@ -329,7 +327,12 @@ def _(g, input):
     return g * (where(input < 0, 1, shrunk) / (1 + shrunk))
 
 
-@pointwise(kind="float", function=False, method=False, inplace=False, node="Sub")
+def _check_tanhshrink(computation: DType, operands: Sequence[Any], *_: Any) -> None:
+    if operands[0]._layout.dtype is bool_:
+        raise RuntimeError(SUBTRACTS_BOOL)
+
+
+@pointwise(kind="float", function=False, method=False, inplace=False, node="Sub", check=_check_tanhshrink)
 def tanhshrink(input: Tensor):
     """input - tanh(input)."""
     return input - s.tanh(input)

@@ -412,7 +412,7 @@ def _(g, out1):
 # ---------------------------------------------------------------- numbers that are none
 
 
-@pointwise(name="_replace_nonfinite", function=False, method=False, node="NanToNum")
+@pointwise(name="_replace_nonfinite", function=False, method=False, node="NanToNum", real_gradients="nan_to_num")
 def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, neginf: Number = 0.0):
     """input with NaN and both infinities replaced."""
     def replaced(x: Expr) -> Expr:

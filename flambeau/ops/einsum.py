@@ -27,6 +27,7 @@ from flambeau.core.arguments import MISSING, refused, typename
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
+from flambeau.core.node import one_step
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
@@ -430,8 +431,9 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[d]} and {b.shape[d]}")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
-    if a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu" \
-            and a.dtype is not bool_:
+    if a.dtype is bool_:
+        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
+    if a.flavor is None and b.flavor is None and a.device.type == b.device.type == "cpu":
         return _cross(input, other, d)
     x, y = input.unbind(d), other.unbind(d)
     return NAMESPACE["stack"]([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
@@ -498,28 +500,43 @@ def _pieces(name: str, y: Tensor, x: Any, dim: int) -> Tensor:
     return (left + right) * step
 
 
+@one_step("DivBackward1")
+def _half(x: Tensor) -> Tensor:
+    return x / 2
+
+
+@one_step("MulBackward1")
+def _times(x: Tensor, factor: float) -> Tensor:
+    return x * factor
+
+
 def _real_spacing(name: str, dx: Any) -> None:
     if isinstance(dx, (bool, complex)):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
 
 
-def _boolean(name: str, y: Tensor) -> None:
-    if y._layout.dtype.name == "bool":
-        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
-    if not y._layout.ndim:
-        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+def _check_samples(name: str, y: Tensor, x: Any, dim: int) -> None:
+    """Raise as PyTorch does for samples or points that are booleans, or have no such dimension."""
+    if name == "trapezoid":
+        wrap_dim(dim, y._layout.ndim)
+    dtypes = [z._layout.dtype for z in (y, x) if isinstance(z, Tensor)]
+    if bool_ in dtypes:
+        what = "`y`" if len(dtypes) == 1 else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {what}, but bool is not supported")
 
 
 def _trapezoid(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
-    _boolean(name, y)
+    _check_samples(name, y, x, dim)
     if x is None and isinstance(dx, Tensor):
         dx = dx.item()
+    if not y._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim if x is None else 0} but tensor has no dimensions")
     if y._layout.shape[wrap_dim(dim, y._layout.ndim)] == 0 and x is None:
         shape = [n for d, n in enumerate(y._layout.shape) if d != wrap_dim(dim, y._layout.ndim)]
         return y.new_zeros(shape)
     if x is None:
-        return (y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5) * dx
-    return _pieces(name, y, x, dim).sum(dim) / 2
+        return _times(y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5, dx)
+    return _half(_pieces(name, y, x, dim).sum(dim))
 
 
 @composite(method=False)
@@ -538,7 +555,11 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) 
 @composite(method=False)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running integral of `trapezoid`; one element less along `dim`."""
-    _boolean("cumulative_trapezoid", y)
+    _check_samples("cumulative_trapezoid", y, x, dim)
     _real_spacing("cumulative_trapezoid", dx)
+    if not y._layout.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     areas = _pieces("cumulative_trapezoid", y, x, dim)
-    return (areas if x is not None or dx is None else areas * dx).cumsum(dim) / 2
+    if x is None:
+        return ((1 if dx is None else dx) / 2 * areas).cumsum(dim)
+    return _half(areas.cumsum(dim))

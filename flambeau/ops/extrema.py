@@ -150,7 +150,7 @@ _extremes = Reducer(_prepare_extreme)
 _extreme_plans = _extremes.plans
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="amax")
 def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
@@ -163,7 +163,7 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     return launch(None, input)
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="amin")
 def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:

@@ -23,14 +23,14 @@ from flambeau.ir.scalar import conj
 
 
 def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
-             kernel: str | None = None, public: bool = True, node: str | None = None) -> Callable:
+             kernel: str | None = None, public: bool = True, node: str | None = None, types: str = "f") -> Callable:
     """Declare the operator of a named function of the scalar language."""
     named = getattr(s, name)
 
     def body(input: Tensor):
         return named(input)
     body.__doc__ = doc
-    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else "f", kernel=kernel or f"{name}_vml_cpu",
+    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else types, kernel=kernel or f"{name}_vml_cpu",
                      name=name, function=public, method=public, node=node)(body)
     if rule is not None:
         made.vjp(rule)
@@ -64,10 +64,14 @@ erfinv = function("erfinv", "The inverse of erf; infinite at -1 and 1, NaN beyon
 lgamma = function("lgamma", "log |Gamma(input)|.", inplace=True)
 digamma = function("digamma", "The derivative of lgamma.", inplace=True, kernel="digamma")
 i0 = function("i0", "The modified Bessel function of the first kind, of order 0.")
-erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=False, node="SpecialErfcx")
-i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E")
-i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1")
-i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E")
+erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=False, node="SpecialErfcx",
+                 kernel="erfcx_cpu", types="w")
+i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E",
+               kernel="i0e_cpu")
+i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1",
+              kernel="i1_cpu")
+i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E",
+               kernel="i1e_cpu")
 
 for _name, _of in (("arccos", "acos"), ("arccosh", "acosh"), ("arcsin", "asin"), ("arcsinh", "asinh"), ("arctan", "atan"),
                    ("arctanh", "atanh")):
@@ -156,7 +160,7 @@ def _which_number(operands: Any) -> str:
     return "1" if numbers[0] else "2" if numbers[1] else "0"
 
 
-@pointwise(kind="float", types="f", kernel="zeta", function=False, method=False, inplace=False,
+@pointwise(kind="float", types="w", kernel="zeta_cpu", function=False, method=False, inplace=False,
            node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands))
 def zeta(input: Operand, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
@@ -236,7 +240,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # ---------------------------------------------------------------- of torch.special
 
 
-@pointwise(kind="float", types="f", kernel="entr", function=False, method=False, inplace=False, node="SpecialEntr")
+@pointwise(kind="float", types="f", kernel="entr_cpu", function=False, method=False, inplace=False, node="SpecialEntr")
 def entr(input: Tensor):
     """-input * log(input); 0 at 0, minus infinity below."""
     return s.where(s.isnan(input), input, s.where(input > 0, -input * s.log(input), s.where(input == 0, 0, float("-inf"))))
@@ -247,7 +251,7 @@ def _(g, input):
     return g * (-s.log(input) - 1)
 
 
-@pointwise(kind="float", types="f", kernel="log_ndtr", function=False, method=False, inplace=False, node="SpecialLogNdtr")
+@pointwise(kind="float", types="w", kernel="log_ndtr_cpu", function=False, method=False, inplace=False, node="SpecialLogNdtr")
 def log_ndtr(input: Tensor):
     """The logarithm of the area under the standard Gaussian up to input."""
     x = input * math.sqrt(0.5)
@@ -265,7 +269,8 @@ def ndtr(input: Tensor) -> Tensor:
     return _ndtr(input)
 
 
-@pointwise(kind="float", types="f", kernel="ndtr", name="_ndtr", function=False, method=False, inplace=False, node="MulBackward1")
+@pointwise(kind="float", types="f", kernel="erf_vml_cpu", name="_ndtr", function=False, method=False, inplace=False,
+           node="MulBackward1")
 def _ndtr(input: Tensor):
     """The area under the standard Gaussian up to input."""
     return 0.5 * s.erfc(input * -math.sqrt(0.5))
@@ -276,7 +281,7 @@ def _(g, input):
     return g * (s.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@pointwise(kind="float", types="f", kernel="ndtri", function=False, method=False, inplace=False, node="SpecialNdtri")
+@pointwise(kind="float", types="w", kernel="ndtri_cpu", function=False, method=False, inplace=False, node="SpecialNdtri")
 def ndtri(input: Tensor):
     """The inverse of ndtr; minus infinity at 0, infinity at 1, NaN outside."""
     return s.normal_quantile(input)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.base import elements
 from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
@@ -90,9 +91,16 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite.
     """
     layout = input._layout
-    if not layout.dtype.is_floating_point:
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{layout.dtype.scalar_name}'")
+    dtype = layout.dtype
+    if dtype.is_complex:
+        kernel = "aminmax_cpu" if min == max and layout.numel else "histogram_cpu"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
     _refuse_bins(bins)
+    elements.check(float(min), dtype)
+    elements.check(float(max), dtype)
+    if not dtype.is_floating_point:
+        kernel = "linspace_cpu" if dtype is bool_ else "histogram_cpu"
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
     values = contiguous(input.detach()).reshape(-1)
     low, high = float(min), float(max)
     if low == high and layout.numel:

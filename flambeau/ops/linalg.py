@@ -23,7 +23,16 @@ from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import constant_zero, eye_like, factorizable, floating, matrices, square, values_of
+from flambeau.ops.linalg_arguments import (
+    COMPUTED,
+    constant_zero,
+    eye_like,
+    factorizable,
+    floating,
+    matrices,
+    square,
+    values_of,
+)
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
 from flambeau.ops.linalg_systems import (
     is_vector,
@@ -115,6 +124,8 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
                        out: Tensor | None = None) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
     matrices("torch.linalg.matrix_rank", A, "input")
+    if tol is None and rtol is None:
+        _has_epsilon(A)
     A = A.detach()
     values = linalg_eigvalsh(A).abs() if hermitian else linalg_svdvals(A)
     if tol is not None:
@@ -126,6 +137,12 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
 
 
 # ---------------------------------------------------------------- least squares
+
+
+def _has_epsilon(A: Tensor) -> None:
+    """RuntimeError for a dtype of which PyTorch knows no default tolerance."""
+    if A._layout.dtype.name not in COMPUTED:
+        raise RuntimeError("This function doesn't handle types other than float and double")
 
 
 @operator(method=False, function=False, node="LinalgLstsqBackward0")
@@ -191,6 +208,8 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
     for given, x, least in (("input", input, 2), ("other", b, 1)):
         if x._layout.ndim < least:
             raise RuntimeError(f"{name}: {given} must have at least {least} dimension{'s' if least > 1 else ''}.")
+    if rcond is None:
+        _has_epsilon(input)
     floating(name, input)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")

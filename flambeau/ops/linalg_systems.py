@@ -75,12 +75,12 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 
 
 def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
-    square(name, A)
     floating(name, A, low=True)
     if A._layout.dtype is not B._layout.dtype:
         raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type "
                            f"{A._layout.dtype.scalar_name} and B of "
                            f"type {B._layout.dtype.scalar_name} instead")
+    square(name, A)
     vector = is_vector(A, B)
     if vector and not left:
         raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "

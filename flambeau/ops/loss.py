@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, promote_types
+from flambeau.base.dtype import bool_, get_default_dtype, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.notices import warn
@@ -28,9 +28,11 @@ from flambeau.core.variants import convertible
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.activation import logsigmoid
 from flambeau.ops.cross_entropy import REDUCTIONS, reduction_of
 from flambeau.ops.distance import pairwise_distance, raised
 from flambeau.ops.extrema import aminmax
+from flambeau.ops.pointwise import NEGATES_BOOL, SUBTRACTS_BOOL, SUBTRACTS_BOOLS
 from flambeau.ops.reduce import adding, wide
 
 
@@ -38,20 +40,22 @@ class ElementLoss:
     """A loss of two tensors of one shape, from its scalar body: elementwise, summed or averaged.
 
     body(x, y, *numbers); rule(g, x, y, *numbers) gives both gradients where the derived ones are not what PyTorch's
-    conventions say. types, kernel: as Pointwise's.
+    conventions say. types, kernel, real_gradients: as Pointwise's.
     """
 
     def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
-                 node: str | None = None, total_node: Any = None, types: str = "bifc", kernel: str | None = None):
+                 node: str | None = None, total_node: Any = None, types: str = "bifc", kernel: str | None = None,
+                 real_gradients: str | None = None):
         self.numbers = tuple(numbers or {})
         title = node or "".join(part.capitalize() for part in name.split("_"))
-        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title, types=types, kernel=kernel)
+        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title, types=types, kernel=kernel,
+                               real_gradients=real_gradients)
         self.point.rule = rule
         self.rows = Rows(name, self._stages, lambda dtypes, dtype, mean: [(dtype, KEPT)],
                          number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)))
         self.plans: dict[Any, Any] = register_cache({})
 
-        @operator(function=False, method=False, node=total_node or title, name=name)
+        @operator(function=False, method=False, node=total_node or title, name=name, real_gradients=real_gradients)
         def total(input: Tensor, target: Tensor, mean, numbers):
             key = (input._layout, target._layout, mean)
             launch = self.plans.get(key)
@@ -194,13 +198,27 @@ SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1
                         _smooth_l1_rule, node="SmoothL1Loss", types="f", kernel="smooth_l1_cpu")
 HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule,
                     types="f", kernel="huber_cpu")
-BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule)
+BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule,
+                     types="f", kernel="binary_cross_entropy")
 LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _logits(input, target), rule=_logits_rule)
 _SOFTPLUS_OF_NEGATIVE = Pointwise(
     "softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0), ["input"],
     node="LogSigmoid")
 _SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g * s.sigmoid(-input)
-SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule)
+SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule,
+                          real_gradients="soft_margin_loss")
+
+
+def _check_logits(dtype: DType) -> None:
+    if not dtype.is_floating_point:
+        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{dtype.scalar_name}'")
+
+
+def _complex_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None) -> Tensor:
+    """The elements of binary_cross_entropy_with_logits with complex targets, which no kernel of real logarithms takes."""
+    positive = target * logsigmoid(input)
+    loss = -((positive if pos_weight is None else positive * pos_weight) + (1 - target) * logsigmoid(-input))
+    return loss if weight is None else loss * weight
 
 
 def _check_written(dtype: DType, *operands: Tensor) -> None:
@@ -283,6 +301,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          "deprecated. Please ensure they have the same size.")
     if target._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"Found dtype {target._layout.dtype.scalar_name} but expected {input._layout.dtype.scalar_name}")
+    BINARY.check_type(input._layout.dtype)
     if input._layout.numel and input._layout.device.type == "cpu" and input._layout.flavor is None:
         for name, given in (("input", input), ("target", target)):
             low, high = aminmax(given.detach())
@@ -305,9 +324,10 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     if input._layout.dtype is not target._layout.dtype or not input._layout.dtype.is_floating_point:
-        if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
-            raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{input._layout.dtype.scalar_name}'")
+        _check_logits(input._layout.dtype)
         _check_written(target._layout.dtype, input, target)
+        if target._layout.dtype.is_complex:
+            return _reduced(_complex_logits(input, target, weight, pos_weight), reduction)
         input = input.to(target._layout.dtype)
     if weight is not None or pos_weight is not None:
         refuse_gradient("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
@@ -353,6 +373,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if not isinstance(target, Tensor):
         raise TypeError("poisson_nll_loss(): argument 'target' must be Tensor")
+    if input._layout.dtype is bool_ and (not log_input or target._layout.dtype is bool_):
+        raise RuntimeError(SUBTRACTS_BOOL)
     return _reduced(_poisson(input, target, eps, log_input=bool(log_input), full=bool(full)), reduction)
 
 
@@ -403,6 +425,10 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     reduction = _reduction(size_average, reduce, reduction)
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
         margin = int(margin)
+    if input._layout.dtype is bool_:
+        raise RuntimeError(SUBTRACTS_BOOLS)
+    if input._layout.dtype.is_complex:
+        raise NotImplementedError("clamp is not supported for complex types")
     return _reduced(_hinge(input, target, margin), reduction)
 
 
@@ -453,6 +479,11 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
         raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {broadcast}")
     if input._layout.dtype is not target._layout.dtype:
         _check_written(input._layout.dtype, input, target)
+    dtype = input._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        if dtype is bool_:
+            raise RuntimeError(NEGATES_BOOL)
+        convertible(get_default_dtype(), dtype)     # of logarithms that are written to a tensor of the input's dtype
     refuse_gradient("soft_margin_loss", target=target)
     return SOFT_MARGIN(input, target, reduction)
 
@@ -461,7 +492,11 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
     reduction = _reduction(size_average, reduce, reduction)
-    loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
+    _check_logits(input.dtype)
+    if target.dtype.is_complex:
+        loss = _complex_logits(input, target)
+    else:
+        loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
     if not input.dim():
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)

@@ -184,7 +184,11 @@ def dist(input: Tensor, other: Tensor, p=2):
         raise refused("dist", "other", "Tensor", other, 1)
     if not isinstance(p, (int, float)):
         raise refused("dist", "p", "Number", p, 2)
-    return vector_norm(input - other, float(p))
+    difference = input - other
+    dtype = difference._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"norm(): input dtype should be either floating point or complex. Got {dtype.scalar_name} instead.")
+    return vector_norm(difference, float(p))
 
 
 @composite(inplace=True, out=True, node="RenormBackward0")
@@ -258,10 +262,10 @@ def _(g, out, input, dim, keepdim):
 def trace(input: Tensor):
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     layout = input._layout
-    if layout.ndim != 2:
-        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {layout.ndim}")
     if layout.dtype is bool_:
         raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+    if layout.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {layout.ndim}")
     return input.diagonal().sum()
 
 

@@ -173,6 +173,8 @@ def dot(input: Tensor, tensor: Tensor) -> Planned:
                            "the same number "
                            f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
     same_dtype("dot", input, tensor)
+    if a.dtype is bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
         return _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
     return _product((input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])),

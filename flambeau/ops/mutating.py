@@ -22,6 +22,7 @@ from flambeau.core.call_keys import kept_key
 from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import compile_source
+from flambeau.core.operator_recording import WRITTEN
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone, clone_raw
 from flambeau.ops.gathering import KernelCheck, copy_and_move, filling, make_plan
@@ -236,6 +237,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
             modes.local.grad = True
         before._node, before._index = edge
         alias = tensor_from(self._storage, self._offset, self._layout)
+        alias._index = WRITTEN
         node = declared.record([before, *values[1:]], alias)
         del before, alias       # a live alias has `rebase` look for views
         rewiring.rebase(self, node)

@@ -28,10 +28,10 @@ from flambeau.ops.selection import select
 
 
 def _check(name: str, layout: Layout, d: int, kernel: str, booleans: bool = False) -> None:
-    if layout.dtype.is_complex or (layout.dtype is bool_ and not booleans):
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
     if layout.ndim and layout.shape[d] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    if layout.dtype.is_complex or (layout.dtype is bool_ and not booleans):
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
 
 
 def _fresh(x: Tensor) -> Tensor:
@@ -42,7 +42,9 @@ def _fresh(x: Tensor) -> Tensor:
 
 def _of_nothing(dtype: DType) -> Any:
     """The median of no elements: NaN, or what processors make of it as an integer of 32 bits and more."""
-    return math.nan if dtype.is_floating_point or dtype is bool_ else iinfo(dtype).min if dtype.itemsize > 2 else 0
+    if dtype.is_floating_point or dtype.is_complex or dtype is bool_:
+        return math.nan
+    return iinfo(dtype).min if dtype.itemsize > 2 else 0
 
 
 def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
@@ -71,11 +73,12 @@ def _declare(name: str) -> tuple[Callable, Callable]:
     """The operators behind a median: of everything, and (values, indices) along a dimension."""
     title = name.capitalize()
 
-    @operator(method=False, function=False, name=name, node=f"{title}Backward0")
+    @operator(method=False, function=False, name=name, node=f"{title}Backward0", real_gradients=name)
     def whole(input: Tensor):
         return _median(name, input, None, False)
 
-    @operator(method=False, function=False, name=name, node=f"{title}Backward1", differentiable=1)
+    @operator(method=False, function=False, name=name, node=f"{title}Backward1", differentiable=1,
+              real_gradients=name)
     def along(input: Tensor, dim, keepdim=False):
         return _median(name, input, dim, keepdim)
     whole.vjp(_whole_gradient)
@@ -106,7 +109,7 @@ _mode_plans: dict[Layout, Callable] = register_cache({})
 SHORT = 256     # rows up to this length have each element compared with all; longer ones are sorted
 
 
-@operator(out=True, differentiable=1)
+@operator(out=True, differentiable=1, real_gradients="mode")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
@@ -141,26 +144,27 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
     dtype = input._layout.dtype
-    if dtype not in (float32, float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
-    if not input._layout.numel:
-        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if not isinstance(q, Tensor) and not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     if interpolation not in INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
                            f"{interpolation}")
-    if not isinstance(q, Tensor):
-        if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+    if not input._layout.numel:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    number = not isinstance(q, Tensor)
+    if not number and q.dim() > 1:
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    if dtype not in (float32, float64):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if number:
         q = NAMESPACE["tensor"](float(q), dtype=dtype)
-    elif q.dim() <= 1 and not all(0 <= x <= 1 for x in q.detach().reshape(-1).tolist()):
-        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
-    if q.dim() > 1:
-        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
-    if q.dtype is not dtype:
-        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    elif q.dtype is not dtype:
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     ndim = input.dim()
     flat = dim is None
     d = 0 if flat else one_dim(name, dim, ndim)
+    if not number and not all(0 <= x <= 1 for x in q.detach().reshape(-1).tolist()):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
     moved = input.reshape(-1) if flat else input.movedim(d, -1) if ndim else input.reshape(1)
     values = NAMESPACE["sort"](moved, -1)[0]
     size = values.size(-1)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from flambeau.base import memory_order
+from flambeau.base.dtype import bool_
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.arguments import ints, refused
@@ -242,12 +243,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     spatial = len(pad) // 2
-    if ndim == 1:
-        raise NotImplementedError(f"Padding size {len(pad)} is not supported for 1D input tensor.")
     if not (1 <= spatial <= 3 and ndim in (spatial + 1, spatial + 2)):
-        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+        raise NotImplementedError(_UNPADDABLE.format(size=len(pad), ndim=ndim))
     _check(input._layout, pad, mode)
+    if mode != "circular" and input._layout.dtype is bool_:
+        kernel = "reflection" if mode == "reflect" else "replication"
+        raise NotImplementedError(f"\"{kernel}_pad{spatial}d\" not implemented for 'Bool'")
     return _mirrored(input, pad, mode)
+
+
+_UNPADDABLE = """Padding size {size} is not supported for {ndim}D input tensor.
+Supported combinations for non-constant padding:
+  - 2D or 3D input: padding size = 2 (pads last dimension)
+  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)
+  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"""
 
 
 def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:

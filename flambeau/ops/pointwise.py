@@ -36,6 +36,7 @@ from flambeau.ir.scalar import Expr, conj, where
 SUBTRACTS_BOOLS = ("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
                    "operator instead.")
 USE_INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+NEGATES_BOOL = "Negation, the `-` operator, on a bool tensor is not supported. " + USE_INVERT
 SUBTRACTS_BOOL = "Subtraction, the `-` operator, with a bool tensor is not supported. " + USE_INVERT
 
 
@@ -190,7 +191,7 @@ def fmod(input: Tensor, other: Operand):
 
 def _check_neg(computation: DType, *_: Any) -> None:
     if computation is bool_:
-        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. " + USE_INVERT)
+        raise RuntimeError(NEGATES_BOOL)
 
 
 @pointwise(operator="__neg__", inplace="function", check=_check_neg)

@@ -192,7 +192,8 @@ def _(g, layouts, dim, keepdim):
 def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     if input._layout.dtype.is_complex:
-        raise RuntimeError("nansum does not support complex inputs")
+        reduction_dims("nansum", dim, input._layout.ndim)
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     return _sums.learn(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
 
 

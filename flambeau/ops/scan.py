@@ -71,11 +71,11 @@ def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Ca
     layout = input._layout
     own = layout.dtype
     result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)
+    d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     if kind == "logsumexp" and not (result.is_floating_point or result.is_complex):
         raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
     if result is bool_ and layout.ndim and layout.numel:
         raise NotImplementedError(f"\"cum{kind}_out_cpu\" not implemented for 'Bool'")
-    d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
     return lambda input: launch(None, input)
 
@@ -92,7 +92,18 @@ def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
     return run(input)
 
 
-@operator(out=True, inplace=True)
+def _refuse_bool(kind: str) -> Callable:
+    """What an in-place scan does first: NotImplementedError for booleans, which it would have to compute in."""
+    def writer(self: Tensor, dim: int, dtype: DType | None = None) -> bool:
+        layout = self._layout
+        one_dim(f"cum{kind}", dim, layout.ndim)
+        if layout.dtype is bool_ and layout.numel and layout.ndim and dtype in (None, bool_):
+            raise NotImplementedError(f"\"cum{kind}_out_cpu\" not implemented for 'Bool'")
+        return False
+    return writer
+
+
+@operator(out=True, inplace=_refuse_bool("sum"))
 def cumsum(input: Tensor, dim: int, *, dtype=None):
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     return _scan("sum", input, dim, dtype)
@@ -107,7 +118,7 @@ def _(g, dim):
     return _reversed_sums(g, dim)
 
 
-@operator(out=True, inplace=True)
+@operator(out=True, inplace=_refuse_bool("prod"))
 def cumprod(input: Tensor, dim: int, *, dtype=None):
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     return _scan("prod", input, dim, dtype)
@@ -204,9 +215,9 @@ _EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, larges
 
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
-    if layout.dtype.is_complex:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     d = one_dim(name, dim, layout.ndim)
+    if layout.dtype.is_complex and layout.numel:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     launch = _EXTREME_SCAN.launcher((input,), (d,) if layout.ndim else (), (), (name == "cummax",))
     named, make = getattr(returns, name), tuple.__new__
     return lambda input: make(named, launch(None, None, input))
@@ -224,13 +235,13 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
     return run(input)
 
 
-@operator(out=True, differentiable=1)
+@operator(out=True, differentiable=1, real_gradients="cummax")
 def cummax(input: Tensor, dim: int):
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummax", input, dim)
 
 
-@operator(out=True, differentiable=1)
+@operator(out=True, differentiable=1, real_gradients="cummin")
 def cummin(input: Tensor, dim: int):
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummin", input, dim)

@@ -317,7 +317,7 @@ def _copy_in_place(input: Tensor) -> Tensor:
     return tensor_from(memory._storage, input._offset, layout)
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` at position `index` of dimension `dim`."""
     result = _copy_in_place(input)
@@ -336,7 +336,7 @@ def _sliced(x: Tensor, dim: int, start: int | None, end: int | None, step: int) 
     return x[(slice(None),) * wrap_dim(dim, x._layout.ndim) + (slice(start, end, step),)]
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="slice_scatter")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

@@ -77,7 +77,7 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
     return launch(None, input)
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="_softmax")
 def softmax(input: Tensor, dim: int, dtype=None):
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`.
 
@@ -86,7 +86,7 @@ def softmax(input: Tensor, dim: int, dtype=None):
     return _softmax("softmax", input, dim, dtype)
 
 
-@operator(out=True)
+@operator(out=True, real_gradients="_log_softmax")
 def log_softmax(input: Tensor, dim: int, dtype=None):
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     return _softmax("log_softmax", input, dim, dtype)

@@ -6,7 +6,7 @@ Stands on codegen.ordering.sorting. Sorts are always stable; NaN counts as large
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import memory_order
@@ -40,8 +40,8 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
     launch = _plans.get(key)
     if launch is None:
         layout = input._layout
-        _check("sort", layout)
         at = wrap_dim(dim, layout.ndim)
+        _check("sort", layout)
         out = Layout.of(
             layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
         )
@@ -61,8 +61,12 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
     return launch(None, None, input)
 
 
-@operator(method=False, function=False, name="sort", differentiable=1)
-def _sort(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+def _sort_node(arguments: Sequence[Any]) -> str:
+    return "SortBackward0" if arguments[3] is None else "SortBackward1"
+
+
+@operator(method=False, function=False, name="sort", differentiable=1, node=_sort_node)
+def _sort(input: Tensor, dim: int, descending: bool, stable: bool | None = None) -> tuple[Tensor, Tensor]:
     """The elements in order along `dim`, and where they were."""
     return sort_along(input, dim, descending)
 
@@ -85,12 +89,12 @@ def _named(result: Any, made: type, out: Any, input: Tensor) -> Any:
 
 
 @composite(name="sort")
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None) -> Any:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None, *, out: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
     Stable."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
-    return _named(_sort(input, dim, bool(descending)), returns.sort, out, input)
+    return _named(_sort(input, dim, bool(descending), stable), returns.sort, out, input)
 
 
 @composite()
@@ -112,12 +116,12 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
     launch = _plans.get(key)
     if launch is None:
         layout = input._layout
-        _check("topk", layout)
-        if layout.dtype is bool_:
-            raise RuntimeError("topk does not support bool dtypes on CPU")
         at = wrap_dim(dim, layout.ndim)
         if not 0 <= k <= (layout.shape[at] if layout.ndim else 1):
             raise RuntimeError("selected index k out of range")
+        _check("topk", layout)
+        if layout.dtype is bool_:
+            raise RuntimeError("topk does not support bool dtypes on CPU")
         shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
         out = Layout.contiguous(shape, layout.dtype, layout.device)
         whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
@@ -159,10 +163,10 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
     size = layout.shape[at] if layout.ndim else 1
     if layout.ndim and not size:
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
-    if layout.dtype.is_complex or layout.dtype is bool_:
-        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
+    if layout.dtype.is_complex or layout.dtype is bool_:
+        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     return select(input, at, keepdim, "place", k - 1)
 
 

@@ -13,6 +13,8 @@ from flambeau.ops.bessel import (
     bessel_j1,
     bessel_y0,
     bessel_y1,
+    modified_bessel_i0,
+    modified_bessel_i1,
     modified_bessel_k0,
     modified_bessel_k1,
     scaled_modified_bessel_k0,
@@ -21,7 +23,6 @@ from flambeau.ops.bessel import (
 )
 from flambeau.ops.combine import xlog1py
 from flambeau.ops.functions import entr, erfcx, i0e, i1, i1e, log_ndtr, ndtr, ndtri, zeta
-from flambeau.ops.functions import i1 as modified_bessel_i1
 from flambeau.ops.orthogonal_polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
@@ -40,7 +41,7 @@ from flambeau.ops.orthogonal_polynomials import (
 _OF_TORCH = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",
     "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0",
-    "modified_bessel_i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
+    "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
     "logsumexp": "logsumexp", "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma",
     "round": "round", "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy"}
 globals().update({name: renamed(NAMESPACE[of], name) for name, of in _OF_TORCH.items() if of in NAMESPACE})
@@ -48,7 +49,7 @@ globals().update({name: renamed(NAMESPACE[of], name) for name, of in _OF_TORCH.i
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
     "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "hermite_polynomial_h",
-    "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p", "modified_bessel_i1",
+    "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p", "modified_bessel_i0", "modified_bessel_i1",
     "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
     "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
     "shifted_chebyshev_polynomial_w", "spherical_bessel_j0", "entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr",
