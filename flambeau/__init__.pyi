@@ -119,7 +119,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
-def addmv_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """In-place version of addmv()."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
@@ -318,7 +318,7 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate; a real tensor is returned as it is."""
-def conj_physical_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of conj_physical()."""
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """`input` with `value` put before and after its last dimensions: pad = (before last, after last, before second

@@ -183,7 +183,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of add()."""
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
-    def addbmm_(self, *args: Any, **kwargs: Any) -> Any:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """In-place version of addbmm()."""
     def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _complex = 1, out: Tensor | None = None) -> Tensor:
         """input + value * tensor1 / tensor2. Raises RuntimeError if both are integers."""
@@ -195,15 +195,15 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of addcmul()."""
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
-    def addmm_(self, *args: Any, **kwargs: Any) -> Any:
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """In-place version of addmm()."""
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
-    def addmv_(self, *args: Any, **kwargs: Any) -> Any:
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """In-place version of addmv()."""
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * outer(vec1, vec2)."""
-    def addr_(self, *args: Any, **kwargs: Any) -> Any:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """In-place version of addr()."""
     def adjoint(self) -> Any:
         """The last two dimensions swapped, conjugated if complex; of a number, deprecated, its conjugate."""
@@ -293,7 +293,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Add the gradient of this tensor, weighted with `gradient`, to the `grad` of the leaves it was computed from."""
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
         """beta * input + alpha * bmm(batch1, batch2)."""
-    def baddbmm_(self, *args: Any, **kwargs: Any) -> Any:
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """In-place version of baddbmm()."""
     def bernoulli(self, p: Any = None, *, generator: Any = None, out: Tensor | None = None) -> Tensor:
         """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
@@ -385,7 +385,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The complex conjugate; a real tensor is returned as it is."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
         """The complex conjugate; a real tensor is returned as it is."""
-    def conj_physical_(self, *args: Any, **kwargs: Any) -> Any:
+    def conj_physical_(self) -> Any:
         """In-place version of conj_physical()."""
     def const_data_ptr(self) -> _int:
         """Address of the first element."""
@@ -425,11 +425,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     def cumprod(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
         """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
-    def cumprod_(self, *args: Any, **kwargs: Any) -> Any:
+    def cumprod_(self, dim: _int, *, dtype: Any = None) -> Any:
         """In-place version of cumprod()."""
     def cumsum(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
         """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
-    def cumsum_(self, *args: Any, **kwargs: Any) -> Any:
+    def cumsum_(self, dim: _int, *, dtype: Any = None) -> Any:
         """In-place version of cumsum()."""
     def data_ptr(self) -> _int:
         """Address of the first element."""
@@ -624,11 +624,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of i0()."""
     def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Any:
         """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
-    def igamma_(self, *args: Any, **kwargs: Any) -> Any:
+    def igamma_(self, other: Tensor) -> Any:
         """In-place version of igamma()."""
     def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Any:
         """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
-    def igammac_(self, *args: Any, **kwargs: Any) -> Any:
+    def igammac_(self, other: Tensor) -> Any:
         """In-place version of igammac()."""
     def index(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: dimensions are numbers here; write tensor[...]"""
@@ -865,7 +865,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The product of a matrix and a vector, (m, k) by (k,)."""
     def mvlgamma(self, p: _int, *, out: Tensor | None = None) -> Tensor:
         """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
-    def mvlgamma_(self, *args: Any, **kwargs: Any) -> Any:
+    def mvlgamma_(self, p: _int) -> Any:
         """In-place version of mvlgamma()."""
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
@@ -913,7 +913,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Zeros of the dtype and device of this tensor."""
     def nextafter(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The next floating-point number after input towards other."""
-    def nextafter_(self, *args: Any, **kwargs: Any) -> Any:
+    def nextafter_(self, other: Tensor) -> Any:
         """In-place version of nextafter()."""
     def nonzero(self, *, out: Tensor | None = None, as_tuple: _bool = False) -> Any:
         """Positions of the elements that are not zero: (number, ndim) int64, or with as_tuple a vector for each
@@ -1007,7 +1007,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of remainder()."""
     def renorm(self, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
-    def renorm_(self, *args: Any, **kwargs: Any) -> Any:
+    def renorm_(self, p: Any, dim: _int, maxnorm: Any) -> Any:
         """In-place version of renorm()."""
     def repeat(self, *counts: Any, repeats: Any = None) -> Tensor:
         """This tensor repeated so many times along each dimension; more counts than dimensions put new ones in front."""
@@ -1238,11 +1238,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     def tril(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
-    def tril_(self, *args: Any, **kwargs: Any) -> Any:
+    def tril_(self, diagonal: _int = 0) -> Any:
         """In-place version of tril()."""
     def triu(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
-    def triu_(self, *args: Any, **kwargs: Any) -> Any:
+    def triu_(self, diagonal: _int = 0) -> Any:
         """In-place version of triu()."""
     def true_divide(self, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
         """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
