@@ -20,6 +20,7 @@ INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
 FLOATS = {"half", "bfloat", "float", "double"}
 KERNEL_PARAMETERS = [("p", "ptr"), ("begin", "i64"), ("end", "i64"), ("thread", "i64")]
 SCRATCH_WORD, BUFFER_WORDS = 1, 4   # words of a kernel's parameter block: its working memory, and the first buffer
+WATCH_WORD, WATCH_LOOK = -1, 0      # the word before it: 0 or the address of a watch, whose first word is the function that looks
 
 
 def scalar_type(type: str) -> str:
@@ -371,6 +372,29 @@ class Function:
     def buffer(self, slot: int) -> Value:
         """Base address of buffer `slot` (outputs first, then inputs)."""
         return self.pointer(self.parameter(BUFFER_WORDS + slot))
+
+    def leave_if_ended(self, result: Value | None = None) -> None:
+        """Return, if the job is to end before its time: a handler of a signal has raised. Needs `p` and `thread`, as a kernel has
+        them.
+        """
+        watch = self.parameter(WATCH_WORD)
+        with self.when(watch.differs(0)):
+            look = self.load("ptr", self.pointer(watch), WATCH_LOOK)
+            with self.when(self.call_pointer("i64", look, self.pointer(watch), self["thread"]).differs(0)):
+                self.ret(result)
+
+    @contextmanager
+    def stretches(self, begin, end, length: int = 1 << 18, result: Value | None = None) -> Iterator[tuple[Value, Value]]:
+        """`with f.stretches(a, b) as (first, last)`: [a, b) in pieces; between two, a job that is to end is left with `result`.
+
+        For what may take longer than a tenth of a second within one chunk: else nothing looks there whether the user wants to
+        interrupt it.
+        """
+        end = self.i64(end)
+        with self.loop(begin, end, length) as first:
+            with self.when(first.differs(begin)):
+                self.leave_if_ended(result)
+            yield first, self.minimum(first + length, end)
 
     def text(self) -> str:
         listed = ", ".join(f"{t} %{n}" for n, t in self.parameters)

@@ -25,6 +25,7 @@ INSERTION = 48          # rows up to this length are sorted by insertion
 LONG = 1 << 16          # rows from this length are cut among threads when there are few of them
 BLOCK = 64              # elements that topk looks at together
 LANES = 16              # elements that become words together
+STRETCH = 1 << 18       # elements between two looks whether the job is to end
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 
 
@@ -104,12 +105,17 @@ class _Words:
 
     def sorted(self, source: Value, spare: Value, count: Value) -> Value:
         """Where `count` words lie sorted: at `source` or at `spare`, which is as large."""
-        return self.f.call("ptr", "sort", source, spare, count, declare=False)
+        f = self.f
+        found = f.call("ptr", "sort", source, spare, count, f["p"], f["thread"], declare=False)
+        with f.when(count > STRETCH):       # it may have left them unsorted
+            f.leave_if_ended()
+        return found
 
 
 def _sort_function(dtype: DType) -> Function:
     """sort(source, spare, count) -> which of both holds the sorted words: short rows by insertion, others digit by digit."""
-    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64")], "ptr", "internal", "noinline nounwind")
+    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64"), ("p", "ptr"), ("thread", "i64")], "ptr", "internal",
+                 "noinline nounwind")
     words, source, count = _Words(f, dtype), f["source"], f["count"]
     with f.when(count <= INSERTION):
         _insertion(f, words, source, count)
@@ -128,7 +134,7 @@ def _sort_function(dtype: DType) -> Function:
                 own = f.load("i64", mine, i)
                 f.store(total.get(), mine, i)
                 total.add(own)
-            with f.loop(0, count) as i:
+            with f.stretches(0, count, STRETCH, result=source) as (first, last), f.loop(first, last) as i:
                 word = words.load(before, i)
                 slot = f.at("i64", mine, words.digit(word, d))
                 place = f.load("i64", slot)
@@ -161,7 +167,7 @@ def _count_digits(f: Function, words: _Words, digits: int, source: Value, count:
         f.store(f.i64(0), counts, i)
 
     def tally(digits: int) -> None:
-        with f.loop(0, count) as i:
+        with f.stretches(0, count, STRETCH, result=source) as (first, last), f.loop(first, last) as i:
             word = words.load(source, i)
             for d in range(digits):
                 slot = f.at("i64", counts, words.digit(word, d) + 256 * d)
@@ -172,7 +178,7 @@ def _count_digits(f: Function, words: _Words, digits: int, source: Value, count:
     # whole numbers are often small: their upper halves are then alike
     varied = f.variable("i64", 0)
     first = f.load("i64", source, 1)
-    with f.loop(0, count) as i:
+    with f.stretches(0, count, STRETCH, result=source) as (begin, end), f.loop(begin, end) as i:
         varied.set(varied.get() | (f.load("i64", source, i * 2 + 1) ^ first))
     with f.branches((varied.get() >> 32).equals(0)) as otherwise:
         tally(4)
@@ -222,12 +228,12 @@ def _build(
         steps = "<" + ", ".join(f"i64 {i}" for i in range(LANES)) + ">"
         with f.when(rows.step.equals(1)):
             whole = first + ((last - first) & -LANES)
-            with f.loop(first, whole, LANES) as i:
+            with f.stretches(first, whole, STRETCH) as (a, b), f.loop(a, b, LANES) as i:
                 key = sort_key(f, dtype, descending, f.load(f"<{LANES} x {rows.type}>", x, i, align=dtype.itemsize))
                 keys = key if key.type == wide else f.convert(key, wide, "zext")
                 f.store((keys << 32) | (f.splat(i, LANES) + Value(f, wide, steps)), words, i - first, align=8)
             begin.set(whole)
-    with f.loop(begin.get(), last) as i:
+    with f.stretches(begin.get(), last, STRETCH) as (a, b), f.loop(a, b) as i:
         key = sort_key(f, dtype, descending, f.load(rows.type, x, i * rows.step))
         f.store(_word(f, dtype, key, i), words, i - first, align=8)
 
@@ -242,7 +248,7 @@ def _rows_kernel(dtype: DType, descending: bool) -> str:
         row = rows.row(r)
         _build(f, dtype, descending, rows, row[2], f.i64(0), rows.length, mine)
         result = words.sorted(mine, spare, rows.length)
-        with f.loop(0, rows.length) as i:
+        with f.stretches(0, rows.length, STRETCH) as (first, last), f.loop(first, last) as i:
             rows.put(row, i, words.load(result, i), descending)
     return module(f, _sort_function(dtype))
 
@@ -265,7 +271,7 @@ def _chunk_kernel(dtype: DType, descending: bool) -> str:
         with f.when(count > 0):
             result = words.sorted(mine, spare, count)
             with f.when(f.address(result).differs(f.address(mine))):
-                with f.loop(0, count) as i:
+                with f.stretches(0, count, STRETCH) as (begin, end), f.loop(begin, end) as i:
                     words.store(words.load(result, i), mine, i)
     return module(f, _sort_function(dtype))
 
@@ -308,7 +314,7 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> str:
         first, last = first.unsigned_div(pieces), last.unsigned_div(pieces)
         i.set(split(first))
         j.set(first - i.get())
-        with f.loop(first, last) as k:
+        with f.stretches(first, last, STRETCH) as (begin, stop), f.loop(begin, stop) as k:
             at_a, at_b = i.get(), j.get()
             left = load(a, f.minimum(at_a, f.maximum(m - 1, 0)))
             right = load(b, f.select(at_b < n, at_b, f.i64(0) - 1))
@@ -440,11 +446,11 @@ def _best_kernel(dtype: DType, descending: bool, few: bool) -> str:
         row = rows.row(r)
         count.set(0)
         threshold.set(-1)
-        with f.loop(0, rows.length, BLOCK) as first:
-            scan(row[2], first, f.minimum(first + BLOCK, rows.length))
+        with f.stretches(0, rows.length, STRETCH) as (begin, end), f.loop(begin, end, BLOCK) as first:
+            scan(row[2], first, f.minimum(first + BLOCK, end))
         if not few:
             best_first()
-        with f.loop(0, k) as i:
+        with f.stretches(0, k, STRETCH) as (begin, end), f.loop(begin, end) as i:
             rows.put(row, i, words.load(buffer, i), descending)
     return module(f) if few else module(f, _sort_function(dtype))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, SupportsIndex
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
-from flambeau.codegen.builder import Function, Value, Variable, module
+from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
 from flambeau.codegen.jit import Address, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
 from flambeau.codegen.runtime.threads import planned_threads
@@ -91,7 +91,7 @@ class _Launcher:
     """Writes fb_launch(self, args, nargs), a call of the plan in `self`, step by step.
 
     The frame `p` that kernels get holds: constants, scratch, error word, number of threads, then addresses of outputs and inputs,
-    then numbers.
+    then numbers; before all of it, the address of the watch, or 0.
     """
 
     def __init__(self) -> None:
@@ -100,10 +100,11 @@ class _Launcher:
         self.s = f.load("ptr", self.plan, 0)
         self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds, self.threads = (
             f.load("i64", self.plan, i) for i in range(1, 9))
-        self.frame = f.stack("i64", MAX_OPERANDS + 16, align=64)
+        self.frame = f.at("i64", f.stack("i64", MAX_OPERANDS + 24, align=64), 8)
         self.results = f.stack("ptr", 16)
         self.held = f.stack("ptr", MAX_OPERANDS + 16)             # storages of the outputs and inputs
         f.store(f.i64(0), self.frame, 2)
+        f.store(f.i64(0), self.frame, WATCH_WORD)
         # not 0 if there is work and an operand is without data; if one reaches outside its storage
         self.without_data, self.outside = f.variable("i64", 0), f.variable("i64", 0)
         outputs = f.at("i64", self.plan, PLAN_WORDS_BEFORE_OPERANDS)
@@ -330,7 +331,7 @@ class _Launcher:
                 otherwise()
                 f.call("void", "fb_parallel", s, kernel, p, total, grain, self.threads, watch.get(), declare=False)
             with f.when(f.address(watch.get()).differs(0)):
-                with f.when(f.call("i64", "fb_watch", watch.get(), declare=False).differs(0)):
+                with f.when(f.call("i64", "fb_watch", watch.get(), f.i64(0), declare=False).differs(0)):
                     phases.set(0)
         with f.when(self.releases):
             f.call("void", "PyEval_RestoreThread", thread_state.get())
@@ -338,6 +339,8 @@ class _Launcher:
     def _begin_watch(self, thread_state: Value) -> None:
         """Have this launch look now and then whether a signal waits for its handler."""
         f, watch = self.f, self.watch
+        f.store(f.address(watch), self.frame, WATCH_WORD)
+        f.store(f.load("i64", self.s, state.WATCH), watch, WATCH_LOOK)
         f.store(f.i64(0), watch, threads.WATCH_TIME)
         f.store(thread_state, watch, threads.WATCH_THREAD)
         f.store(self.s, watch, threads.WATCH_STATE)
@@ -518,7 +521,7 @@ def _runtime() -> str:
 _address = _runtime()
 Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
 memory.set_limits()
-threads.initialise(_address["fb_worker"])
+threads.initialise(_address["fb_worker"], _address["fb_watch"])
 _launcher = _definition("launch", _address["fb_launch"])
 _rows_launcher = _definition("launch_rows", _address["fb_launch_rows"])
 tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)

@@ -10,8 +10,9 @@ slow to wake never delays anybody. The pool is remade in a forked child.
 How many threads a job has is said by who gives it: a plan keeps the number that its working memory was measured for
 (`planned_threads`), whatever is chosen for later ones.
 
-While Python's main thread is in a long job, it looks between chunks whether a signal waits for its handler (`watch_function`); if
-that raises, the job ends with the chunks that are under way.
+While Python's main thread is in a long job, it looks between chunks, and while it waits for the others, whether a signal waits for
+its handler (`watch_function`); if that raises, the job ends with the chunks that are under way. Kernels whose chunks may be long look
+in the middle of them (`Function.stretches`), on whatever thread they run.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from flambeau.codegen.runtime import state
 
 SPINS = 3000
 MOST_THREADS = state.MAX_WORKERS + 1        # that a job can have
-# A watch: when to look again (0: not yet set), the caller's thread state, the state, how many forks it saw, and whether the job
-# is to end.
-WATCH_WORDS, WATCH_TIME, WATCH_THREAD, WATCH_STATE, WATCH_FORKS, WATCH_ENDED = 5, 0, 1, 2, 3, 4
+# A watch: the address of fb_watch, which kernels call, when to look again (0: not yet set), the caller's thread state, the state, how
+# many forks it saw, and whether the job is to end.
+WATCH_WORDS, WATCH_TIME, WATCH_THREAD, WATCH_STATE, WATCH_FORKS, WATCH_ENDED = 6, 1, 2, 3, 4, 5
 WATCH_EVERY = 100_000_000                   # nanoseconds
 CLOCK_MONOTONIC_COARSE = 6
 
@@ -101,11 +102,12 @@ def _share(f: Function, s: Value, thread: Value) -> Value:
 
 
 def watch_function() -> Function:
-    """i64 fb_watch(watch): not 0 if the job is to end: a signal's handler has raised, or a handler forked and this is the child.
+    """i64 fb_watch(watch, thread): not 0 if the job is to end: a signal's handler has raised, or a handler forked and this is the
+    child.
 
-    Now and then the calling thread, Python's main one, takes the interpreter's lock and has handlers of signals called.
+    Now and then the job's thread 0, which is Python's main one, takes the interpreter's lock and has handlers of signals called.
     """
-    f = Function("fb_watch", [("watch", "ptr")], "i64")
+    f = Function("fb_watch", [("watch", "ptr"), ("thread", "i64")], "i64")
     watch = f["watch"]
     time = f.stack("i64", 2)
 
@@ -114,6 +116,8 @@ def watch_function() -> Function:
         return f.load("i64", time, 0) * 1_000_000_000 + f.load("i64", time, 1)
     with f.when(f.load("i64", watch, WATCH_ENDED).differs(0)):
         f.ret(f.i64(1))
+    with f.when(f["thread"].differs(0)):
+        f.ret(f.i64(0))
     current, due = now(), f.load("i64", watch, WATCH_TIME)
     with f.when(due.equals(0)):
         f.store(current + WATCH_EVERY, watch, WATCH_TIME)
@@ -132,6 +136,11 @@ def watch_function() -> Function:
     f.store(now() + WATCH_EVERY, watch, WATCH_TIME)
     f.ret(f.load("i64", watch, WATCH_ENDED))
     return f
+
+
+def _ended(f: Function, watch: Value) -> Value:
+    """Emit: look, as the caller of the job; whether it is to end."""
+    return f.call("i64", "fb_watch", watch, f.i64(0), declare=False).differs(0)
 
 
 def work_function() -> Function:
@@ -159,7 +168,7 @@ def work_function() -> Function:
             first = begin.get()
             f.call_pointer("void", kernel, parameters, first, f.minimum(first + grain, end), f["thread"])
             with f.when(watched):
-                with f.when(f.call("i64", "fb_watch", watch, declare=False).differs(0)):
+                with f.when(_ended(f, watch)):
                     with f.loop(0, shares) as other:
                         rest = _share(f, s, other)
                         _atomic_store(f, f.load("i64", rest, 1), rest)
@@ -250,7 +259,7 @@ def _alone(f: Function) -> None:
             end = f.minimum(first + f["grain"], total)
             f.call_pointer("void", f["kernel"], f["parameters"], first, end, f.i64(0))
             begin.set(end)
-            with f.when(f.call("i64", "fb_watch", watch, declare=False).differs(0)):
+            with f.when(_ended(f, watch)):
                 begin.set(total)
 
 
@@ -282,8 +291,11 @@ def parallel_function() -> Function:
         f.call("i32", "pthread_mutex_unlock", _word(f, s, state.MUTEX))
     f.call("void", "fb_work", s, f.i64(0), f["watch"], declare=False)
     _atomic_store(f, 0, _word(f, s, state.OPEN))
+    watched = f.address(f["watch"]).differs(0)
     with f.repeat(lambda: _atomic_load(f, _word(f, s, state.ACTIVE)).differs(0)):
         _pause(f)
+        with f.when(watched):
+            _ended(f, f["watch"])
     _atomic_store(f, 0, busy)
     return f
 
@@ -292,9 +304,9 @@ def functions() -> list[Function]:
     return [watch_function(), work_function(), worker_function(), start_workers_function(), parallel_function()]
 
 
-def initialise(worker: int) -> None:
-    """Make the pool; worker: the address of fb_worker."""
-    state.words[state.WORKER] = worker
+def initialise(worker: int, watch: int) -> None:
+    """Make the pool; worker, watch: the addresses of fb_worker and fb_watch."""
+    state.words[state.WORKER], state.words[state.WATCH] = worker, watch
     state.words[state.MAIN_THREAD] = threading.main_thread().ident or 0
     _empty_pool()
     os.register_at_fork(after_in_child=_in_child)
