@@ -27,6 +27,7 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute, topo
 BLOCK = 4          # vectors of a block, if an element takes but a few instructions
 FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
 HELD = 1536        # bytes of partial results that registers can hold
+SCANNED = 1 << 12  # steps of a scan in lane mode between two looks whether the job is to end
 LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
 
 
@@ -46,8 +47,10 @@ class _Emitter(Operands):
                 self._loop(stage)
         self.env = saved
 
-    def _nested(self, then) -> None:
-        """Loops over all inner axes but the last; `then(indices)` writes the innermost."""
+    def _nested(self, then, stretch: int = 0) -> None:
+        """Loops over all inner axes but the last; `then(indices)` writes the innermost. stretch: after how many steps of the
+        first it is looked whether the job is to end (0: never).
+        """
         f, m = self.f, self.form.inner
 
         def level(i: int, indices: list[Value]) -> None:
@@ -55,6 +58,10 @@ class _Emitter(Operands):
                 then(indices)
                 return
             low, high = (self.low, self.high) if i == 0 else (f.i64(0), self.inner_extents[i])
+            if stretch and i == 0:
+                with f.stretches(low, high, stretch) as (first, last), f.loop(first, last) as index:
+                    level(i + 1, [*indices, index])
+                return
             with f.loop(low, high) as index:
                 level(i + 1, [*indices, index])
         level(0, [])
@@ -296,8 +303,9 @@ class _Emitter(Operands):
 
         def innermost(indices: list[Value]) -> None:
             prepared = self.prepare(expressions, indices)
-            for span in self.spans(self.low, self.high, width if short else 0, width):
-                vector(prepared, indices, span)
+            with f.stretches(self.low, self.high) as (first, last):
+                for span in self.spans(first, last, width if short else 0, width):
+                    vector(prepared, indices, span)
 
         self._nested(innermost)
         for fold, arrays in accumulators:
@@ -350,7 +358,7 @@ class _Emitter(Operands):
                 for span in self._lane_spans(stage, expressions):
                     element(self.lowering(span.width, span.mask), prepared, indices, span.index, span.index)
                 return
-            with f.loop(self.low, self.high) as i:
+            with f.stretches(self.low, self.high) as (first, last), f.loop(first, last) as i:
                 element(self.lowering(), prepared, indices, i, f.i64(0))
 
         if lanes:
@@ -360,7 +368,7 @@ class _Emitter(Operands):
                 for start, array in zip(fold.start, arrays):
                     low = self.lowering()
                     self.write(low, array, f.i64(0), start_of(self, low, start), start)
-        self._nested(innermost)
+        self._nested(innermost, SCANNED)
         for fold, arrays in accumulators:
             for name, s, array in zip(fold.names, fold.start, arrays):
                 if lanes:

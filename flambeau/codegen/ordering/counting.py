@@ -136,7 +136,7 @@ def _count_kernel(form: Form) -> str:
         with f.loop(0, c["total"]) as bin_:
             counts.store(counts.zero(), row, bin_)
         place, inside = f.variable("i64"), f.variable("i1")
-        with f.loop(first, last) as i:
+        with f.stretches(first, last) as (start, stop), f.loop(start, stop) as i:
             if form.way is None:
                 place.set(f.load("i64", points, i))
                 inside.set(place.get().unsigned_below(c["total"]))

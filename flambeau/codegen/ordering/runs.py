@@ -27,7 +27,7 @@ def _longest_kernel(type: str) -> str:
         row = f.at(type, values, r * size)
         for variable, start in ((run, 1), (longest, 1), (end, 0)):
             variable.set(start)
-        with f.loop(1, size) as i:
+        with f.stretches(1, size) as (first, last), f.loop(first, last) as i:
             goes_on = f.load(type, row, i).equals(f.load(type, row, i - 1))
             run.set(f.select(goes_on, run.get() + 1, f.i64(1)))
             with f.when(run.get() > longest.get()):         # the first of equally long ones, the smallest value, stays

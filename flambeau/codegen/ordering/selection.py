@@ -81,7 +81,7 @@ def _build(f: Function, own: _Keys, x: Value, step: Value, length: Value, keys: 
     floating = own.dtype.is_floating_point
     with f.when(step.equals(1)):
         whole = length & -own.lanes
-        with f.loop(0, whole, own.lanes) as i:
+        with f.stretches(0, whole) as (first, last), f.loop(first, last, own.lanes) as i:
             key = own.read(x, i)
             f.store(key, keys, i, align=own.bytes)
             if floating:
@@ -89,15 +89,15 @@ def _build(f: Function, own: _Keys, x: Value, step: Value, length: Value, keys: 
         begin.set(whole)
     if own.dtype.itemsize == own.bytes:     # of what lies apart the bits are collected first
         with f.when(step.differs(1)):
-            with f.loop(0, length) as i:
+            with f.stretches(0, length) as (first, last), f.loop(first, last) as i:
                 f.store(f.load(own.element, x, i * step), keys, i)
-            with f.loop(0, length, own.lanes) as i:
+            with f.stretches(0, length) as (first, last), f.loop(first, last, own.lanes) as i:
                 key = own.read(keys, i)
                 f.store(key, keys, i, align=own.bytes)
                 if floating:
                     missing.add(own.number(key.equals(own.largest) & own.before(length - i)))
             begin.set(length)
-    with f.loop(begin.get(), length) as i:
+    with f.stretches(begin.get(), length) as (first, last), f.loop(first, last) as i:
         key = own.of(f.load(own.element, x, i * step))
         f.store(key, keys, i)
         if floating:
@@ -125,7 +125,7 @@ def _find(f: Function, own: _Keys, keys: Value, length: Value, place: Value) -> 
         pivots = f.splat(pivot.get(), own.lanes)
         less.set(0)
         more.set(0)
-        with f.loop(0, count.get(), own.lanes) as i:
+        with f.stretches(0, count.get()) as (first, last), f.loop(first, last, own.lanes) as i:
             key = own.load(keys, i)
             less.add(own.number(key.unsigned_below(pivots)))
             more.add(own.number(pivots.unsigned_below(key)))
@@ -135,7 +135,7 @@ def _find(f: Function, own: _Keys, keys: Value, length: Value, place: Value) -> 
         with f.branches(below | (rank.get() >= within)) as otherwise:
             end = f.variable("i64")
             end.set(0)
-            with f.loop(0, count.get(), own.lanes) as i:
+            with f.stretches(0, count.get()) as (first, last), f.loop(first, last, own.lanes) as i:
                 key = own.load(keys, i)
                 kept = f.select(below, key.unsigned_below(pivots), pivots.unsigned_below(key))
                 own.keep(keys, key, kept, end.get())
@@ -183,6 +183,7 @@ def _most_frequent(f: Function, own: _Keys, x: Value, step: Value, keys: Value, 
         alike = [f.splat(key, own.lanes) for key in some]
         for count in counts:
             count.set(0)
+        f.leave_if_ended()
         with f.loop(i & -own.lanes, length, own.lanes) as j:        # those before have been counted with an equal one there
             others = own.load(keys, j)
             for count, key in zip(counts, alike):

@@ -114,8 +114,8 @@ class _Words:
 
 def _sort_function(dtype: DType) -> Function:
     """sort(source, spare, count) -> which of both holds the sorted words: short rows by insertion, others digit by digit."""
-    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64"), ("p", "ptr"), ("thread", "i64")], "ptr", "internal",
-                 "noinline nounwind")
+    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64"), ("p", "ptr"), ("thread", "i64")], "ptr",
+                 "internal", "noinline nounwind")
     words, source, count = _Words(f, dtype), f["source"], f["count"]
     with f.when(count <= INSERTION):
         _insertion(f, words, source, count)

@@ -10,9 +10,9 @@ slow to wake never delays anybody. The pool is remade in a forked child.
 How many threads a job has is said by who gives it: a plan keeps the number that its working memory was measured for
 (`planned_threads`), whatever is chosen for later ones.
 
-While Python's main thread is in a long job, it looks between chunks, and while it waits for the others, whether a signal waits for
-its handler (`watch_function`); if that raises, the job ends with the chunks that are under way. Kernels whose chunks may be long look
-in the middle of them (`Function.stretches`), on whatever thread they run.
+While Python's main thread is in a long job, it looks between chunks, and while it waits for the others, whether a signal waits
+for its handler (`watch_function`); if that raises, the job ends with the chunks that are under way. Kernels whose chunks may be
+long look in the middle of them (`Function.stretches`), on whatever thread they run.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from flambeau.codegen.runtime import state
 
 SPINS = 3000
 MOST_THREADS = state.MAX_WORKERS + 1        # that a job can have
-# A watch: the address of fb_watch, which kernels call, when to look again (0: not yet set), the caller's thread state, the state, how
-# many forks it saw, and whether the job is to end.
+# A watch: the address of fb_watch, which kernels call, when to look again (0: not yet set), the caller's thread state, the state,
+# how many forks it saw, and whether the job is to end.
 WATCH_WORDS, WATCH_TIME, WATCH_THREAD, WATCH_STATE, WATCH_FORKS, WATCH_ENDED = 6, 1, 2, 3, 4, 5
 WATCH_EVERY = 100_000_000                   # nanoseconds
 CLOCK_MONOTONIC_COARSE = 6
