@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import linecache
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -224,3 +226,51 @@ def test_the_checker_sees_what_it_should(importer: str, source: str, reason: str
     found = imports(source, importer, is_package=False, known={"flambeau.core.tensor"})
     answers = [answer for each in found if (answer := objection(each))]
     assert (reason is None and not answers) or (reason is not None and len(answers) == 1 and reason in answers[0])
+
+
+def planning_in_handlers(source: str) -> Iterator[int]:
+    """Lines of calls in handlers of failed look-ups, where an error would be shown as raised after a KeyError of ours.
+
+    What a handler raises itself may be worked out there, if it says what it was raised from.
+    """
+    for handler in ast.walk(ast.parse(source)):
+        if not isinstance(handler, ast.ExceptHandler) or handler.type is None:
+            continue
+        caught = {ast.unparse(name) for name in getattr(handler.type, "elts", [handler.type])}
+        if not caught & {"KeyError", "LookupError"}:
+            continue
+        waiting: list[ast.AST] = list(handler.body)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Raise) and (node.exc is None or node.cause is not None):
+                continue
+            if isinstance(node, (ast.Call, ast.Raise)):
+                yield node.lineno
+            waiting += ast.iter_child_nodes(node)
+
+
+def test_nothing_is_planned_while_a_failed_look_up_is_handled(modules: dict[str, Path]) -> None:
+    sources = {name: path.read_text() for name, path in modules.items() if room(name) in ("core", "ops", "transform", "nn")}
+    importlib.import_module(PACKAGE)
+    generated = {name: "".join(entry[2]) for name, entry in linecache.cache.items() if name.startswith(f"<{PACKAGE}")}
+    assert len(generated) > 200
+    found = [f"{name}:{line}" for name, source in (sources | generated).items() for line in planning_in_handlers(source)]
+    assert not found, "an except clause of a failed look-up calls something: " + ", ".join(found)
+
+
+@pytest.mark.parametrize(
+    ("handler", "lines"),
+    [
+        ("made = None", []),
+        ("raise ValueError(str(1)) from None", []),
+        ("raise", []),
+        ("made = make(1)", [4]),
+        ("return make(1)", [4]),
+        ("raise ValueError(1)", [4, 4]),
+    ],
+)
+def test_the_handler_checker_sees_what_it_should(handler: str, lines: list[int]) -> None:
+    template = "def f():\n    try:\n        made = plans[1]\n    except {}: {}\n"
+    for caught in ("KeyError", "(KeyError, TypeError)"):
+        assert list(planning_in_handlers(template.format(caught, handler))) == lines
+    assert list(planning_in_handlers(template.format("TypeError", handler))) == []

@@ -22,6 +22,7 @@ from flambeau.autograd.grad_mode import (
 from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
 from flambeau.base.lazily import submodules
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import absent, captured, engine
 from flambeau.core.function import Function
 from flambeau.core.saved import SavedTensor
@@ -53,7 +54,11 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         grad_tensors = grad_variables
     if captured.transformed():
         raise RuntimeError(captured.NO_BACKWARD)
-    engine.backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+    try:
+        engine.backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
@@ -65,9 +70,14 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     them; is_grads_batched: grad_outputs have a dimension more in front, and so have the results: one gradient per weight, all at
     once. No `grad` attribute changes.
     """
-    if is_grads_batched:
-        return batched.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
-    return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, materialize_grads)
+    try:
+        if is_grads_batched:
+            return batched.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+        return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+                           materialize_grads)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def __getattr__(name: str) -> Any:

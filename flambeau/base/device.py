@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.errors import no_accelerator
 from flambeau.base.naming import PACKAGE
+from flambeau.base.tracebacks import filter_traceback
 
 __all__ = ["COMPUTING", "cpu", "device", "get_default_device", "meta", "require", "set_default_device"]
 
@@ -35,29 +36,33 @@ class device:
     _interned: dict[tuple[str, int | None], device] = {}
 
     def __new__(cls, *args: Any, **kwargs: Any) -> device:
-        if not kwargs and len(args) == 1:
-            first = args[0]
-            if isinstance(first, device):
-                return first
-            if isinstance(first, str):
-                return _parse(first)
-            if isinstance(first, int) and not isinstance(first, bool):
-                raise RuntimeError("Cannot access accelerator device when none is available.")
-        given = dict(zip(("type", "index"), args, strict=False)) | kwargs
-        kind, index = given.get("type"), given.get("index", None)
-        known = len(args) + len(kwargs) == len(given) and set(given) <= {"type", "index"}
-        if not known or not isinstance(kind, str) or not (index is None or isinstance(index, int)):
-            names = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
-            raise TypeError(f"device() received an invalid combination of arguments - got ({names}), but expected one "
+        try:
+            if not kwargs and len(args) == 1:
+                first = args[0]
+                if isinstance(first, device):
+                    return first
+                if isinstance(first, str):
+                    return _parse(first)
+                if isinstance(first, int) and not isinstance(first, bool):
+                    raise RuntimeError("Cannot access accelerator device when none is available.")
+            given = dict(zip(("type", "index"), args, strict=False)) | kwargs
+            kind, index = given.get("type"), given.get("index", None)
+            known = len(args) + len(kwargs) == len(given) and set(given) <= {"type", "index"}
+            if not known or not isinstance(kind, str) or not (index is None or isinstance(index, int)):
+                names = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
+                raise TypeError(f"device() received an invalid combination of arguments - got ({names}), but expected one "
                             "of:\n * (torch.device device)\n * (str type, int index = -1)\n")
-        parsed = _parse(kind)
-        if index is None:
-            return parsed
-        if index < 0:
-            raise RuntimeError("Device index must not be negative")
-        if parsed.index is not None:
-            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {kind}")
-        return _intern(parsed.type, index)
+            parsed = _parse(kind)
+            if index is None:
+                return parsed
+            if index < 0:
+                raise RuntimeError("Device index must not be negative")
+            if parsed.index is not None:
+                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {kind}")
+            return _intern(parsed.type, index)
+        except Exception as error:
+            filter_traceback(error)
+            raise
 
     def __init_subclass__(cls) -> None:
         raise TypeError("type 'torch.device' is not an acceptable base type")

@@ -1,7 +1,8 @@
 """Switches read once from the environment, each settable for a block of code.
 
 `FLAMBEAU_DEBUG=1..5` is the debug ladder, each rung one layer deeper: 1 operators, 2 plans, 3 loop nests, 4 LLVM,
-5 machine code. `FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. Used by all layers.
+5 machine code. `FLAMBEAU_TRACEBACK=full` has errors show the frames inside this package (base.tracebacks).
+`FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. Used by all layers.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("debug", "vector_bytes")
+    __slots__ = ("debug", "full_traceback", "vector_bytes")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
+        traceback = os.environ.get("FLAMBEAU_TRACEBACK", "").strip() or "short"
+        if traceback not in ("short", "full"):
+            raise ValueError(f"the environment variable FLAMBEAU_TRACEBACK must be short or full, got {traceback!r}")
+        self.full_traceback = traceback == "full"
         self.vector_bytes = _integer("FLAMBEAU_VECTOR_BYTES", 64)
         if self.vector_bytes not in (16, 32, 64):
             raise ValueError(f"the environment variable FLAMBEAU_VECTOR_BYTES must be 16, 32 or 64, got {self.vector_bytes}")

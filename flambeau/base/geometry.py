@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.base.layout import contiguous_strides
 from flambeau.base.memory_order import Shape, extent
+from flambeau.base.tracebacks import filter_traceback
 
 Geometry = tuple[Shape, Shape, int]
 
@@ -30,19 +31,23 @@ def wrap_dim(dim: int, ndim: int) -> int:
     Raises IndexError, TypeError for what is no integer.
     """
     try:
-        return _PLACES[ndim][dim]
-    except IndexError:
-        pass
-    except TypeError as error:
-        for explain in explanations:
-            explain(error)
-    count = ndim or 1
-    if -count <= operator.index(dim) < count:
-        return operator.index(dim) % count
-    if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
-        raise ValueError("Overflow when unpacking long long")
-    raise IndexError(
-        f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+        try:
+            return _PLACES[ndim][dim]
+        except IndexError:
+            pass
+        except TypeError as error:
+            for explain in explanations:
+                explain(error)
+        count = ndim or 1
+        if -count <= operator.index(dim) < count:
+            return operator.index(dim) % count
+        if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
+            raise ValueError("Overflow when unpacking long long")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def wrap_real_dim(dim: int, ndim: int) -> int:
@@ -340,18 +345,22 @@ def slice_geometry(shape: Shape, strides: Shape, dim: int, start: int | None, en
 
 def narrow_bounds(shape: Shape, dim: int, start: int, length: int) -> tuple[int, int]:
     """The dimension and start of `narrow`, checked. Raises RuntimeError and IndexError."""
-    if not shape:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    place = wrap_dim(dim, len(shape))
-    size = shape[place]
-    if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
-    first = start + size if start < 0 else start
-    if first + length > size:
-        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
-    return place, first
+    try:
+        if not shape:
+            raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+        if length < 0:
+            raise RuntimeError("narrow(): length must be non-negative.")
+        place = wrap_dim(dim, len(shape))
+        size = shape[place]
+        if not -size <= start <= size:
+            raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        first = start + size if start < 0 else start
+        if first + length > size:
+            raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
+        return place, first
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def unfold_geometry(shape: Shape, strides: Shape, dim: int, size: int, step: int) -> Geometry:

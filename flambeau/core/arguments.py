@@ -25,6 +25,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Size, layout, memory_format
 from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
+from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.core.storage import Storage
 from flambeau.core.tensor import Tensor
 
@@ -323,7 +324,7 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 
 # ---------------------------------------------------------------- how the call was written
 
-_MAKERS = tuple(f"{PACKAGE}.core.{name}" for name in ("arguments", "declare", "derive", "overrides"))
+_MAKERS = (f"{PACKAGE}.base.tracebacks", *(f"{PACKAGE}.core.{name}" for name in ("arguments", "declare", "derive", "overrides")))
 
 
 class Call(NamedTuple):
@@ -361,10 +362,23 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     """Called where a generated function failed with `error`: raises what PyTorch raises if an argument has the wrong type.
 
     values: the arguments in the order of the signature; method, function: whether it exists as a method and as a function.
-    Returns NotImplemented for an operator (`a @ b`), None if the arguments are not to blame.
+    Returns NotImplemented for an operator (`a @ b`), None if the arguments are not to blame; then the caller raises the error
+    again, whose traceback holds no frame of ours any more.
     """
+    try:
+        answer = _explained(error, name, signature, values, method, function)
+    except Exception as told:
+        filter_traceback(told)
+        raise
+    if answer is None:
+        filter_traceback(error)
+    return answer
+
+
+def _explained(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool,
+               function: bool) -> Any:
     if isinstance(error, MemoryError):
-        raise out_of_memory(error) from error
+        raise out_of_memory(error) from None
     if getattr(error, "decided", False):
         return None     # the arguments were counted
     if any(value is MISSING for value in values):
@@ -387,6 +401,7 @@ def explain_call(error: BaseException, function: Callable, args: Sequence[Any], 
     explain(error, function.__name__, signature, list(bound.arguments.values()))
 
 
+@api_boundary
 def blame(error: BaseException) -> None:
     """Called where an argument turns out to be of the wrong type, far below the public function that was given it.
 

@@ -20,6 +20,7 @@ from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int6
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.runtime import launch
 from flambeau.core import storage
 from flambeau.core.arguments import ints, no_combination
@@ -138,35 +139,39 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
     it shares.
     """
-    dtype = dtypes.asked_for(dtype)
-    if isinstance(data, Tensor):
-        source = data.detach()
-        return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
-    if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
-        array = np.asarray(data)
-        _view_of(array, None)       # refuses what no tensor can lie on, copied or not
-        made = copy_array(array)
-        return made if dtype is None or dtype is made.dtype else made.to(dtype)
-    if data.__class__ is list or data.__class__ is tuple:
-        plain = _plain_numbers(data, dtype)
-        if plain is not None:
-            return plain
-    if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    over = over_storage(data, dtype)
-    if over is not None:
-        return over
-    shape = shape_of(data)
-    wanted = dtype or infer_dtype(data)
-    if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
-        made = empty_layout(Layout.contiguous((), wanted, CPU))
-        if wanted is float32:
-            ctypes.c_float.from_address(made._storage.ptr).value = data
-            return made
-        if wanted is int64 and data.__class__ is int:
-            ctypes.c_int64.from_address(made._storage.ptr).value = data
-            return made
-    return copy_array(values_of(data, wanted, shape), wanted)
+    try:
+        dtype = dtypes.asked_for(dtype)
+        if isinstance(data, Tensor):
+            source = data.detach()
+            return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
+        if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
+            array = np.asarray(data)
+            _view_of(array, None)       # refuses what no tensor can lie on, copied or not
+            made = copy_array(array)
+            return made if dtype is None or dtype is made.dtype else made.to(dtype)
+        if data.__class__ is list or data.__class__ is tuple:
+            plain = _plain_numbers(data, dtype)
+            if plain is not None:
+                return plain
+        if isinstance(data, (str, bytes)):
+            raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+        over = over_storage(data, dtype)
+        if over is not None:
+            return over
+        shape = shape_of(data)
+        wanted = dtype or infer_dtype(data)
+        if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
+            made = empty_layout(Layout.contiguous((), wanted, CPU))
+            if wanted is float32:
+                ctypes.c_float.from_address(made._storage.ptr).value = data
+                return made
+            if wanted is int64 and data.__class__ is int:
+                ctypes.c_int64.from_address(made._storage.ptr).value = data
+                return made
+        return copy_array(values_of(data, wanted, shape), wanted)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
@@ -206,21 +211,25 @@ def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:
 
 def item(tensor: Tensor) -> Any:
     """The value of a one-element tensor as a Python number."""
-    layout = tensor._layout
-    read = readers.get(layout)
-    if read is not None:
-        return read(tensor)
-    if layout.numel != 1:
-        raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
-    if layout.device.type == "meta":
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    if storage.without_memory(tensor._storage):
-        raise RuntimeError(launch.NO_DATA)
-    read = launch.readers.get(layout.dtype.name)
-    if read is not None:
-        readers[layout] = read
-        return read(tensor)
-    return tolist_array(tensor).reshape(-1)[0].item()
+    try:
+        layout = tensor._layout
+        read = readers.get(layout)
+        if read is not None:
+            return read(tensor)
+        if layout.numel != 1:
+            raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
+        if layout.device.type == "meta":
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        if storage.without_memory(tensor._storage):
+            raise RuntimeError(launch.NO_DATA)
+        read = launch.readers.get(layout.dtype.name)
+        if read is not None:
+            readers[layout] = read
+            return read(tensor)
+        return tolist_array(tensor).reshape(-1)[0].item()
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 readers: dict[Layout, Any] = register_cache({})     # native readers of one-element layouts

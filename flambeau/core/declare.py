@@ -16,6 +16,7 @@ from typing import Any
 
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
+from flambeau.base.tracebacks import api_boundary
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
@@ -46,7 +47,7 @@ def {name}({signature}):
             return result
         return implementation({arguments})
 {complaint}    except caught as error:
-        answer = explain(error, ({in_order},))
+        answer = explain(error, values=({in_order},))
         if answer is None:
             raise
         return answer
@@ -251,7 +252,8 @@ class Texts:
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "with_surplus": with_surplus,
-                  "explain": lambda error, values: arguments.explain(error, name, signature, values, method, function)}
+                  "explain": functools.partial(arguments.explain, name=name, signature=signature, method=method,
+                                               function=function)}
         out_code = ""
         if self.out:
             key, tensors = kept_key(declared)
@@ -438,10 +440,16 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
         try:
             return written(given, args, kwargs)
         except arguments.CAUGHT as error:
-            arguments.explain(error, name, declared.signature, given, True, False)
-            rewiring.refuse_leaf(self)
+            failed(error, self, given)
             raise
 
+    @api_boundary
+    def failed(error: BaseException, self: Tensor, given: list[Any]) -> None:
+        """Raise what PyTorch raises where its words for a failure are others."""
+        arguments.explain(error, name, declared.signature, given, True, False)
+        rewiring.refuse_leaf(self)
+
+    @api_boundary
     def bound(self: Tensor, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
         """The arguments of a call that gives some by name, or leaves some out; TypeError if it doesn't fit."""
         kwargs = {aliases.get(key, key): value for key, value in kwargs.items()}
@@ -509,7 +517,7 @@ def {name}({signature}):
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {unsuited}{out_code}        return implementation({arguments})
     except caught as error:
-        answer = explain(error, ({in_order},))
+        answer = explain(error, values=({in_order},))
         if answer is None:
             raise
         return answer

@@ -19,6 +19,7 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.images import cache
 from flambeau.codegen.images.digest import sha256
 from flambeau.core import arguments, modes, old_overloads, overrides
@@ -237,7 +238,11 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual}:
-{to_out}        return {otherwise}
+{to_out}        try:
+            return {otherwise}
+        except Exception as error:
+            filter_traceback(error)
+            raise
     if {plain}:
         return launch(None, {operands}{trailing})
     return trace(launch, {operands}{trailing}{static_arguments})
@@ -262,7 +267,11 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count:
-        return learn_operator({operands})
+        try:
+            return learn_operator({operands})
+        except Exception as error:
+            filter_traceback(error)
+            raise
     if {plain}:
         return launch(None, {operands}{trailing})
     return trace(launch, {operands}{trailing}{static_arguments})
@@ -276,7 +285,11 @@ def {name}({signature}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count{unusual} or not ({plain}) and local.grad or {shared}:
-        return {otherwise}
+        try:
+            return {otherwise}
+        except Exception as error:
+            filter_traceback(error)
+            raise
     return launch({first}, {operands}{trailing})
 '''
 
@@ -288,7 +301,11 @@ def {name}_with_numbers({operands}, {every}, out=None):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count or out is not None:
-{to_out}        return learn({operands}, ({numbers}), ({statics}), out)
+{to_out}        try:
+            return learn({operands}, ({numbers}), ({statics}), out)
+        except Exception as error:
+            filter_traceback(error)
+            raise
     if {plain}:
         return launch(None, {operands}{trailing})
     return trace_with_numbers(launch, {operands}{trailing}{static_arguments})
@@ -300,7 +317,11 @@ def {name}_with_numbers_in_place({operands}, {every}):
     except (KeyError, AttributeError, TypeError):
         launch = None
     if launch is None or active.count or not ({plain}) and local.grad or {shared}:
-        return learn_inplace({operands}, ({numbers}), ({statics}))
+        try:
+            return learn_inplace({operands}, ({numbers}), ({statics}))
+        except Exception as error:
+            filter_traceback(error)
+            raise
     return launch({first}, {operands}{trailing})
 '''
 
@@ -360,7 +381,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                   "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
                   "shared": shared(operands[0], operands[1:])}
     scope: dict[str, Any] = {
-        "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "plans": operator.plans, "active": modes.active, "local": modes.local,
+        "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "filter_traceback": filter_traceback,
+        "plans": operator.plans, "active": modes.active, "local": modes.local,
         "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
     every = [*numbers, *statics]
@@ -598,7 +620,11 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
 
     def explain(error: BaseException, values: Sequence[Any]) -> Any:
         method = Tensor.__dict__.get(name) is made
-        return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
+        try:
+            return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
+        except Exception as told:
+            filter_traceback(told)
+            raise
     scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
     compile_source(f"<flambeau {name}>", source, scope)
     made = scope[name]

@@ -18,6 +18,7 @@ from flambeau.base import elements, memory_order
 from flambeau.base.dtype import bool_, int32, int64, uint8
 from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.base.notices import warn
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import create, modes, overrides, views
 from flambeau.core.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import active, local
@@ -143,30 +144,34 @@ def _keep_view(self: Any, key: Any, index: Sequence[Any], view: Any) -> None:
 
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
-    if index.__class__ is Tensor and not active.count and _gather is not None:
-        own, chosen = self._layout, index._layout
-        if chosen.ndim and own.flavor is None and chosen.flavor is None and (
-                (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
-            return _gather(self, (index,))
-    if index.__class__ is int and not active.count:
-        if self._node is not None:
-            shape = self._layout.shape
-            if shape and -shape[0] <= index < shape[0]:
-                return views.select(self, 0, index)
-        elif (found := _views.get((self._layout, _ONE_INT))) is not None:
-            layout, offset, ((_, size, stride),) = found
-            if -size <= index < size:
-                return view_of(self, self._offset + offset + (index + size if index < 0 else index) * stride, layout)
-    items = index if index.__class__ is tuple else (index,)
-    key = _basic_key(items)
-    if key is None or active.count:
-        if self._node is None and not active.count:
-            tensors = _only_tensors(self, items)
-            if tensors is not None:
-                return _gather(self, tensors)   # type: ignore[misc]
-        return _general(self, index)
-    view = _known_view(self, key, items)
-    return _general(self, index) if view is None else view
+    try:
+        if index.__class__ is Tensor and not active.count and _gather is not None:
+            own, chosen = self._layout, index._layout
+            if chosen.ndim and own.flavor is None and chosen.flavor is None and (
+                    (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
+                return _gather(self, (index,))
+        if index.__class__ is int and not active.count:
+            if self._node is not None:
+                shape = self._layout.shape
+                if shape and -shape[0] <= index < shape[0]:
+                    return views.select(self, 0, index)
+            elif (found := _views.get((self._layout, _ONE_INT))) is not None:
+                layout, offset, ((_, size, stride),) = found
+                if -size <= index < size:
+                    return view_of(self, self._offset + offset + (index + size if index < 0 else index) * stride, layout)
+        items = index if index.__class__ is tuple else (index,)
+        key = _basic_key(items)
+        if key is None or active.count:
+            if self._node is None and not active.count:
+                tensors = _only_tensors(self, items)
+                if tensors is not None:
+                    return _gather(self, tensors)   # type: ignore[misc]
+            return _general(self, index)
+        view = _known_view(self, key, items)
+        return _general(self, index) if view is None else view
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def _only_tensors(self: Any, index: tuple) -> list[Any] | None:
@@ -345,63 +350,67 @@ def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
 
 def setitem(self: Any, index: Any, value: Any) -> None:
     """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
-    if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:   # x[mask] = number
-        own, layout = self._layout, index._layout
-        if (layout.dtype is bool_ and layout.shape == own.shape and own.is_contiguous and own.dtype.is_floating_point
-                and own.flavor is None and self._node is None and own.ndim and not active.count
-                and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
-            _fill_masked((self, index, value), (), (), self)
+    try:
+        if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:   # x[mask] = number
+            own, layout = self._layout, index._layout
+            if (layout.dtype is bool_ and layout.shape == own.shape and own.is_contiguous and own.dtype.is_floating_point
+                    and own.flavor is None and self._node is None and own.ndim and not active.count
+                    and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
+                _fill_masked((self, index, value), (), (), self)
+                return
+        if value.__class__ is Tensor and not active.count and value._layout.flavor is None and _scatter is not None and not (
+                local.grad and (self._node is not None or value._node is not None)):
+            chosen = _only_tensors(self, index if index.__class__ is tuple else (index,))
+            if chosen:
+                _scatter(self, chosen, value, False)
+                return
+        if overrides.any_override((self, value)):
+            overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
             return
-    if value.__class__ is Tensor and not active.count and value._layout.flavor is None and _scatter is not None and not (
-            local.grad and (self._node is not None or value._node is not None)):
-        chosen = _only_tensors(self, index if index.__class__ is tuple else (index,))
-        if chosen:
-            _scatter(self, chosen, value, False)
+        number = isinstance(value, (int, float, complex, np.number, np.bool_)) or (
+            isinstance(value, np.ndarray) and value.ndim == 0)
+        if not number and not isinstance(value, Tensor):
+            raise TypeError(f"can't assign a {_type_name(value)} to a torch.{self._layout.dtype.scalar_name}Tensor")
+        if number and not isinstance(value, (int, float, complex)):
+            value = value.item()
+        if index.__class__ is bool and not index:
             return
-    if overrides.any_override((self, value)):
-        overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
-        return
-    number = isinstance(value, (int, float, complex, np.number, np.bool_)) or (
-        isinstance(value, np.ndarray) and value.ndim == 0)
-    if not number and not isinstance(value, Tensor):
-        raise TypeError(f"can't assign a {_type_name(value)} to a torch.{self._layout.dtype.scalar_name}Tensor")
-    if number and not isinstance(value, (int, float, complex)):
-        value = value.item()
-    if index.__class__ is bool and not index:
-        return
-    items = _items(index)
-    key = _basic_key(items) if self._node is None and not active.count else None
-    view, tensors = None if key is None else _known_view(self, key, items), []
-    if view is None:
-        view, tensors = _apply(self, items)
-        if key is not None and not tensors:
-            _keep(self, items, view)
-    if not tensors:
+        items = _items(index)
+        key = _basic_key(items) if self._node is None and not active.count else None
+        view, tensors = None if key is None else _known_view(self, key, items), []
+        if view is None:
+            view, tensors = _apply(self, items)
+            if key is not None and not tensors:
+                _keep(self, items, view)
+        if not tensors:
+            if number:
+                if not view._layout.is_contiguous and memory_order.overlaps_itself(view._layout.shape, view._layout.strides):
+                    raise RuntimeError(memory_order.OVERLAPS_ITSELF)
+                try:
+                    view.fill_(value)
+                except RuntimeError:    # of 16 bits, elements may overflow here, as they may not in fill_
+                    dtype = view._layout.dtype
+                    if not dtype.is_floating_point or isinstance(value, complex) or elements.fits(value, dtype):
+                        raise
+                    view.fill_(math.copysign(math.inf, value))
+            else:
+                _copy(view, value)
+            return
+        if overrides.any_override(tensors):
+            overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, tensors)
+            return
+        if _scatter is None:
+            raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
         if number:
-            if not view._layout.is_contiguous and memory_order.overlaps_itself(view._layout.shape, view._layout.strides):
-                raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-            try:
-                view.fill_(value)
-            except RuntimeError:    # of 16 bits, elements may overflow here, as they may not in fill_
-                dtype = view._layout.dtype
-                if not dtype.is_floating_point or isinstance(value, complex) or elements.fits(value, dtype):
-                    raise
-                view.fill_(math.copysign(math.inf, value))
+            if isinstance(value, complex):
+                elements.check(value, view._layout.dtype)
+            value = create.make_tensor(value, view._layout.dtype)
         else:
-            _copy(view, value)
-        return
-    if overrides.any_override(tensors):
-        overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, tensors)
-        return
-    if _scatter is None:
-        raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")
-    if number:
-        if isinstance(value, complex):
-            elements.check(value, view._layout.dtype)
-        value = create.make_tensor(value, view._layout.dtype)
-    else:
-        value = _without_leading_ones(value)
-    _scatter(view, tensors, value, False)
+            value = _without_leading_ones(value)
+        _scatter(view, tensors, value, False)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def _type_name(value: Any) -> str:

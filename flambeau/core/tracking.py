@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import captured, engine, hooks, inplace, storage
 from flambeau.core import tensor as tensors
 from flambeau.core.arguments import refused
@@ -137,7 +138,11 @@ def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, 
     """
     if captured.transformed():
         raise RuntimeError(captured.NO_BACKWARD)
-    engine.backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+    try:
+        engine.backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def detach(self: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.base.naming import PACKAGE
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import arguments as wrong
 from flambeau.core import derive, modes, overrides
 from flambeau.core.inplace import INFERENCE_VIEW, NO_GRAD_VIEW, stand_apart
@@ -72,15 +73,18 @@ def operate({parameters}):
     try:
         _made, _from = known[input._layout, {given}]
     except (KeyError, AttributeError, TypeError):
-        return learn(input, ({given}))
-{unlike}    _view = view_of(input, input._offset + _from, _made)
+        _made = None
+    if _made is None{unlike}:
+        try:
+            return learn(input, ({given}))
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    _view = view_of(input, input._offset + _from, _made)
     if input._node is not None:
         remember(_view, input, kind, ({given}))
     return _view
 '''
-_UNLIKE = """    if {unlike}:    # 1.0 and True equal 1, and so are found too
-        return learn(input, ({given}))
-"""
 
 
 def _parameters(geometry_of: Callable) -> tuple[list[str], list[str]]:
@@ -130,11 +134,11 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     names, numbers = _parameters(geometry_of)
     given = "".join(f"{n}, " for n in names)
     scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
-                             "learn": learn, "view_of": view_of, "remember": remember, "kind": kind}
-    unlike = " or ".join(f"{n}.__class__ is not int" for n in numbers)
+                             "learn": learn, "view_of": view_of, "remember": remember, "kind": kind,
+                             "filter_traceback": filter_traceback}
+    unlike = "".join(f" or {n}.__class__ is not int" for n in numbers)    # 1.0 and True equal 1, and so are found too
     derive.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
-        parameters=", ".join(["input", *names]), given=given,
-        unlike=_UNLIKE.format(unlike=unlike, given=given) if unlike else ""), scope)
+        parameters=", ".join(["input", *names]), given=given, unlike=unlike), scope)
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
@@ -32,6 +33,7 @@ def moving() -> Iterator[None]:
         local.forward_grad = before
 
 
+@api_boundary
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """(func(*primals), how that moves when the primals move along the tangents); with has_aux also func's second
     result.

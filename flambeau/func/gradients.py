@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import enable_grad, local
 from flambeau.core.node import AccumulateGrad
@@ -29,6 +30,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
 
     @functools.wraps(func)
+    @api_boundary
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         made, rest = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
         return (made, rest[1]) if has_aux else made
@@ -40,6 +42,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     """A function that computes (gradient, value) of `func`, or (gradient, (value, aux)); see grad."""
 
     @functools.wraps(func)
+    @api_boundary
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         pullback = Pullback(func, args, argnums, kwargs)
         output, aux = pullback.output, None
@@ -167,6 +170,7 @@ def replaced(args: tuple[Any, ...], argnums: Argnums, given: Sequence[Any]) -> t
     return tuple(made)
 
 
+@api_boundary
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), a function from a cotangent of the output to those of the primals); with has_aux also func's
     second result.

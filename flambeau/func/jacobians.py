@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import inference_mode
 from flambeau.core.tensor import Tensor
@@ -56,6 +57,7 @@ def jacrev(
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
+    @api_boundary
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
         real("jacrev", given)
@@ -102,6 +104,7 @@ def jacfwd(
     """A function that computes the Jacobian of `func` by forward mode; see jacrev. randomness: as for vmap."""
 
     @functools.wraps(func)
+    @api_boundary
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.rng import default_generator
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
@@ -38,6 +39,7 @@ def vmap(
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
+    @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _examples(func, in_dims, args)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.base.layout import contiguous_format
 from flambeau.base.naming import adopt
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import absent, overrides
 from flambeau.core.autocast import LISTED
 from flambeau.core.derive import NAMESPACE, renamed
@@ -104,8 +105,12 @@ from flambeau.ops.softmax import softmin
 
 
 def _probability(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    try:
+        if p < 0.0 or p > 1.0:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

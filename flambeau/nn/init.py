@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import flambeau
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.tensor import Tensor
 
 __all__ = [
@@ -77,6 +78,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
+@api_boundary
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs an output depends on, and how many outputs an input reaches, for a weight (out, in, *kernel)."""
     shape = tensor.shape

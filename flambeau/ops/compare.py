@@ -93,8 +93,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     try:
         launch = _equals[input._layout, other._layout]
     except (KeyError, AttributeError):
-        return _equal(input, other)
-    return _equal(input, other) if active.count else item(launch(None, input, other))
+        launch = None
+    return _equal(input, other) if launch is None or active.count else item(launch(None, input, other))
 
 
 _equal.operator.public = NAMESPACE["equal"] = Tensor.equal = equal

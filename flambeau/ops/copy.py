@@ -23,6 +23,7 @@ from flambeau.base.layout import (
     register_cache,
 )
 from flambeau.base.notices import warn_once
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import inplace, modes, overrides
@@ -104,39 +105,44 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 
 def copy_raw(self: Tensor, src: Tensor) -> Tensor:
     """copy_ without a graph."""
-    launch = _copies.get((self._layout, src._layout))
-    if launch is not None and src._storage is not self._storage:
-        launch(self, src)
-        return self
-    if self._layout.device.type == "meta" or src._layout.device.type == "meta":
-        if self._layout.device.type != "meta":
-            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-        return self
-    if src._storage is self._storage:
-        if src._layout is self._layout and src._offset == self._offset:
+    try:
+        launch = _copies.get((self._layout, src._layout))
+        if launch is not None and src._storage is not self._storage:
+            launch(self, src)
             return self
-        mine, theirs = self._layout, src._layout
-        if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and memory_order.has_overlap(
-                (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
-            raise RuntimeError(memory_order.OVERLAPS_INPUT)
-        low, high = self._offset, self._offset + memory_order.extent(mine.shape, mine.strides)
-        if src._offset < high and low < src._offset + memory_order.extent(theirs.shape, theirs.strides):
-            src = clone_raw(src)
-    if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
-        raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-    given = src._layout
-    if given.shape != self._layout.shape:
-        shape = self._layout.shape
-        together = tuple(geometry.broadcast(shape, given.shape))
-        if together != tuple(shape):
-            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(together)}")
-        layout = Layout.of(shape, memory_order.broadcast_strides(given.shape, given.strides, shape), given.dtype, given.device)
-        src = tensor_from(src._storage, src._offset, layout)
-    COPY.compute((src,), (), (), self)
-    launch = COPY.other_plans.get((src._layout, self._layout))
-    if launch is not None:
-        _copies[self._layout, given] = launch
-    return self
+        if self._layout.device.type == "meta" or src._layout.device.type == "meta":
+            if self._layout.device.type != "meta":
+                raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+            return self
+        if src._storage is self._storage:
+            if src._layout is self._layout and src._offset == self._offset:
+                return self
+            mine, theirs = self._layout, src._layout
+            if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and memory_order.has_overlap(
+                    (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
+                raise RuntimeError(memory_order.OVERLAPS_INPUT)
+            low, high = self._offset, self._offset + memory_order.extent(mine.shape, mine.strides)
+            if src._offset < high and low < src._offset + memory_order.extent(theirs.shape, theirs.strides):
+                src = clone_raw(src)
+        if memory_order.overlaps_itself(self._layout.shape, self._layout.strides):
+            raise RuntimeError(memory_order.OVERLAPS_ITSELF)
+        given = src._layout
+        if given.shape != self._layout.shape:
+            shape = self._layout.shape
+            together = tuple(geometry.broadcast(shape, given.shape))
+            if together != tuple(shape):
+                raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(together)}")
+            strides = memory_order.broadcast_strides(given.shape, given.strides, shape)
+            layout = Layout.of(shape, strides, given.dtype, given.device)
+            src = tensor_from(src._storage, src._offset, layout)
+        COPY.compute((src,), (), (), self)
+        launch = COPY.other_plans.get((src._layout, self._layout))
+        if launch is not None:
+            _copies[self._layout, given] = launch
+        return self
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def clone_raw(input: Tensor) -> Tensor:
@@ -300,42 +306,47 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None, bool, memory_format]:
     """(device, dtype, copy, memory_format) of a call of `to`."""
-    device = dtype = None
-    copy = False
-    wanted: memory_format = preserve_format
-    rest = [dtypes.asked_for(given) for given in args]
-    if rest:
-        first = rest.pop(0)
-        if isinstance(first, DType):
-            dtype = first
-        elif isinstance(first, Tensor):
-            device, dtype = first._layout.device, first._layout.dtype
-        elif isinstance(first, (str, Device, int)):
-            device = Device(first) if not isinstance(first, Device) else first
-            if rest and (isinstance(rest[0], DType) or rest[0] is None):
-                dtype = rest.pop(0)
-        elif first is None:
-            dtype = rest.pop(0) if rest and isinstance(rest[0], DType) else None
-        else:
-            raise no_combination("to", (first,))
-    if rest and not isinstance(rest.pop(0), bool):  # non_blocking
-        raise no_combination("to", args, kwargs)
-    if rest:
-        copy = bool(rest.pop(0))
-    for name, value in kwargs.items():
-        if name == "dtype":
-            dtype = dtypes.asked_for(value)
-        elif name == "device":
-            device = None if value is None else value if isinstance(value, Device) else Device(value)
-        elif name == "copy":
-            copy = bool(value)
-        elif name == "other":
-            device, dtype = value._layout.device, value._layout.dtype
-        elif name == "memory_format":
-            wanted = value or preserve_format
-        elif name != "non_blocking":
-            raise TypeError(f"to() received an invalid combination of arguments - got an unexpected keyword argument '{name}'")
-    return device, dtype, copy, wanted
+    try:
+        device = dtype = None
+        copy = False
+        wanted: memory_format = preserve_format
+        rest = [dtypes.asked_for(given) for given in args]
+        if rest:
+            first = rest.pop(0)
+            if isinstance(first, DType):
+                dtype = first
+            elif isinstance(first, Tensor):
+                device, dtype = first._layout.device, first._layout.dtype
+            elif isinstance(first, (str, Device, int)):
+                device = Device(first) if not isinstance(first, Device) else first
+                if rest and (isinstance(rest[0], DType) or rest[0] is None):
+                    dtype = rest.pop(0)
+            elif first is None:
+                dtype = rest.pop(0) if rest and isinstance(rest[0], DType) else None
+            else:
+                raise no_combination("to", (first,))
+        if rest and not isinstance(rest.pop(0), bool):  # non_blocking
+            raise no_combination("to", args, kwargs)
+        if rest:
+            copy = bool(rest.pop(0))
+        for name, value in kwargs.items():
+            if name == "dtype":
+                dtype = dtypes.asked_for(value)
+            elif name == "device":
+                device = None if value is None else value if isinstance(value, Device) else Device(value)
+            elif name == "copy":
+                copy = bool(value)
+            elif name == "other":
+                device, dtype = value._layout.device, value._layout.dtype
+            elif name == "memory_format":
+                wanted = value or preserve_format
+            elif name != "non_blocking":
+                raise TypeError("to() received an invalid combination of arguments - got an unexpected keyword argument "
+                                f"'{name}'")
+        return device, dtype, copy, wanted
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def _short(name: str, dtype: DType) -> Any:
@@ -436,13 +447,17 @@ def _fill_element(out: Any, layout: Layout, value: Any) -> Any:
 
 def fill_or_make(out: Tensor | None, layout: Layout, value: Any) -> Tensor:
     """`out` of that layout, or a fresh tensor, with `value` everywhere."""
-    launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
     try:
-        return launch(out, value)
-    except OverflowError:
-        if value.__class__ is not int:
-            raise
-        return _fill_element(out, layout, value)
+        launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
+        try:
+            return launch(out, value)
+        except OverflowError:
+            if value.__class__ is not int:
+                raise
+            return _fill_element(out, layout, value)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def fill_raw(self: Tensor, value: Any) -> Tensor:
@@ -455,7 +470,11 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
 
 def filled(layout: Layout, value: Any) -> Tensor:
     """A fresh tensor with `value` everywhere."""
-    return empty_layout(layout) if layout.device.type == "meta" else fill_or_make(None, layout, value)
+    try:
+        return empty_layout(layout) if layout.device.type == "meta" else fill_or_make(None, layout, value)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

@@ -29,6 +29,7 @@ from flambeau.base.dtype import (
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.notices import warn
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.elements.triangle import triangle_indices_plan
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
@@ -62,17 +63,21 @@ def home(device: Any) -> Device:
 
 def leaf(made: Tensor, requires_grad: bool = True) -> Tensor:
     """A fresh tensor that requires grad, if it is to; TypeError where that is no bool."""
-    if requires_grad.__class__ is not bool:
-        error = TypeError("requires_grad must be a bool")
-        arguments.blame(error)
-        raise error
-    if not requires_grad:
+    try:
+        if requires_grad.__class__ is not bool:
+            error = TypeError("requires_grad must be a bool")
+            arguments.blame(error)
+            raise error
+        if not requires_grad:
+            return made
+        dtype = made._layout.dtype
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        made._node = AccumulateGrad(made)
         return made
-    dtype = made._layout.dtype
-    if not (dtype.is_floating_point or dtype.is_complex):
-        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    made._node = AccumulateGrad(made)
-    return made
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: bool = False) -> Tensor:
@@ -112,29 +117,33 @@ def _plain_sizes(sizes: tuple[Any, ...]) -> bool:
 
 def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as numbers or as one sequence; RuntimeError for negative sizes, TypeError for none at all."""
-    if not size:
-        raise arguments.without_sizes(function, "size")
-    for n in size:
-        if n.__class__ is not int or not 0 <= n < MOST:
-            break
-    else:
-        return size
-    given = size
-    if len(size) == 1 and not isinstance(size[0], int):
-        if isinstance(size[0], (tuple, list)):
-            size = size[0]
-        elif not arguments.is_int(size[0]):
-            raise arguments.refused(function, "size", "tuple of ints", size[0], 1)
     try:
-        shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
-    except (AttributeError, TypeError):
-        shape = arguments.ints(function, "size", size, size is given)
-    for n in shape:
-        if not 0 <= n < MOST:
-            arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
-            raise RuntimeError("zeros: Dimension size must be non-negative." if function == "zeros" else
-                               f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-    return shape
+        if not size:
+            raise arguments.without_sizes(function, "size")
+        for n in size:
+            if n.__class__ is not int or not 0 <= n < MOST:
+                break
+        else:
+            return size
+        given = size
+        if len(size) == 1 and not isinstance(size[0], int):
+            if isinstance(size[0], (tuple, list)):
+                size = size[0]
+            elif not arguments.is_int(size[0]):
+                raise arguments.refused(function, "size", "tuple of ints", size[0], 1)
+        try:
+            shape = tuple([n if n.__class__ is int else n.__index__() for n in size])
+        except (AttributeError, TypeError):
+            shape = arguments.ints(function, "size", size, size is given)
+        for n in shape:
+            if not 0 <= n < MOST:
+                arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
+                raise RuntimeError("zeros: Dimension size must be non-negative." if function == "zeros" else
+                                   f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+        return shape
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def check_layout(layout: Any) -> None:
@@ -150,9 +159,13 @@ def without_elements(shape: tuple[int, ...], layout: Any, dtype: DType | None) -
 
 def fresh_layout(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Layout:
     try:
-        return Layout.contiguous(shape, dtype or get_default_dtype(), home(device))
-    except AttributeError as error:
-        arguments.blame(error)
+        try:
+            return Layout.contiguous(shape, dtype or get_default_dtype(), home(device))
+        except AttributeError as error:
+            arguments.blame(error)
+            raise
+    except Exception as error:
+        filter_traceback(error)
         raise
 
 
@@ -179,30 +192,34 @@ def empty(
     names: Any = None,
 ) -> Tensor:
     """Uninitialised memory of this shape."""
-    if size is not None:
-        sizes = (*sizes, size)
-    plain = layout is None and device is None and out is None and memory_format is contiguous_format
-    if plain:
-        try:
-            made = _fresh["empty", sizes, dtype, get_default_device()](None)
-            return made if requires_grad is False else leaf(made, requires_grad)
-        except (KeyError, TypeError):
-            pass
-    if layout is not None and layout is not strided:
-        return finish(without_elements(sizes_of("empty", sizes), layout, dtype), requires_grad)
-    shape = sizes_of("empty", sizes)
-    if out is not None:
-        from flambeau.core.variants import resize
-        dtype_asked(dtype, out)
-        resize(out, shape)
-        return fresh(out)
-    made = blank(shape, dtype, device)
-    if plain and not settings.fills and _plain_sizes(sizes) and shape == sizes:
-        _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
-    if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
-        made = empty_layout(layout_in_format(made._layout, memory_format))
-    made = fresh(made)
-    return made if requires_grad is False else leaf(made, requires_grad)
+    try:
+        if size is not None:
+            sizes = (*sizes, size)
+        plain = layout is None and device is None and out is None and memory_format is contiguous_format
+        if plain:
+            try:
+                made = _fresh["empty", sizes, dtype, get_default_device()](None)
+                return made if requires_grad is False else leaf(made, requires_grad)
+            except (KeyError, TypeError):
+                pass
+        if layout is not None and layout is not strided:
+            return finish(without_elements(sizes_of("empty", sizes), layout, dtype), requires_grad)
+        shape = sizes_of("empty", sizes)
+        if out is not None:
+            from flambeau.core.variants import resize
+            dtype_asked(dtype, out)
+            resize(out, shape)
+            return fresh(out)
+        made = blank(shape, dtype, device)
+        if plain and not settings.fills and _plain_sizes(sizes) and shape == sizes:
+            _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
+        if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
+            made = empty_layout(layout_in_format(made._layout, memory_format))
+        made = fresh(made)
+        return made if requires_grad is False else leaf(made, requires_grad)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 @public(method=False)
@@ -266,12 +283,14 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
     if device is None and out is None and layout is None:
         try:
             made = _fresh[sizes, dtype, get_default_device()](None)
+            return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
-            if len(sizes) == 1 and sizes[0].__class__ is list:
-                return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
-            made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
-            if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-                _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
+            pass
+        if len(sizes) == 1 and sizes[0].__class__ is list:
+            return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
+        made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
+        if made._layout.device.type == "cpu" and _plain_sizes(sizes):
+            _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided):
         return finish(without_elements(sizes_of("zeros", sizes), layout, dtype), requires_grad)
@@ -292,10 +311,11 @@ def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any 
             made = _fresh["ones", sizes, dtype, get_default_device()](None, 1)
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
-            made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
-            if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-                _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
-            return made if requires_grad is False else leaf(made, requires_grad)
+            pass
+        made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
+        if made._layout.device.type == "cpu" and _plain_sizes(sizes):
+            _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
+        return made if requires_grad is False else leaf(made, requires_grad)
     check_layout(layout)
     made = filled(fresh_layout(sizes_of("ones", sizes), dtype_asked(dtype, out), device), 1)
     if requires_grad or out is not None:

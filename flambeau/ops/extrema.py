@@ -159,6 +159,8 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     try:
         launch = _extreme_plans[input._layout, dim, keepdim, "amax"]
     except (KeyError, TypeError):
+        launch = None
+    if launch is None:
         launch = _extremes.learn(input, dim, keepdim, "amax")
     return launch(None, input)
 
@@ -169,6 +171,8 @@ def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     try:
         launch = _extreme_plans[input._layout, dim, keepdim, "amin"]
     except (KeyError, TypeError):
+        launch = None
+    if launch is None:
         launch = _extremes.learn(input, dim, keepdim, "amin")
     return launch(None, input)
 
@@ -242,6 +246,8 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmax"]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _places.learn(input, dim, keepdim, "argmax")
     return run(input)
 
@@ -252,6 +258,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmin"]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _places.learn(input, dim, keepdim, "argmin")
     return run(input)
 
@@ -297,6 +305,8 @@ def _max(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "max"]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _places.learn(input, dim, keepdim, "max")
     return run(input)
 
@@ -306,6 +316,8 @@ def _min(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "min"]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _places.learn(input, dim, keepdim, "min")
     return run(input)
 

@@ -13,6 +13,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
+from flambeau.base.tracebacks import api_boundary
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
@@ -169,6 +170,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out
         try:
             launch = _cats[(dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
+            launch = None
+        if launch is None:
             return _cat_checked(tensors, dim, out)
         if not local.grad:
             return launch(None, *tensors)
@@ -190,6 +193,7 @@ def _sizes(tensors: Sequence[Tensor], dim: int) -> tuple[int, ...]:
     return tuple([-1 if x._layout.ndim != ndim else x._layout.shape[at] if at < ndim else 0 for x in tensors])
 
 
+@api_boundary
 def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
     given = _is_list("cat", tensors)
     if overrides.any_override(given):
@@ -266,6 +270,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, o
         try:
             launch = _plans[("stack", dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
+            launch = None
+        if launch is None:
             return _stack_checked(tensors, dim, out)
         if not local.grad:
             return launch(None, *tensors)
@@ -280,6 +286,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, o
     return _stack_checked(tensors, dim, out)
 
 
+@api_boundary
 def _stack_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
     given = _is_list("stack", tensors)
     if overrides.any_override(given):

@@ -122,6 +122,8 @@ def fused_multi_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None
     try:
         launch = _plans[key]
     except KeyError:
+        launch = None
+    if launch is None:
         launch = _learn_single(key, input, target, weight, p, reduction)
     try:
         return launch(input, target, margin) if weight is None else launch(input, target, weight, margin)
@@ -205,6 +207,8 @@ def fused_multilabel_margin_loss(input: Tensor, target: Tensor, reduction):
     try:
         launch = _plans[key]
     except KeyError:
+        launch = None
+    if launch is None:
         launch = _learn_several(key, input, target, reduction)
     try:
         return launch(input, target)

@@ -40,7 +40,7 @@ def {name}({signature}):
         write({call})
         return {first}
 {complaint}    except caught as error:
-        explain(error, ({arguments},))
+        explain(error, values=({arguments},))
         raise
 '''
 
@@ -245,8 +245,8 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
                              "recorded": recorded, "write": once, "refuse_overlap": check_repeats,
                              "refuse_shared": rewiring.refuse_shared,
-                             "caught": wrong.CAUGHT, "explain": lambda error, values: wrong.explain(
-                                 error, public + "_", declared.signature, values, True, False)}
+                             "caught": wrong.CAUGHT, "explain": functools.partial(
+                                 wrong.explain, name=public + "_", signature=declared.signature, method=True, function=False)}
     suits, tests, unsuited = wrong.suiting(public, declared.signature.parameters)
     scope |= suits
     wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)

@@ -230,6 +230,8 @@ def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bi
     try:
         launch, count = _layer_plans[key]
     except (KeyError, TypeError):
+        launch = None
+    if launch is None:
         launch, count = made = _learn_layer_norm(input, normalized_shape, weight, bias)
         if normalized_shape.__class__ in (tuple, Size):
             _layer_plans[key] = made

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import arguments as wrong
 from flambeau.core import storage, views
 from flambeau.core.derive import NAMESPACE, public
@@ -149,20 +150,24 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None
 @public
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Parts of the given sizes along a dimension, which they must fill."""
-    if dim.__class__ is not int:
-        wrong.only_ints(dim)
-    layout = input._layout
-    if not layout.ndim:
-        raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
-    place = geometry.wrap_dim(dim, layout.ndim)
-    sizes = list(plain(tuple(split_sizes)))
-    if any(size < 0 for size in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
+    try:
+        if dim.__class__ is not int:
+            wrong.only_ints(dim)
+        layout = input._layout
+        if not layout.ndim:
+            raise RuntimeError("split_with_sizes expects at least a 1-dimensional tensor")
+        place = geometry.wrap_dim(dim, layout.ndim)
+        sizes = list(plain(tuple(split_sizes)))
+        if any(size < 0 for size in sizes):
+            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
                            f"{sizes}")
-    if sum(sizes) != layout.shape[place]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
+        if sum(sizes) != layout.shape[place]:
+            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
                            f"tensor's size at dimension {place}), but got split_sizes={sizes}")
-    return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
+        return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 @public

@@ -179,6 +179,8 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     try:
         launch = _sum_plans[input._layout, dim, keepdim, dtype, False]
     except (KeyError, TypeError):
+        launch = None
+    if launch is None:
         launch = _sums.learn(input, dim, keepdim, dtype, False)
     return launch(None, input)
 
@@ -229,6 +231,8 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     try:
         run = _mean_plans[input._layout, dim, keepdim, dtype]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _means.learn(input, dim, keepdim, dtype)
     return run(input)
 

@@ -88,6 +88,8 @@ def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
     try:
         run = _scan_plans[input._layout, dim, False, kind, dtype]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _scans.learn(input, dim, False, kind, dtype)
     return run(input)
 
@@ -231,6 +233,8 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
     try:
         run = _extreme_plans[input._layout, dim, False, name]
     except (KeyError, TypeError):
+        run = None
+    if run is None:
         run = _extremes.learn(input, dim, False, name)
     return run(input)
 

@@ -73,6 +73,8 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
     try:
         launch = _plans[input._layout, dim, dtype, name]
     except (KeyError, TypeError):
+        launch = None
+    if launch is None:
         launch = _learn(name, input, dim, dtype)
     return launch(None, input)
 

@@ -22,6 +22,7 @@ from flambeau.base.layout import (
     register_cache,
 )
 from flambeau.base.notices import warn_once
+from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.core import arguments as wrong
 from flambeau.core import indexing, views
 from flambeau.core.derive import NAMESPACE, OPERATORS, public
@@ -127,17 +128,21 @@ def view_dtype(input: Any, dtype: DType) -> Any:
 
 
 def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
-    layout = input._layout
-    if layout.is_contiguous:
-        return view_to(input, sizes)
-    shape = geometry.infer_size(plain(sizes), layout.numel)
-    if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
-        return _reshape_alias(input, shape)
-    copy = input.clone(memory_format=contiguous_format)
-    made = tensor_from(copy._storage, 0, Layout.contiguous(shape, layout.dtype, layout.device))
-    if copy._node is not None:
-        made._node = _unsafe_view(((copy._node, copy._index),), (copy._layout,))
-    return made
+    try:
+        layout = input._layout
+        if layout.is_contiguous:
+            return view_to(input, sizes)
+        shape = geometry.infer_size(plain(sizes), layout.numel)
+        if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
+            return _reshape_alias(input, shape)
+        copy = input.clone(memory_format=contiguous_format)
+        made = tensor_from(copy._storage, 0, Layout.contiguous(shape, layout.dtype, layout.device))
+        if copy._node is not None:
+            made._node = _unsafe_view(((copy._node, copy._index),), (copy._layout,))
+        return made
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def reshape(input: Any, shape: Sequence[int]) -> Any:
@@ -177,7 +182,18 @@ def reshape_as(self: Any, other: Any) -> Any:
     return _reshape(self, other._layout.shape)
 
 
-_flattened: dict[Any, tuple[int, ...] | None] = register_cache({})
+_flattened: dict[Any, Any] = register_cache({})
+
+
+@api_boundary
+def _flat_shape(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[int, ...] | None:
+    """The shape with these dimensions as one; None where that changes nothing."""
+    start, end = geometry.wrap_dim(start_dim, len(shape)), geometry.wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end and shape:
+        return None
+    return (*shape[:start], math.prod(shape[start:end + 1]), *shape[end + 1:])
 
 
 @public
@@ -190,12 +206,9 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     try:
         shape = _flattened[layout, start_dim, end_dim]
     except (KeyError, TypeError):
-        start, end = geometry.wrap_dim(start_dim, layout.ndim), geometry.wrap_dim(end_dim, layout.ndim)
-        if start > end:
-            raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim") from None
-        own = layout.shape
-        shape = None if start == end and own else (*own[:start], math.prod(own[start:end + 1]), *own[end + 1:])
-        _flattened[layout, start_dim, end_dim] = shape
+        shape = False       # None stands for a shape that stays
+    if shape is False:
+        shape = _flattened[layout, start_dim, end_dim] = _flat_shape(layout.shape, start_dim, end_dim)
     return input if shape is None else _reshape(input, shape)
 
 
@@ -328,6 +341,7 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
 
 
 @lru_cache(256)
+@api_boundary
 def _one_moved(ndim: int, source: int, destination: int) -> tuple[int, ...]:
     return geometry.movedim_order(ndim, (source,), (destination,))
 

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import flambeau
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.hooks import RemovableHandle
 from flambeau.core.tensor import Tensor
 
@@ -98,24 +99,28 @@ class Optimizer:
     """
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
-        self.defaults = defaults
-        self._create_hooks()
-        self._patch_step_function()
-        if isinstance(params, Tensor):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                + _type_name(params)
-            )
-        self.state: defaultdict[Any, Any] = defaultdict(dict)
-        self.param_groups: list[dict[str, Any]] = []
-        groups: list[Any] = list(params)
-        if not groups:
-            raise ValueError("optimizer got an empty parameter list")
-        if not isinstance(groups[0], dict):
-            groups = [{"params": groups}]
-        for group in groups:
-            self.add_param_group(group)
-        self._warned_capturable_if_run_uncaptured = True
+        try:
+            self.defaults = defaults
+            self._create_hooks()
+            self._patch_step_function()
+            if isinstance(params, Tensor):
+                raise TypeError(
+                    "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                    + _type_name(params)
+                )
+            self.state: defaultdict[Any, Any] = defaultdict(dict)
+            self.param_groups: list[dict[str, Any]] = []
+            groups: list[Any] = list(params)
+            if not groups:
+                raise ValueError("optimizer got an empty parameter list")
+            if not isinstance(groups[0], dict):
+                groups = [{"params": groups}]
+            for group in groups:
+                self.add_param_group(group)
+            self._warned_capturable_if_run_uncaptured = True
+        except Exception as error:
+            filter_traceback(error)
+            raise
 
     def _create_hooks(self) -> None:
         self._optimizer_step_pre_hooks: OrderedDict[int, Callable] = OrderedDict()

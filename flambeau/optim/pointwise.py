@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import flambeau
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.tensor import Tensor
 from flambeau.optim.optimizer import GroupwiseOptimizer
 from flambeau.optim.update import new_counter
@@ -93,6 +94,7 @@ def check_tensor_lr(lr: Any, *, foreach: bool | None = None, capturable: bool = 
 _TITLES = {"lr": "learning rate", "eps": "epsilon value"}
 
 
+@api_boundary
 def check(**hyperparameters: Any) -> None:
     """Raise ValueError for the first of these hyperparameters that is negative, or not in [0, 1) for one of the betas."""
     for name, value in hyperparameters.items():

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import flambeau
+from flambeau.base.tracebacks import api_boundary
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules.module import Module, indented
 from flambeau.nn.parameter import Parameter
@@ -41,6 +42,7 @@ class Container(Module):
 class Sequential(Module):
     """Modules applied one after another: `Sequential(a, b)(x) == b(a(x))`. Takes modules, or one OrderedDict."""
 
+    @api_boundary
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
@@ -151,6 +153,7 @@ class Sequential(Module):
 class ModuleList(Module):
     """A list of registered modules."""
 
+    @api_boundary
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -239,6 +242,7 @@ class ModuleList(Module):
 class ModuleDict(Module):
     """A dictionary of registered modules, in order of insertion."""
 
+    @api_boundary
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -316,6 +320,7 @@ def _describe(value: Any, element: str) -> str:
 class ParameterList(Module):
     """A list of parameters; tensors put in become Parameters, other values are kept as they are."""
 
+    @api_boundary
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
@@ -379,6 +384,7 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dictionary of parameters; tensors put in become Parameters, other values are kept as they are."""
 
+    @api_boundary
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}

@@ -54,8 +54,10 @@ class Linear(Module):
         try:
             weight, bias = parameters["weight"], parameters["bias"]
         except KeyError:  # parametrized, pruned or otherwise replaced by a plain attribute
-            weight, bias = self.weight, self.bias
-        return F.linear(input, weight, bias)
+            pass
+        else:
+            return F.linear(input, weight, bias)
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
 from flambeau.nn.modules import scripted
@@ -377,9 +378,13 @@ class Module(Traversal, Conversion, StateDict):
             )
         except KeyError as error:  # Module.__init__ did not run
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {error}") from None
-        if extras:
-            return self._call_with_extras(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if extras:
+                return self._call_with_extras(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            filter_traceback(error)
+            raise
 
     def _call_with_extras(self, args: tuple, kwargs: dict) -> Any:
         compiled = self._compiled_call_impl

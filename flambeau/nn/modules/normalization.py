@@ -104,8 +104,10 @@ class LayerNorm(Module):
         try:
             weight, bias = parameters["weight"], parameters["bias"]
         except KeyError:
-            weight, bias = self.weight, self.bias
-        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+            pass
+        else:
+            return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return (

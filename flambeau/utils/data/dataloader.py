@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.utils.data import _utils as _utils
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import Dataset, IterableDataset
@@ -130,41 +131,45 @@ class DataLoader(Generic[Item]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self.dataset = dataset
-        self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
-        self.pin_memory = pin_memory
-        self.pin_memory_device = pin_memory_device
-        self.timeout = timeout
-        self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = multiprocessing_context
-        self.in_order = in_order
-        iterable = isinstance(dataset, IterableDataset)
-        self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
-        _check_order(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
-        if batch_sampler is not None:
-            batch_size, drop_last = None, False
-        if sampler is None:
-            if iterable:
-                sampler = _InfiniteConstantSampler()
-            elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
-            else:
-                sampler = SequentialSampler(dataset)  # type: ignore[arg-type]
-        if batch_size is not None and batch_sampler is None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.sampler = sampler
-        self.batch_sampler = batch_sampler
-        self.generator = generator
-        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
-        self.persistent_workers = persistent_workers
-        self._IterableDataset_len_called: int | None = None
-        self._iterator = None
-        self.check_worker_number_rationality()
-        self._initialised = True
+        try:
+            _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+            self.dataset = dataset
+            self.num_workers = num_workers
+            self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+            self.pin_memory = pin_memory
+            self.pin_memory_device = pin_memory_device
+            self.timeout = timeout
+            self.worker_init_fn = worker_init_fn
+            self.multiprocessing_context = multiprocessing_context
+            self.in_order = in_order
+            iterable = isinstance(dataset, IterableDataset)
+            self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+            _check_order(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
+            if batch_sampler is not None:
+                batch_size, drop_last = None, False
+            if sampler is None:
+                if iterable:
+                    sampler = _InfiniteConstantSampler()
+                elif shuffle:
+                    sampler = RandomSampler(dataset, generator=generator)  # type: ignore[arg-type]
+                else:
+                    sampler = SequentialSampler(dataset)  # type: ignore[arg-type]
+            if batch_size is not None and batch_sampler is None:
+                batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            self.batch_size = batch_size
+            self.drop_last = drop_last
+            self.sampler = sampler
+            self.batch_sampler = batch_sampler
+            self.generator = generator
+            self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+            self.persistent_workers = persistent_workers
+            self._IterableDataset_len_called: int | None = None
+            self._iterator = None
+            self.check_worker_number_rationality()
+            self._initialised = True
+        except Exception as error:
+            filter_traceback(error)
+            raise
 
     # ---- arguments
 

@@ -17,6 +17,7 @@ from multiprocessing import connection as connections
 from typing import Any
 
 from flambeau.base.failures import ExceptionWrapper
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.utils.data import transport
 from flambeau.utils.data import worker as workers
 from flambeau.utils.data.dataset import IterableDataset
@@ -55,23 +56,27 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self) -> Any:
-        batch = self._next_data()
-        self._num_yielded += 1
-        loader = self.loader
-        promised = loader._IterableDataset_len_called
-        if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
-            message = (
-                f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
+        try:
+            batch = self._next_data()
+            self._num_yielded += 1
+            loader = self.loader
+            promised = loader._IterableDataset_len_called
+            if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
+                message = (
+                    f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
                 f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
-            )
-            if loader.num_workers > 0:
-                message += (
-                    "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
+                )
+                if loader.num_workers > 0:
+                    message += (
+                        "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
                     "replica at each worker. Please see "
                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
-                )
-            warnings.warn(message, stacklevel=2)
-        return batch
+                    )
+                warnings.warn(message, stacklevel=2)
+            return batch
+        except Exception as error:
+            filter_traceback(error)
+            raise
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
