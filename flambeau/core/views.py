@@ -73,17 +73,18 @@ def operate({parameters}):
     try:
         _made, _from = known[input._layout, {given}]
     except (KeyError, AttributeError, TypeError):
-        _made = None
-    if _made is None{unlike}:
-        try:
-            return learn(input, ({given}))
-        except Exception as error:
-            filter_traceback(error)
-            raise
-    _view = view_of(input, input._offset + _from, _made)
-    if input._node is not None:
-        remember(_view, input, kind, ({given}))
-    return _view
+        pass
+    else:
+        if {like}:
+            _view = view_of(input, input._offset + _from, _made)
+            if input._node is not None:
+                remember(_view, input, kind, ({given}))
+            return _view
+    try:
+        return learn(input, ({given}))
+    except Exception as error:
+        filter_traceback(error)
+        raise
 '''
 
 
@@ -136,9 +137,9 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
                              "learn": learn, "view_of": view_of, "remember": remember, "kind": kind,
                              "filter_traceback": filter_traceback}
-    unlike = "".join(f" or {n}.__class__ is not int" for n in numbers)    # 1.0 and True equal 1, and so are found too
+    like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"    # 1.0 and True equal 1, and so are found too
     derive.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
-        parameters=", ".join(["input", *names]), given=given, unlike=unlike), scope)
+        parameters=", ".join(["input", *names]), given=given, like=like), scope)
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]

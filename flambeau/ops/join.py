@@ -170,19 +170,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out
         try:
             launch = _cats[(dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
-            launch = None
-        if launch is None:
-            return _cat_checked(tensors, dim, out)
-        if not local.grad:
-            return launch(None, *tensors)
-        for x in tensors:
-            if x._node is not None:
-                break
+            pass
         else:
-            return launch(None, *tensors)
-        made = launch(None, *tensors)
-        _cat.operator.record((tensors, dim, _sizes(tensors, dim)), made)
-        return made
+            if not local.grad:
+                return launch(None, *tensors)
+            for x in tensors:
+                if x._node is not None:
+                    break
+            else:
+                return launch(None, *tensors)
+            made = launch(None, *tensors)
+            _cat.operator.record((tensors, dim, _sizes(tensors, dim)), made)
+            return made
     return _cat_checked(tensors, dim, out)
 
 
@@ -270,19 +269,18 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, o
         try:
             launch = _plans[("stack", dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
-            launch = None
-        if launch is None:
-            return _stack_checked(tensors, dim, out)
-        if not local.grad:
-            return launch(None, *tensors)
-        for x in tensors:
-            if x._node is not None:
-                break
+            pass
         else:
-            return launch(None, *tensors)
-        made = launch(None, *tensors)
-        _stack.operator.record((tensors, dim), made)
-        return made
+            if not local.grad:
+                return launch(None, *tensors)
+            for x in tensors:
+                if x._node is not None:
+                    break
+            else:
+                return launch(None, *tensors)
+            made = launch(None, *tensors)
+            _stack.operator.record((tensors, dim), made)
+            return made
     return _stack_checked(tensors, dim, out)
 
 

@@ -182,7 +182,7 @@ def reshape_as(self: Any, other: Any) -> Any:
     return _reshape(self, other._layout.shape)
 
 
-_flattened: dict[Any, Any] = register_cache({})
+_flattened: dict[Any, tuple[int, ...] | None] = register_cache({})
 
 
 @api_boundary
@@ -206,9 +206,10 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     try:
         shape = _flattened[layout, start_dim, end_dim]
     except (KeyError, TypeError):
-        shape = False       # None stands for a shape that stays
-    if shape is False:
-        shape = _flattened[layout, start_dim, end_dim] = _flat_shape(layout.shape, start_dim, end_dim)
+        pass
+    else:
+        return input if shape is None else _reshape(input, shape)
+    shape = _flattened[layout, start_dim, end_dim] = _flat_shape(layout.shape, start_dim, end_dim)
     return input if shape is None else _reshape(input, shape)
 
 
