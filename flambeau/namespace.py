@@ -475,6 +475,7 @@ _SPARSE = {
 #: Names of modules of ops that are loaded at the first use of one of them.
 _LATE = {
     "activated_products": "_addmm_activation",
+    "encoder_layers": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
     "gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
     "integer_products": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
 }

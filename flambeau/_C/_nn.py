@@ -30,6 +30,20 @@ _UPSAMPLED = {
 }  # fmt: skip
 
 
+_PADDED = {f"{words}_pad{n}d": mode for words, mode in (("reflection", "reflect"), ("replication", "replicate"))
+           for n in (1, 2, 3)}
+
+
+def _padding(name: str) -> Any:
+    """nn.functional.pad in one mode."""
+
+    def padded(input: Any, padding: Any) -> Any:
+        return torch.nn.functional.pad(input, tuple(padding), _PADDED[name])
+
+    padded.__name__ = padded.__qualname__ = name
+    return padded
+
+
 def _loss(name: str) -> Any:
     """A loss of nn.functional with its reduction as a number: 0 none (and so if left out, as in PyTorch), 1 mean, 2 sum."""
     function, (before, behind) = getattr(torch.nn.functional, name), _LOSSES[name]
@@ -63,6 +77,8 @@ def __getattr__(name: str) -> Any:
         return getattr(torch.nn.functional, name)
     if name in _LOSSES:
         return _loss(name)
+    if name in _PADDED:
+        return _padding(name)
     if name in _UPSAMPLED:
         return _upsampling(name)
     raise AttributeError(

@@ -95,6 +95,14 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
+def warn_of_resizing(out: Tensor | None, count: int) -> None:
+    """PyTorch's warning where `out` has elements, but not as many as there are numbers in a range."""
+    if out is not None and out._layout.numel not in (0, count):
+        warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+             f"error. The out tensor will be resized to a tensor of shape ({count},).")
+
+
 def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
     """The dtype that a factory function was given, or that of its `out`."""
     dtype = asked_for(dtype)
@@ -445,10 +453,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
         made = along("arange", layout_made, (int(start), int(step)), _counted, int64)
     if out is None and not requires_grad:
         return made
-    if out is not None and out._layout.numel not in (0, count):
-        warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
-             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
-             f"error. The out tensor will be resized to a tensor of shape ({count},).")
+    warn_of_resizing(out, count)
     return finish(made, requires_grad, out, line=True)
 
 

@@ -167,3 +167,25 @@ REMOVED = {name: absent.removed(name, instead) for name, instead in (
      "lower triangular portion: torch.symeig(A) is torch.linalg.eigvalsh(A, UPLO='U'), or torch.linalg.eigh with eigenvectors."))}
 for _name in ("eig", "lstsq", "solve", "symeig"):
     setattr(Tensor, _name, REMOVED[_name])
+
+
+# ---------------------------------------------------------------- which tensor it is
+
+_identities: dict[int, int] = {}    # by address, where swaps have exchanged them: a permutation of addresses
+
+
+def _identity(self: Tensor) -> int:
+    """A number that no other living tensor has; `torch.utils.swap_tensors` exchanges it with all that two tensors are."""
+    return _identities.get(id(self), id(self))
+
+
+def exchange_identities(one: Tensor, other: Tensor) -> None:
+    """Let either tensor be known by the number of the other one."""
+    for tensor, number in ((one, _identity(other)), (other, _identity(one))):
+        if number == id(tensor):
+            _identities.pop(number, None)
+        else:
+            _identities[id(tensor)] = number
+
+
+Tensor._cdata = property(_identity)  # type: ignore[attr-defined]

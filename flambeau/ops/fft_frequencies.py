@@ -17,7 +17,7 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import local
 from flambeau.core.tensor import Tensor
 from flambeau.ir.scalar import cast, where
-from flambeau.ops.create import along, dtype_asked, finish, home
+from flambeau.ops.create import along, dtype_asked, finish, home, warn_of_resizing
 from flambeau.ops.rearrange import rolled
 
 
@@ -70,6 +70,7 @@ def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: An
     layout = Layout.contiguous((count,), dtype, home(device))
     work = float64 if dtype is float64 else float32
     made = along("frequencies", layout, (0.0, apart, float(half), float(n)), _frequency, work)
+    warn_of_resizing(out, count)
     return finish(made, requires_grad, out, line=True)
 
 

@@ -136,6 +136,8 @@ def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
         if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
             return _reshape_alias(input, shape)
         copy = input.clone(memory_format=contiguous_format)
+        if layout.flavor is not None:       # its memory is not a plain tensor's: all examples', or a value's and a tangent's
+            return view_to(copy, shape)
         made = tensor_from(copy._storage, 0, Layout.contiguous(shape, layout.dtype, layout.device))
         if copy._node is not None:
             made._node = _unsafe_view(((copy._node, copy._index),), (copy._layout,))

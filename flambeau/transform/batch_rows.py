@@ -99,6 +99,8 @@ def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwar
     name = {"max": "amax", "min": "amin"}.get(function.__name__, function.__name__)
     whole = name in ("amax", "amin") and len(args) + len(kwargs) == 1      # another operator than that along a dimension
     named = {"input": args[0], "dim": None} if whole else bound(function, args, kwargs)
+    if "dim" not in named:      # the operator behind median of all elements
+        function, named = NAMESPACE[name], named | {"dim": None, "keepdim": False}
     if named["dim"] is not None:
         return along(batch, function, named, named["dim"], named["keepdim"])
     x = named["input"].value

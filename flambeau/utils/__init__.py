@@ -8,6 +8,7 @@ import weakref as _weakref
 from typing import Any as _Any
 
 from flambeau.core.node import AccumulateGrad as _AccumulateGrad
+from flambeau.ops.facts import exchange_identities as _exchange_identities
 
 _ROOMS = frozenset(
     (
@@ -55,6 +56,7 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
         own = end is not None
         if _weakref.getweakrefcount(tensor) > own or (own and _sys.getrefcount(end.reference) > 2):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    _exchange_identities(t1, t2)
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     first, second = dict(t1.__dict__), dict(t2.__dict__)
     for tensor, attributes in ((t1, second), (t2, first)):

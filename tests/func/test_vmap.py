@@ -316,3 +316,18 @@ def test_distributions_are_validated_for_all_examples() -> None:
     assert vmap(lambda m: normal(m, 1.0).log_prob(torch.tensor(0.0)))(torch.zeros(3)).shape == (3,)
     with pytest.raises(ValueError, match="found invalid values"):
         vmap(lambda s: normal(0.0, s).log_prob(torch.tensor(0.0)))(torch.tensor([[1.0], [-1.0]]))
+
+
+def test_shapes_that_take_a_copy() -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    for reshape in (lambda a: torch.reshape(a, (8,)), lambda a: a.flatten(), lambda a: torch.ravel(a)):
+        made = vmap(reshape, 1)(x)
+        assert made.device.type == "cpu" and torch.equal(made, x.movedim(1, 0).reshape(3, 8))
+    tangents = torch.func.jvp(lambda a: torch.reshape(a, (8,)) ** 2, (x[:, 0],), (x[:, 1],))[1]
+    assert torch.equal(tangents, (2 * x[:, 0] * x[:, 1]).reshape(8))
+
+
+def test_tangents_of_the_median_of_all_elements() -> None:
+    jacobian = torch.func.jacfwd(torch.median)(torch.tensor([[3.0, 1.0, 2.0]]))
+    assert jacobian.tolist() == [[0, 0, 1]]
+    assert vmap(torch.nanmedian)(torch.tensor([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])).tolist() == [2, 5]

@@ -86,3 +86,15 @@ def test_swapped_tensors_exchange_attributes_and_gradients() -> None:
     assert second.name_of_mine == "first" and first.shape == (3,) and first.requires_grad and not second.requires_grad
     (first * 2).sum().backward()
     assert first.grad.tolist() == [2, 2, 2]
+
+
+def test_swapped_tensors_exchange_their_identity() -> None:
+    first, second, third = torch.ones(2), torch.zeros(3), torch.ones(1)
+    numbers = first._cdata, second._cdata
+    assert len({*numbers, third._cdata}) == 3
+    first.data = torch.zeros(4)
+    assert first._cdata == numbers[0]
+    torch.utils.swap_tensors(first, second)
+    assert (second._cdata, first._cdata) == numbers
+    torch.utils.swap_tensors(first, second)
+    assert (first._cdata, second._cdata) == numbers

@@ -67,6 +67,8 @@ def test_frequencies_are_rounded_as_pytorch_does():
     assert fft.fftfreq(5, 0).tolist()[1:] == [math.inf, math.inf, -math.inf, -math.inf]
     assert fft.fftfreq(5, requires_grad=True).requires_grad
     assert fft.rfftfreq(8, out=torch.empty(5, dtype=torch.float64)).dtype is torch.float64
+    with pytest.warns(UserWarning, match="out tensor will be resized"):
+        assert fft.fftfreq(4, out=torch.empty(())).shape == (4,)
     with pytest.raises(RuntimeError, match="fftfreq requires a floating point or complex dtype"):
         fft.fftfreq(5, dtype=torch.int64)
     with pytest.raises(RuntimeError, match=r"Trying to create tensor with negative dimension -1: \[-1\]"):
