@@ -131,7 +131,11 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
             refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
-        other = out._layout.dtype is not result_dtype
+        given = out._layout
+        if not (operator.idempotent or given.is_contiguous) and memory_order.overlaps_itself(given.shape, given.strides):
+            raise RuntimeError(memory_order.OVERLAPS_ITSELF)
+        overlapping(out, operands)      # as it is before it is resized
+        other = given.dtype is not result_dtype
         if other and operator.name in _UNCONVERTED and out._layout.dtype is not computation:
             if operator.name in _JUDGED_FIRST and operator.check is not None:
                 operator.check(computation, operands, numbers, statics)

@@ -67,6 +67,8 @@ def _check_apart(name: str, out: Tensor, inputs: Iterable[Any]) -> None:
     """RuntimeError where the operator `name` would write over elements that it has yet to read."""
     if name in _APART or name in _ELEMENTWISE:
         for read in inputs:
+            if read is out and name in _APART and name != "stack" and read._layout.shape != (0,):    # without elements too
+                raise RuntimeError(memory_order.OVERLAPS_INPUT)
             refuse_shared(out, read, name in _APART)
 
 
@@ -182,6 +184,7 @@ def deliver(out: Any, result: Any, name: str, inputs: Iterable[Any] = ()) -> Any
     out_rules.refuse_graph(name, recorded, out if isinstance(out, (tuple, list)) else (out,))
     out_rules.check_types(name, out, result, inputs)
     if not isinstance(result, tuple):
+        out_rules.check_dtype(name, out, result._layout.dtype)
         _check_apart(name, out, inputs)
         return copy_into(out, result.detach(), name)
     for target, value in zip(out, result):

@@ -432,6 +432,17 @@ def _(g, noise):
     return g * noise
 
 
+@pointwise(name="_rrelu_still", function=False, method=False, types="f", kernel="rrelu_with_noise_out_cpu", node="RreluWithNoise")
+def _rrelu_still(input: Tensor, slope: Number = 0.0):
+    """rrelu with the mean slope."""
+    return where(input > 0, input, input * slope)
+
+
+@_rrelu_still.vjp
+def _(g, input, slope):
+    return where(input > 0, g, g * slope)
+
+
 def _check_bounds(lower: float, upper: float, training: bool) -> None:
     for name, bound in (("lower", lower), ("upper", upper)):
         if training and not math.isfinite(bound):
@@ -448,15 +459,15 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     """
     _check_bounds(lower, upper, training)
     if not training:
-        return leaky_relu(input, (lower + upper) / 2)
+        return _rrelu_still(input, (lower + upper) / 2)
     slopes = rrelu_slopes(input if input._node is None else input.detach(), lower, upper)
     return _rrelu_with_noise(input if input._layout.is_contiguous else input.contiguous(), slopes)
 
 
-@composite(method=False)
+@composite(method=False, node="RreluWithNoiseBackward1")
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of rrelu()."""
     _check_bounds(lower, upper, training)
     if not training:
-        return leaky_relu.inplace(input, (lower + upper) / 2)
+        return _rrelu_still.inplace(input, (lower + upper) / 2)
     return _rrelu_with_noise.inplace(input, rrelu_slopes(input.detach(), lower, upper))

@@ -83,6 +83,10 @@ def weights_of(scores: Tensor, masked: bool) -> Tensor:
     return softmax(scores.masked_fill(nothing, 0), -1).masked_fill(nothing, 0)
 
 
+_batched_product = one_step("UnsafeViewBackward0")(matmul)
+_empty_product = one_step("AddBackward0")(matmul)
+
+
 def attention_by_products(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float
 ) -> Tensor:
@@ -98,7 +102,9 @@ def attention_by_products(
     weights = weights_of(scores, attn_mask is not None or is_causal)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)
-    return one_step("UnsafeViewBackward0")(matmul)(weights, value)
+    if value._layout.ndim == 2 and value._layout.numel:
+        return matmul(weights, value)
+    return (_batched_product if value._layout.numel else _empty_product)(weights, value)
 
 
 @operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0", differentiable=1)

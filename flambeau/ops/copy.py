@@ -30,7 +30,8 @@ from flambeau.core import inplace, modes, overrides
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.create import CPU, make_tensor
 from flambeau.core.derive import NAMESPACE, public
-from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, record
+from flambeau.core.node import rename
+from flambeau.core.op import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, overload, record
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import cast, compute_dtype
@@ -413,7 +414,7 @@ class Fill(Pointwise):
     converts = True
 
 
-FILL = Fill("fill", lambda self, value: value, ["self", "value"], node="Fill")
+FILL = Fill("fill", lambda self, value: value, ["self", "value"], node=overload("Fill", "Backward3", "Backward2"))
 ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
 
 
@@ -498,19 +499,27 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if self._node is not None and modes.local.grad:
         inplace.check(self)
         fill_raw(self, value)
-        inplace.rebase(self, record(ZERO if value == 0 else FILL, self, (self,) if value == 0 else (self, value), (), ()))
+        inplace.rebase(self, record(FILL, self, (self, value), (), ()))
         return self
     return fill_raw(self, value)
 
 
 def zero_(self: Tensor) -> Tensor:
     """Write zeros. Returns the tensor."""
-    return fill_(self, 0)
+    if self._node is None or not modes.local.grad:
+        return fill_(self, 0)
+    inplace.check(self)
+    fill_raw(self, 0)
+    inplace.rebase(self, record(ZERO, self, (self,), (), ()))
+    return self
 
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """A copy of the shape of `input` filled with `value`."""
-    return fill_(clone(input), value)
+    made = fill_(clone(input), value)
+    if made._node is not None:
+        rename(made._node, "FillBackward1" if isinstance(value, Tensor) else "FillBackward0")
+    return made
 
 
 for _function in (copy_, clone, to, cpu, cuda, type_as, type, fill_, zero_):

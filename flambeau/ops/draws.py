@@ -21,6 +21,7 @@ from flambeau.base.rng import Generator as Stream
 from flambeau.base.rng import default_generator, drawing_order
 from flambeau.core import inplace, modes, sampling
 from flambeau.core.derive import NAMESPACE, explained, public
+from flambeau.core.node import rename
 from flambeau.core.op import needs_graph, record, signature_of
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import ZERO, copy_raw
@@ -62,8 +63,8 @@ def draw(sample: Sampler, layout: Layout, generator: Any, *parameters: Any) -> T
     return made
 
 
-def overwrite(self: Tensor, sample: Sampler, generator: Any, *parameters: Any) -> Tensor:
-    """Overwrite a tensor in place by a sampler; bumps the version, cuts the history."""
+def overwrite(self: Tensor, sample: Sampler, generator: Any, *parameters: Any, step: str) -> Tensor:
+    """Overwrite a tensor in place by a sampler; bumps the version, cuts the history by a node named `step`."""
     layout = self._layout
     source = default_generator if generator is None and modes.local.draws is None else stream(generator)
     if self._node is None and is_straight(layout):
@@ -78,7 +79,9 @@ def overwrite(self: Tensor, sample: Sampler, generator: Any, *parameters: Any) -
     _lay(sample, source, self, parameters)
     self._storage.writes = writes + 1
     if recorded:
-        inplace.rebase(self, record(ZERO, self, (self,), (), ()))
+        node = record(ZERO, self, (self,), (), ())
+        rename(node, step)
+        inplace.rebase(self, node)
     return self
 
 

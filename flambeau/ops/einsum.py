@@ -324,9 +324,8 @@ def multi_dot(tensors: Tensors) -> Tensor:
     def product(i: int, j: int) -> Tensor:
         return chain[i] if i == j else mm(product(i, split[i, j]), product(split[i, j] + 1, j))
     made = product(0, len(chain) - 1)
-    if first._layout.ndim == 1:
-        made = made.squeeze(0)
-    return made.squeeze(-1) if last._layout.ndim == 1 else made
+    shape = made._layout.shape
+    return made.view(shape[first._layout.ndim == 1:len(shape) - (last._layout.ndim == 1)])
 
 
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:

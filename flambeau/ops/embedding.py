@@ -48,6 +48,8 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_gra
         if table.ndim != 2:
             raise RuntimeError("'weight' must be 2-D")
         _check(indices)
+        if not table.shape[0] and index.numel:
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
         out = Layout.contiguous((*index.shape, table.shape[1]), table.dtype, table.device)
         launch = plans[key] = make_plan([_move(table, index, out, (1, 0, 2), False, None)], [out], [table, index])
     try:

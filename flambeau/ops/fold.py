@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.node import one_step
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone, suggested_format
 from flambeau.ops.gathering import make_plan
@@ -211,6 +212,16 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
+@one_step("Im2ColBackward0")
+def _columns_of_one(input: Tensor, *arguments: Any) -> Tensor:
+    return _im2col(input.unsqueeze(0), *arguments).squeeze(0)
+
+
+@one_step("Col2ImBackward0")
+def _image_of_one(input: Tensor, *arguments: Any) -> Tensor:
+    return _col2im(input.unsqueeze(0), *arguments).squeeze(0)
+
+
 @explained
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
@@ -227,7 +238,9 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             f"got: {list(input._layout.shape)}"
         )
     arguments = [_hashable(v) for v in (kernel_size, dilation, padding, stride)]
-    return _im2col(input, *arguments) if ndim == 4 else _im2col(input.unsqueeze(0), *arguments).squeeze(0)
+    if ndim == 4:
+        return _im2col(input, *arguments)
+    return _columns_of_one(input, *arguments)
 
 
 @explained
@@ -244,7 +257,9 @@ def fold(
             f"but got: {list(input._layout.shape)}"
         )
     arguments = [_hashable(v) for v in (output_size, kernel_size, dilation, padding, stride)]
-    return _col2im(input, *arguments) if ndim == 3 else _col2im(input.unsqueeze(0), *arguments).squeeze(0)
+    if ndim == 3:
+        return _col2im(input, *arguments)
+    return _image_of_one(input, *arguments)
 
 
 # ---------------------------------------------------------------- shuffles

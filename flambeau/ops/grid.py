@@ -339,14 +339,16 @@ def grid_sampler(
 ) -> Tensor:
     """`grid_sample` with modes as numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
     x, places = input._layout, grid._layout
-    if x.ndim < 3:
-        raise RuntimeError(
-            f"grid_sampler(): expected input to have at least 3 dimensions, but got input with sizes {list(x.shape)}"
-        )
+    if not x.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if x.shape[0] != places.shape[0]:
         raise RuntimeError(
             f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(x.shape)} "
             f"and grid with sizes {list(places.shape)}"
+        )
+    if x.ndim < 3:
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have at least 3 dimensions, but got input with sizes {list(x.shape)}"
         )
     if places.shape[-1] != x.ndim - 2:
         raise RuntimeError(

@@ -39,6 +39,8 @@ def _selection(layout: Layout, indices: Sequence[Any]) -> tuple[list, list, list
     """(sizes, strides of the tensor, dimensions of the tensor per axis or None, indices) of the axes of x[indices]."""
     shape = indexing.broadcast_indices(indices)
     given = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if 0 not in shape and any([layout.shape[d] == 0 for d, _ in given]):
+        raise IndexError("index is out of bounds for dimension with size 0")
     free = [d for d in range(layout.ndim) if d >= len(indices) or indices[d] is None]
     at = given[0][0] if indexing.adjacent(indices) else 0
     axes: list[int | None] = [*free[:at], *[None] * len(shape), *free[at:]]

@@ -21,6 +21,7 @@ from flambeau.core.arguments import is_int, refused
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
+from flambeau.core.node import one_step
 from flambeau.core.op import common_device, zeros_plan
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.core.views import select, slice_
@@ -189,7 +190,7 @@ def _sizes(tensors: Sequence[Tensor], dim: int) -> tuple[int, ...]:
     """How long each tensor is along `dim`; -1 stands for the empty vectors that fit to anything."""
     ndim = max([x._layout.ndim for x in tensors])
     at = dim + ndim if -ndim <= dim < 0 else dim
-    return tuple([-1 if x._layout.ndim != ndim else x._layout.shape[at] if at < ndim else 0 for x in tensors])
+    return tuple([-1 if x._layout.ndim != ndim else x._layout.shape[at] if 0 <= at < ndim else 0 for x in tensors])
 
 
 @api_boundary
@@ -419,6 +420,11 @@ def _(g, shapes, need):
     return (made,)
 
 
+@one_step("UnsafeViewBackward0")
+def _joined(products: Tensor, shape: list[int]) -> Tensor:
+    return products.reshape(shape)
+
+
 @composite(out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
@@ -427,4 +433,4 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     a, b = [1] * (ndim - len(a)) + a, [1] * (ndim - len(b)) + b
     left = input.reshape([x for n in a for x in (n, 1)])
     right = other.reshape([x for n in b for x in (1, n)])
-    return (left * right).reshape([m * n for m, n in zip(a, b)])
+    return _joined(left * right, [m * n for m, n in zip(a, b)])

@@ -20,6 +20,7 @@ from flambeau.core import returns
 from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.node import one_step
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored
@@ -314,13 +315,19 @@ def logdet(input: Tensor) -> Tensor:
 # ---------------------------------------------------------------- powers and the exponential
 
 
+@one_step("CopyBackwards")
+def _identity(input: Tensor) -> Tensor:
+    return NAMESPACE["eye"](input._layout.shape[-1], dtype=input.dtype) + constant_zero(input)
+
+
 @composite(method=False, function=False, out=True)
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices; negative ones of the inverse."""
     square("linalg.matrix_power", input)
     n = python_operator.index(n)
     if n == 0:
-        return NAMESPACE["eye"](input._layout.shape[-1], dtype=input.dtype) + constant_zero(input)
+        return _identity(input)
+    given = input
     if n < 0:
         input, n = linalg_inv(input), -n
     made = None
@@ -330,7 +337,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
         n >>= 1
         if n:
             input = matmul(input, input)
-    return made.clone() if made is input else made  # type: ignore[union-attr,return-value]
+    return made.clone() if made is given else made  # type: ignore[union-attr,return-value]
 
 
 @composite(out=True)

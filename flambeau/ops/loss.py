@@ -378,7 +378,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     return _reduced(_poisson(input, target, eps, log_input=bool(log_input), full=bool(full)), reduction)
 
 
-@pointwise(kind="float", method=False, function=False, inplace=False)
+@pointwise(kind="float", method=False, function=False, inplace=False,
+           node=lambda operands, statics: "Add" if statics[1] else "Sub")
 def _poisson(input: Tensor, target: Tensor, eps: Number = 1e-8, log_input=True, full=False):
     loss = s.exp(input) - target * input if log_input else input - target * s.log(input + eps)
     if not full:
@@ -408,12 +409,18 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         raise ValueError(reduction + " is not valid")
     if not var._layout.dtype.is_floating_point:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {var._layout.dtype.c_name}")
-    return _reduced(_gaussian(input, target, raised(var, float(eps)), 0.5 * math.log(2 * math.pi) if full else 0.0), reduction)
+    var = raised(var, float(eps))
+    if full:
+        return _reduced(_full_gaussian(input, target, var, 0.5 * math.log(2 * math.pi)), reduction)
+    return _reduced(_gaussian(input, target, var), reduction)
 
 
-@pointwise(kind="float", method=False, function=False, inplace=False)
+@pointwise(kind="float", method=False, function=False, inplace=False, node="Mul")
 def _gaussian(input: Tensor, target: Tensor, var: Tensor, constant: Number = 0.0):
     return 0.5 * (s.log(var) + s.square(input - target) / var) + constant
+
+
+_full_gaussian = one_step("AddBackward0")(_gaussian)
 
 
 # ---------------------------------------------------------------- margins
@@ -432,7 +439,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return _reduced(_hinge(input, target, margin), reduction)
 
 
-@pointwise(method=False, function=False, inplace=False, undecided=("target",))
+@pointwise(method=False, function=False, inplace=False, undecided=("target",), node="Add")
 def _hinge(input: Tensor, target: Tensor, margin: Number = 1.0):
     return s.where(target == -1, 0, input) + s.where(target == 1, 0, s.clamp(margin - input, 0))
 
@@ -464,7 +471,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     return _reduced(_cosine_loss(*sums, target, margin, eps), reduction)
 
 
-@pointwise(kind="float", method=False, function=False, inplace=False, undecided=("target",))
+@pointwise(kind="float", method=False, function=False, inplace=False, undecided=("target",), node="Add")
 def _cosine_loss(product: Tensor, square: Tensor, other_square: Tensor, target: Tensor, margin: Number = 0.0, eps: Number = 0.0):
     cosine = product / s.sqrt((square + eps) * (other_square + eps))
     return s.where(target == 1, 1 - cosine, 0) + s.where(target == -1, s.clamp(cosine - margin, 0), 0)
@@ -488,6 +495,11 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return SOFT_MARGIN(input, target, reduction)
 
 
+@one_step("DivBackward0")
+def _class_mean(loss: Tensor) -> Tensor:
+    return loss.mean(-1)
+
+
 @explained
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
@@ -499,7 +511,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
         loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
     if not input.dim():
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
-    return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)
+    return _reduced(_class_mean(loss if weight is None else loss * weight), reduction)
 
 
 @explained

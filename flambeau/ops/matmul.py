@@ -21,6 +21,7 @@ from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Planned
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import OPERATORS
+from flambeau.core.node import one_step, rename
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.rows import KEPT, Rows
 from flambeau.core.tensor import Tensor
@@ -135,6 +136,8 @@ def _same_dtype_of_vectors(*tensors: Tensor) -> None:
 def mv(input: Tensor, vec: Tensor) -> Planned:
     """The product of a matrix and a vector, (m, k) by (k,)."""
     a, b = input._layout, vec._layout
+    if not a.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if a.ndim != 2 or b.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0]:
@@ -262,9 +265,15 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 2 and b.ndim == 1:
         return mv(input, other)
     if a.ndim == 1:
-        return matmul(input.unsqueeze(0), other).squeeze(-2)
+        made = matmul(input.unsqueeze(0), other).squeeze(-2)
+        if made._node is not None:
+            rename(made._node, "UnsafeViewBackward0" if b.ndim > 2 else "SqueezeBackward4")
+        return made
     if b.ndim == 1:
-        return mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
+        made = mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
+        if made._node is not None:
+            rename(made._node, "UnsafeViewBackward0")
+        return made
     if a.shape[-1] != b.shape[-2]:
         if b.ndim == 2:
             rows = 1
@@ -574,6 +583,9 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return dot(input.conj() if input.is_complex() else input, other)
 
 
+_inner = one_step("ViewBackward0")(dot)
+
+
 @composite(out=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions of both."""
@@ -586,7 +598,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError("both inputs should have same dtype")
     a, b = input._layout.shape, other._layout.shape
     if len(a) == len(b) == 1:
-        return dot(input, other)
+        return _inner(input, other)
     rows, columns = math.prod(a[:-1]), math.prod(b[:-1])
     product = mm(input.reshape(rows, a[-1]), other.reshape(columns, b[-1]).t())
     return product.reshape((*a[:-1], *b[:-1]))

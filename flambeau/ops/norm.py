@@ -301,7 +301,11 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 # ---------------------------------------------------------------- RMS norm
 
 
-@operator(function=False, method=False, node="MulBackward0", differentiable=1)
+def _rms_node(arguments: Sequence[Any]) -> str:
+    return "ToCopyBackward0" if arguments[0]._layout.dtype.itemsize < 4 else "MulBackward0"
+
+
+@operator(function=False, method=False, node=_rms_node, differentiable=1)
 def fused_rms_norm(input: Tensor, shape, weight: Tensor | None, eps):
     """(RMS norm, 1 / root mean square) over the last dimensions."""
     layout = input._layout

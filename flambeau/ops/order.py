@@ -17,6 +17,7 @@ from flambeau.core import returns
 from flambeau.core.annotations import Number
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, pointwise
+from flambeau.core.node import one_step
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ops.copy import contiguous
@@ -179,13 +180,14 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
         above = values.gather(-1, _place(rank, above=True))
         result = _between(result, above, rank, interpolation == "midpoint")
     if keepdim:
-        shape = [1] * ndim if flat else [1 if i == d else n for i, n in enumerate(input.shape)]
-        tail = result.movedim(-1, 0).reshape(places.size(0), *shape)
-    else:
-        tail = result.movedim(-1, 0)
-        if not flat and not ndim:
-            tail = tail.reshape(-1)
-    return tail.squeeze(0) if q.dim() == 0 else tail
+        result = result.reshape([1] * ndim + [places.size(0)]) if flat else result.unsqueeze(d) if ndim else result
+    return _quantiles_first(result, q.dim() == 0)
+
+
+@one_step("SqueezeBackward4")
+def _quantiles_first(result: Tensor, single: bool) -> Tensor:
+    """The result with the dimension of the quantiles in front, or without it if there is but one."""
+    return result.squeeze(-1) if single else result.movedim(-1, 0)
 
 
 def _settled(rank: s.Expr, interpolation: str) -> s.Expr:

@@ -297,7 +297,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@pointwise(kind="float", types="f")
+@pointwise(kind="float", types="f", node=overload("Copysign", "Backward0", "Backward1"))
 def copysign(input: Tensor, other: Operand):
     """The magnitude of input with the sign of other."""
     return s.copysign(input, other)

@@ -54,7 +54,7 @@ def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = 
     _check_uniform(low, high, self._layout.dtype)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
-    return overwrite(self, sampling.uniform, generator, low, high)
+    return overwrite(self, sampling.uniform, generator, low, high, step="UniformBackward0")
 
 
 def _check_uniform(low: float, high: float, dtype: DType) -> None:
@@ -77,7 +77,8 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     layout = self._layout
     need_float("normal_kernel_cpu", layout.dtype)
-    return overwrite(self, normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std))
+    return overwrite(self, normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std),
+                     step="NormalBackward0")
 
 
 @public(namespace=False)
@@ -104,14 +105,16 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
     if name not in RANGES and low is None and high is None:
         raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{scalar}\'')
     if low is None and high is None:
-        return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"))
+        return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"),
+                         step="RandomBackward2")
+    step = "RandomBackward1" if low is None else "RandomBackward0"
     low = 0 if low is None else low
     if high is not None:
         low, high = integer_range(low, high, self._layout.dtype)
     else:
         high = RANGES[name] if name in RANGES else integer_range(low, integer_limits(self._layout.dtype)[1] + 1,
                                                                  self._layout.dtype)[1]
-    return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE)
+    return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE, step=step)
 
 
 _integers: dict[Any, tuple] = register_cache({})
@@ -141,14 +144,14 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         if self._layout.dtype.is_complex:
             raise NotImplementedError(f"\"bernoulli_tensor_cpu_self_\" not implemented for '{self._layout.dtype.scalar_name}'")
         try:
-            return overwrite(self, _trials_of(self, p), generator)
+            return overwrite(self, _trials_of(self, p), generator, step="BernoulliBackward1")
         except KernelCheck:
             raise RuntimeError(_NO_CHANCE) from None
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if self._layout.dtype.is_complex:
         raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{self._layout.dtype.scalar_name}'")
-    return overwrite(self, sampling.bernoulli, generator, float(p))
+    return overwrite(self, sampling.bernoulli, generator, float(p), step="BernoulliBackward2")
 
 
 def _trials_of(out: Tensor, p: Tensor) -> Sampler:
@@ -180,7 +183,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
     if not self._layout.numel:
         return self
     _need_continuous("Exponential", self._layout.dtype, self._layout.dtype.scalar_name)
-    return overwrite(self, sampling.exponential, generator, float(lambd))
+    return overwrite(self, sampling.exponential, generator, float(lambd), step="ExponentialBackward0")
 
 
 def _need_continuous(name: str, dtype: DType, called: str) -> None:
@@ -195,7 +198,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     _need_continuous("Cauchy", self._layout.dtype, self._layout.dtype.c_name)
-    return overwrite(self, sampling.cauchy, generator, float(median), float(sigma))
+    return overwrite(self, sampling.cauchy, generator, float(median), float(sigma), step="CauchyBackward0")
 
 
 @sampler(sampling.log_normal_plan, "std > 0", "source.spare_address, mean, std", "source.spare[1]")
@@ -205,7 +208,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     if not self._layout.dtype.is_floating_point:
         raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
-    return overwrite(self, sampling.log_normal, generator, float(mean), float(std))
+    return overwrite(self, sampling.log_normal, generator, float(mean), float(std), step="LogNormalBackward0")
 
 
 @sampler(sampling.geometric_plan, "0 < p < 1", "log1p(-p)")
@@ -215,7 +218,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if self._layout.dtype is bool_ or self._layout.dtype.is_complex:
         raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
-    return overwrite(self, sampling.geometric, generator, float(p))
+    return overwrite(self, sampling.geometric, generator, float(p), step="GeometricBackward0")
 
 
 def _normal_node(arguments: Any) -> str:

@@ -126,6 +126,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         return tensor_from(made._storage, 0, layout)
     if len(steps) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
+    if not input._layout.numel:
+        return input.detach().clone()
     return rolled(input, steps, along)
 
 

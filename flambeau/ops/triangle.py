@@ -15,6 +15,7 @@ from flambeau.codegen.elements.triangle import triangle_plan
 from flambeau.core.annotations import Planned
 from flambeau.core.arguments import is_int
 from flambeau.core.declare import composite, operator
+from flambeau.core.node import one_step
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
 from flambeau.ops.gathering import zeros_and_move
@@ -121,6 +122,11 @@ def _diag_plan(input: Tensor, diagonal: int) -> Callable | None:
     return diag_embed.operator.kept.get((input._layout, diagonal, -2, -1)) if input._layout.ndim == 1 else None
 
 
+@one_step("DiagonalBackward0_copy")
+def _diagonal_copy(input: Tensor, diagonal: int) -> Tensor:
+    return input.diagonal(diagonal).clone(memory_format=_C_ORDER)
+
+
 @composite(out=True, planned=_diag_plan)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
@@ -128,7 +134,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(input, diagonal)
     if input._layout.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input._layout.ndim}D")
-    return input.diagonal(diagonal).clone(memory_format=_C_ORDER)
+    return _diagonal_copy(input, diagonal)
 
 
 @composite()

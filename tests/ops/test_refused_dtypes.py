@@ -104,3 +104,30 @@ def test_the_step_of_a_stable_sort_has_its_overload():
     x = torch.tensor([3.0, 1.0], requires_grad=True)
     assert type(torch.sort(x).values.grad_fn).__name__ == "SortBackward0"
     assert type(torch.sort(x, stable=False).values.grad_fn).__name__ == "SortBackward1"
+
+
+def test_out_that_is_read_is_refused_before_anything_else():
+    words = "refer to a single memory location"
+    x, none = torch.ones(3, 4), torch.ones(2, 0)
+    for call in (lambda: torch.rsqrt(x, out=x.t()), lambda: torch.cat([none], 0, out=none),
+                 lambda: torch.index_select(none, 0, torch.tensor([0]), out=none),
+                 lambda: torch.add(x[0, 1:], 1, out=x[0, :-1])):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    with pytest.raises(TypeError, match="can't be cast"):
+        torch.cat([torch.ones(2, dtype=torch.bool), x[0]], 0, out=torch.ones(2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("error, words, call", [
+    (RuntimeError, "zero-dimensional tensor", lambda: torch.cat([torch.ones(())], -1)),
+    (IndexError, "Dimension out of range", lambda: torch.cat([torch.ones(2)], -9)),
+    (IndexError, "index is out of bounds for dimension with size 0", lambda: torch.ones(0, 2, 0)[torch.tensor([[0]])]),
+    (IndexError, "index is out of bounds for dimension with size 0",
+     lambda: torch.ones(0, 3).index_put((torch.tensor([0]),), torch.ones(0, 3))),
+    (RuntimeError, "self indexing axis dim should be positive",
+     lambda: F.embedding(torch.tensor([0]), torch.ones(0, 3))),
+    (IndexError, "Dimension specified as 0", lambda: torch.mv(torch.ones(()), torch.ones(1)))])
+def test_mistakes_in_sizes(error, words, call):
+    with pytest.raises(error, match=words):
+        call()
+    assert torch.ones(0, 3).roll(1, -9).shape == (0, 3)     # of nothing, nothing is looked at
