@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -23,7 +24,8 @@ __all__ = ["api_boundary", "filter_traceback"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_OWN = (os.path.dirname(os.path.dirname(__file__)) + os.sep, "<flambeau", contextlib.__file__)  # where code of ours lies
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_OWN = (_PACKAGE, "<flambeau", contextlib.__file__, inspect.__file__)  # where code of ours lies, or works for it
 
 
 def filter_traceback(error: BaseException) -> None:

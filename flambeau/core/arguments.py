@@ -388,6 +388,7 @@ def _explained(error: BaseException, name: str, signature: inspect.Signature, va
     return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
 
 
+@api_boundary
 def explain_call(error: BaseException, function: Callable, args: Sequence[Any], named: dict[str, Any]) -> None:
     """The same for a call of a plain function in the namespace with these arguments."""
     signature = inspect.signature(function)
@@ -421,6 +422,7 @@ def blame(error: BaseException) -> None:
         _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
 
 
+@api_boundary
 def only_ints(*values: Any) -> None:
     """TypeError in the words of the public function in progress where one of its arguments is no int, but a float or bool."""
     if not all(map(is_int, values)):

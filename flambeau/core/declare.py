@@ -16,7 +16,7 @@ from typing import Any
 
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
-from flambeau.base.tracebacks import api_boundary
+from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
@@ -568,11 +568,15 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
-                result = made(source, *args, **kwargs)
-                convertible(result._layout.dtype, self._layout.dtype)
-                if resizes:
-                    resize(self, result._layout.shape)
-                self.copy_(result)
+                try:
+                    result = made(source, *args, **kwargs)
+                    convertible(result._layout.dtype, self._layout.dtype)
+                    if resizes:
+                        resize(self, result._layout.shape)
+                    self.copy_(result)
+                except Exception as error:
+                    filter_traceback(error)
+                    raise
                 if result._node is not None and type(self._node).__name__ == "CopyBackwards":
                     rename(self._node, type(result._node).__name__)
                 return self

@@ -15,6 +15,7 @@ from types import FunctionType, MethodDescriptorType, MethodWrapperType, Wrapper
 from typing import Any
 
 from flambeau.base.naming import public_module
+from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import arguments
 from flambeau.core.autocast import LISTED, cast_arguments
 from flambeau.core.modes import Mode, active, local
@@ -347,12 +348,13 @@ def asking(function: Callable) -> Callable:
                     return function(*given, **named)
             return function(*args, **kwargs)
         except arguments.CAUGHT as error:
-            if isinstance(error, RuntimeError):     # perhaps an argument other than the first overrides: the body came upon it
-                found = askable([*args, *kwargs.values()])
-                if found and not (args and found[0] is args[0]):
-                    return dispatch(ask, args, kwargs, found)
-            arguments.explain_call(error, function, args, kwargs)
-            raise
+            # perhaps an argument other than the first overrides: the body came upon it
+            found = askable([*args, *kwargs.values()]) if isinstance(error, RuntimeError) else []
+            if not found or (args and found[0] is args[0]):
+                arguments.explain_call(error, function, args, kwargs)
+                filter_traceback(error)
+                raise
+        return dispatch(ask, args, kwargs, found)
 
     ask.name = function.__name__  # type: ignore[attr-defined]
     return ask

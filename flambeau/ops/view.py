@@ -36,19 +36,23 @@ from flambeau.ops import parts as _parts  # noqa: F401 - registers the splits, w
 
 def given_sizes(function: str, argument: str, given: tuple[Any, ...]) -> tuple[int, ...]:
     """Sizes or dimensions passed one by one or as one sequence."""
-    apart = True
-    if len(given) == 1 and given[0].__class__ is not int:
-        first = given[0]
-        if isinstance(first, (tuple, list)):
-            given, apart = tuple(first), False
-        else:
-            given = (_integer(function, argument, first),)
-    elif not given:
-        raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
-    for size in given:
-        if size.__class__ is not int:
-            return wrong.ints(function, argument, given, apart)
-    return given
+    try:
+        apart = True
+        if len(given) == 1 and given[0].__class__ is not int:
+            first = given[0]
+            if isinstance(first, (tuple, list)):
+                given, apart = tuple(first), False
+            else:
+                given = (_integer(function, argument, first),)
+        elif not given:
+            raise TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
+        for size in given:
+            if size.__class__ is not int:
+                return wrong.ints(function, argument, given, apart)
+        return given
+    except Exception as error:
+        filter_traceback(error)
+        raise
 
 
 def _integer(function: str, argument: str, given: Any) -> int:
