@@ -38,3 +38,25 @@ def test_runs_are_taken_over(libraries, tmp_path: Path) -> None:
     assert libraries.result_of(tmp_path, {**program, "id": "b"}) is None
     table = libraries.table([program, {**program, "result": None, "what": "Another"}])
     assert "1 were run: 1 to their end, 1 with the same results." in table and "Another" not in table
+
+
+def test_kernels_that_a_change_leaves_alone_have_the_same_digests(root: Path, run_python, tmp_path: Path) -> None:
+    tool, file = root / "tools" / "kernel_digests.py", tmp_path / "before.json"
+    only = ["--only", r"^torch\.(exp\(f\(37, 50\)\.abs|amax\(f\(37, 500\), 1|addmm\()"]
+    answer = run_python(tool, "record", file, *only)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "3 calls" in answer.stdout
+    answer = run_python(tool, "compare", file, *only)
+    assert answer.returncode == 0 and answer.stdout == "0 calls changed\n", answer.stdout + answer.stderr
+
+    recorded = json.loads(file.read_text())
+    product, exponential = (next(parts for line, parts in recorded["calls"].items() if line.startswith(f"torch.{name}("))
+                            for name in ("addmm", "exp"))
+    assert all(part["kernels"] and part["plans"] for part in (*product.values(), *exponential.values()))
+    exponential["forward"]["kernels"][0] = "another"
+    product["backward"]["plans"][0].append([1, 1, 1])
+    file.write_text(json.dumps(recorded))
+    answer = run_python(tool, "compare", file, *only)
+    assert answer.returncode == 1 and "2 calls changed" in answer.stdout
+    assert "forward: 1 of 1 kernels are no longer made, 1 of 1 are new" in answer.stdout
+    assert "backward: plans of" in answer.stdout

@@ -370,6 +370,9 @@ def grid_sampler(
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if x.dtype is not places.dtype:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {places.dtype.scalar_name}")
+    if not x.dtype.is_floating_point:
+        kernel = "grid_sampler_2d_cpu_kernel_impl" if x.ndim == 4 else "grid_sampler3d_cpu"
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{x.dtype.scalar_name}\'')
     plain = x.flavor is None and places.flavor is None and x.dtype in (float32, float64)
     return (_look_up_plain if plain else look_up)(
         input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners))

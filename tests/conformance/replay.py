@@ -1,0 +1,113 @@
+"""Repeats the recorded samples here: what differs from PyTorch, and from the list of what is known to.
+
+    python tests/conformance/replay.py [--only REGEX] [--write]
+
+Prints every difference; --write makes `departures.txt` anew, the list of those that are known: where flambeau does something
+else on purpose, or can't do it yet. Stands on `record` and `forms`; used by the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
+
+from conformance.forms import Sample
+from conformance.record import Recorded, read
+from fuzz.outcomes import difference, unpacked
+
+import flambeau
+
+DEPARTURES = HERE / "departures.txt"
+
+
+class Departure(NamedTuple):
+    """A form of a sample that gives something else than PyTorch; kind: what differs first."""
+
+    line: str
+    form: str
+    kind: str
+    expected: Any = None
+    got: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.line}, {self.form}: {self.kind}\n  PyTorch: {brief(self.expected)}\n  here:    {brief(self.got)}"
+
+    @property
+    def key(self) -> str:
+        """How it stands in the list."""
+        return f"{self.kind:15} {self.form:18} {self.line}"
+
+
+def departures(samples: Iterable[Recorded]) -> Iterator[Departure]:
+    """What differs in some samples."""
+    for recorded in samples:
+        sample = Sample(flambeau, recorded.line)
+        for form, expected in recorded.outcomes.items():
+            got = sample.outcome(form)
+            kind = compared(*map(_as_computed, (expected, got))) if form == "out of float64" else compared(expected, got)
+            if kind is not None:
+                yield Departure(recorded.line, form, kind, expected, got)
+
+
+def compared(expected: Any, got: Any) -> str | None:
+    """The kind of difference between two outcomes, or None."""
+    if expected[0] != got[0]:
+        return "raises" if got[0] == "raised" else "raises not"
+    if expected[0] == "raised":
+        return "exception type" if expected[1] != got[1] else "words" if expected[2] != got[2] else None
+    return difference(expected[1], got[1])
+
+
+def _as_computed(outcome: Any) -> Any:
+    """An outcome whose tensors of float64 are said to be of float32, as exact as which they are."""
+    if not isinstance(outcome, list):
+        return outcome
+    parts = [_as_computed(part) for part in outcome]
+    return [*parts[:4], "float32", *parts[5:]] if parts[:1] == ["tensor"] and parts[4] == "float64" else parts
+
+
+def known() -> set[str]:
+    """The keys of the departures that are known."""
+    return set(DEPARTURES.read_text().splitlines())
+
+
+def brief(outcome: Any) -> str:
+    """An outcome in readable words."""
+    return str(_readable(outcome))[:500]
+
+
+def _readable(outcome: Any) -> Any:
+    if isinstance(outcome, list) and outcome[:1] == ["tensor"]:
+        shape, strides, offset, dtype, grad, alias, values = outcome[1:]
+        return f"tensor {shape} strides {strides} offset {offset} {dtype} grad {grad} alias {alias} " \
+               f"{unpacked(values, shape).tolist()}"
+    return [_readable(part) for part in outcome] if isinstance(outcome, list) else outcome
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description="the samples, here and under PyTorch")
+    parser.add_argument("--only", default="", help="samples whose family or line matches")
+    parser.add_argument("--write", action="store_true", help="write the list of known departures")
+    given = parser.parse_args()
+    samples = [sample for sample in read() if re.search(given.only, f"{sample.family} {sample.line}")]
+    found = []
+    for departure in departures(samples):
+        found.append(departure)
+        print(departure, flush=True)
+    print(f"{len(samples)} samples, {sum(len(sample.outcomes) for sample in samples)} outcomes; "
+          f"departures: {dict(collections.Counter(departure.kind for departure in found))}")
+    if given.write:
+        DEPARTURES.write_text("".join(f"{key}\n" for key in sorted(departure.key for departure in found)))
+
+
+if __name__ == "__main__":
+    main()
