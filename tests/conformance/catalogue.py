@@ -148,7 +148,7 @@ special.{softmax|log_softmax|logsumexp}(f(2, 3), 1)
 
 family("reductions", """
 torch.{sum|mean|prod|amax|amin|any|all|std|var|nansum|nanmean|count_nonzero|norm|argmax|argmin|max|min|median|nanmedian|
-    aminmax|std_mean|var_mean|numel}(f(2, 3))
+    aminmax|std_mean|var_mean}(f(2, 3))
 torch.{sum|mean|amax|amin|any|all|std|var|nansum|nanmean|logsumexp|std_mean|var_mean|prod|argmax|argmin|max|min|median|
     nanmedian|mode|count_nonzero}(f(3, 4), 1)
 torch.{sum|mean|amax|amin|std|var|logsumexp|nansum|std_mean}(f(2, 3, 2), (0, 2), keepdim=True)
@@ -519,6 +519,7 @@ nn.functional.embedding(n(0, 4, 2, 2), f(4, 3), max_norm=0.5)
 nn.functional.embedding(n(5, 9, 2), f(4, 3))
 nn.functional.embedding_bag(n(0, 4, 5), f(4, 3), torch.tensor([0, 2]), mode='{sum|mean|max}')
 torch.embedding(f(4, 3), n(0, 4, 2, 2))
+torch.embedding_bag(f(4, 3), n(0, 4, 5), torch.tensor([0, 2]))
 torch.embedding_renorm_(f(4, 3).detach(), n(0, 4, 2), 0.5, 2.0)
 """)
 
@@ -615,6 +616,7 @@ nn.functional.cross_entropy(f(2, 3, 2), n(0, 3, 2, 2), ignore_index=1)
 nn.functional.nll_loss(f(3, 4), n(0, 4, 3), ignore_index={-100|1})
 nn.functional.{margin_ranking_loss|cosine_embedding_loss}({f(3), f(3), torch.tensor([1.0, -1.0, 1.0])|f(3, 2), f(3, 2),
     torch.tensor([1.0, -1.0, 1.0])})
+torch.binary_cross_entropy_with_logits(f(2, 3), p(2, 3) / 2.1)
 nn.functional.gaussian_nll_loss(f(2, 3), f(2, 3), p(2, 3))
 nn.functional.triplet_margin_loss(f(2, 3), f(2, 3), f(2, 3), swap={False|True})
 nn.functional.triplet_margin_with_distance_loss(f(2, 3), f(2, 3), f(2, 3))

@@ -1,6 +1,7 @@
-"""Writes down what PyTorch gives for the samples of the catalogue: python tests/conformance/generate.py [FILE].
+"""Writes down what PyTorch gives for the samples of the catalogue: python tests/conformance/generate.py [--all].
 
-Needs a Python that imports torch. Run it after a change of `catalogue`, `inputs` or `forms`, then `replay.py --write`.
+Needs a Python that imports torch. Only lines that aren't recorded yet are tried, and others dropped; --all tries all, after a
+change of `inputs` or `forms`. Then `replay.py --write` lists what differs here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.catalogue import FAMILIES
 from conformance.forms import Sample
-from conformance.record import FILE, Recorded, write
+from conformance.record import FILE, Recorded, read, write
 
 SECONDS = 600
 """After which a family's samples are given up."""
@@ -41,7 +42,7 @@ def tried(torch: Any, wanted: list[tuple[str, str]]) -> list[Any] | None:
 
 def outcomes(torch: Any, wanted: list[tuple[str, str]]) -> list[Any]:
     """The outcomes of (line, form); None where PyTorch crashes."""
-    found = tried(torch, wanted)
+    found = tried(torch, wanted) if wanted else []
     if found is not None:
         return found
     if len(wanted) == 1:
@@ -55,19 +56,21 @@ def main() -> None:
     """Try all samples in all forms."""
     torch = importlib.import_module("torch")
     torch.set_num_threads(1)
+    kept = {} if "--all" in sys.argv[1:] else {each.line: each.outcomes for each in read()}
     samples, seen = [], set()
     for family, lines in FAMILIES.items():
         wanted = []
         for line in lines:
             sample = Sample(torch, line)
             name = f"{sample.room}.{sample.name}"
-            wanted += [(line, form) for form in sample.forms(name not in seen)]
+            if line not in kept:
+                wanted += [(line, form) for form in sample.forms(name not in seen)]
             seen.add(name)
         found = dict(zip(wanted, outcomes(torch, wanted), strict=True))
         for line in dict.fromkeys(lines):
             mine = {form: outcome for (one, form), outcome in found.items() if one == line and outcome is not None}
-            samples.append(Recorded(family, line, mine))
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else FILE, samples)
+            samples.append(Recorded(family, line, kept.get(line, mine)))
+    write(FILE, samples)
     print(f"{len(samples)} samples of {len(seen)} names, {sum(len(s.outcomes) for s in samples)} outcomes")
 
 
