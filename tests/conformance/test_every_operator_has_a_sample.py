@@ -18,7 +18,7 @@ ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 
 # TorchScript's helpers, our own, and a method of tuples that a tensor only refuses.
 NO_OPERATORS = {"nn.functional.assert_int_or_pair", "nn.functional.boolean_dispatch", "nn.functional.adopt",
-                "nn.functional.renamed", "Tensor.index"}
+                "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index"}
 
 # Of names that PyTorch doesn't have, it can't say what they give.
 ONLY_HERE = {"torch.absolute_", "torch.native_dropout_backward", "Tensor.alias"}
