@@ -79,6 +79,15 @@ def known() -> set[str]:
     return set(DEPARTURES.read_text().splitlines())
 
 
+MILDER = {"words": {"exception type", "raises", "raises not"}, "exception type": {"raises", "raises not"}}
+"""A known departure may become one of a kind on the left from one of a kind on the right."""
+
+
+def is_known(departure: Departure, keys: set[str]) -> bool:
+    """Whether the list has a departure, or had a worse one in its place."""
+    return any(departure._replace(kind=kind).key in keys for kind in (departure.kind, *MILDER.get(departure.kind, ())))
+
+
 def brief(outcome: Any) -> str:
     """An outcome in readable words."""
     return str(_readable(outcome))[:500]
