@@ -54,3 +54,9 @@ def test_samples_have_the_streams_of_the_methods_in_place():
         made = getattr(_refs, name)(X, *args)
         torch.manual_seed(1)
         assert torch.equal(made, getattr(torch.empty(2, 2), name + "_")(*args))
+
+
+def test_references_have_no_wrapper_to_take_off():
+    from flambeau._prims_common.wrappers import _maybe_remove_out_wrapper
+
+    assert _maybe_remove_out_wrapper(_refs.sin) is _refs.sin
