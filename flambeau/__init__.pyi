@@ -696,7 +696,7 @@ def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None
     """log(x / (1 - x)), the inverse of sigmoid; x is input, clamped to [eps, 1 - eps] if eps is given."""
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place version of logit()."""
-def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
 def logsumexp(input: Tensor, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""

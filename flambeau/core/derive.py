@@ -37,6 +37,7 @@ from flambeau.core.op import (
     record,
     refuse_integers,
     signature_of,
+    within_64_bits,
 )
 from flambeau.core.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.recording import recorder_of
@@ -115,7 +116,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if modes.active.count and out is None and autocasting(operator):
         with cast_arguments(operator, operands, {}) as (cast, _):
             return general(operator, public, cast, numbers, statics)
-    operands = [as_operand(operator, x, i) for i, x in enumerate(operands)]
+    operands = within_64_bits(operator, [as_operand(operator, x, i) for i, x in enumerate(operands)], statics)
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     if not any(isinstance(x, Tensor) for x in operands):
         raise TypeError(f"{operator.name}(): argument '{operator.operands[0]}' (position 1) must be Tensor, "
@@ -208,7 +209,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
     if operator.kind == REAL and isinstance(target, Tensor) and target._layout.dtype.is_complex:
         raise RuntimeError(f"In-place {operator.name} is not supported for complex tensors.")
-    operands = [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]]
+    operands = within_64_bits(
+        operator, [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]], statics)
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = operator.tracked and needs_graph(operands)
     if recording or not operator.idempotent:
@@ -234,6 +236,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     return target
 
 
+# A call that finds its plan, or learns one. A launcher raises OverflowError for an int beyond 63 bits; the slow path knows what
+# such a number means. (A `try` costs nothing where nothing is raised.)
 _FUNCTION = '''
 def {name}({signature}):
     """{doc}"""
@@ -247,9 +251,13 @@ def {name}({signature}):
         except Exception as error:
             filter_traceback(error)
             raise
-    if {plain}:
-        return launch(None, {operands}{trailing})
-    return trace(launch, {operands}{trailing}{static_arguments})
+    try:
+        if {plain}:
+            return launch(None, {operands}{trailing})
+        return trace(launch, {operands}{trailing}{static_arguments})
+    except OverflowError:
+        pass
+    return {otherwise}
 '''
 
 # Where a result goes that was found to fit, without a graph.
@@ -276,9 +284,13 @@ def {name}({signature}):
         except Exception as error:
             filter_traceback(error)
             raise
-    if {plain}:
-        return launch(None, {operands}{trailing})
-    return trace(launch, {operands}{trailing}{static_arguments})
+    try:
+        if {plain}:
+            return launch(None, {operands}{trailing})
+        return trace(launch, {operands}{trailing}{static_arguments})
+    except OverflowError:
+        pass
+    return learn_operator({operands})
 '''
 
 _INPLACE = '''
@@ -294,7 +306,11 @@ def {name}({signature}):
         except Exception as error:
             filter_traceback(error)
             raise
-    return launch({first}, {operands}{trailing})
+    try:
+        return launch({first}, {operands}{trailing})
+    except OverflowError:
+        pass
+    return {otherwise}
 '''
 
 # The same with numbers that are keyword-only and not at their defaults.

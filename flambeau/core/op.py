@@ -29,6 +29,7 @@ from flambeau.base.dtype import (
     get_default_dtype,
     number_dtype,
     result_dtype,
+    uint64,
 )
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
@@ -533,6 +534,28 @@ def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), stat
     if operator.differentiable and needs_graph(operands):
         out._node = record(operator, out, operands, numbers or tuple(operator.numbers.values()), statics)
     return out
+
+
+# Operators that refuse an int which the elements they compute in don't hold.
+_WITHOUT_WRAPPING = frozenset("clamp clamp_max clamp_min _clamp_low _clamp_high pow where".split())
+
+
+def within_64_bits(operator: Pointwise, operands: list[Any], statics: Sequence[Any]) -> list[Any]:
+    """The operands with ints from 2^63 on, which are unsigned numbers in PyTorch, as a launcher takes them: as floats where the
+    operator computes in these, otherwise as the signed number of the same 64 bits. RuntimeError beside booleans.
+    """
+    if all([x.__class__ is not int or -1 << 63 <= x < 1 << 63 for x in operands]):
+        return operands
+    if any([x.__class__ is int and not -1 << 63 <= x < 1 << 64 for x in operands]):
+        raise OverflowError("int too big to convert")
+    wide = [x.__class__ is int and x >= 1 << 63 for x in operands]
+    if all([x._layout.dtype is bool_ for x in operands if isinstance(x, Tensor)]):
+        raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64")
+    computation, _ = operator.dtypes([0 if large else x for x, large in zip(operands, wide)], statics)
+    exact = not (computation.is_floating_point or computation.is_complex)
+    if exact and computation is not uint64 and operator.name in _WITHOUT_WRAPPING:
+        raise RuntimeError(f"value cannot be converted to type {elements.c_name(computation)} without overflow")
+    return [(x - (1 << 64) if exact else float(x)) if large else x for x, large in zip(operands, wide)]
 
 
 def as_operand(operator: Pointwise, x: Any, position: int, suffix: str = "") -> Any:

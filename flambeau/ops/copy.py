@@ -119,7 +119,7 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
             if src._layout is self._layout and src._offset == self._offset:
                 return self
             mine, theirs = self._layout, src._layout
-            if mine.dtype is theirs.dtype and mine.is_contiguous and theirs.is_contiguous and memory_order.has_overlap(
+            if mine.dtype is theirs.dtype and memory_order.has_overlap(
                     (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
                 raise RuntimeError(memory_order.OVERLAPS_INPUT)
             low, high = self._offset, self._offset + memory_order.extent(mine.shape, mine.strides)

@@ -70,14 +70,19 @@ def leaf(made: Tensor, requires_grad: bool = True) -> Tensor:
             raise error
         if not requires_grad:
             return made
-        dtype = made._layout.dtype
-        if not (dtype.is_floating_point or dtype.is_complex):
-            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        check_differentiable(made)
         made._node = AccumulateGrad(made)
         return made
     except Exception as error:
         filter_traceback(error)
         raise
+
+
+def check_differentiable(made: Tensor) -> None:
+    """RuntimeError for a tensor of integers or booleans, which can't require grad."""
+    dtype = made._layout.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
 
 
 def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: bool = False) -> Tensor:
@@ -89,9 +94,11 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
         from flambeau.core.variants import copy_into, resize
         check_device("full", arguments.tensor_out(out), made._layout.device)
         if line and out._layout.numel == made._layout.numel:
-            return copy_into(out, made.view(out._layout.shape))
-        resize(out, made._layout.shape)
-        return copy_into(out, made)
+            copy_into(out, made.view(out._layout.shape))
+        else:
+            resize(out, made._layout.shape)
+            copy_into(out, made)
+        return _requiring(out, requires_grad)
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
@@ -103,15 +110,29 @@ def warn_of_resizing(out: Tensor | None, count: int) -> None:
              f"error. The out tensor will be resized to a tensor of shape ({count},).")
 
 
-def dtype_asked(dtype: DType | None, out: Tensor | None) -> DType | None:
-    """The dtype that a factory function was given, or that of its `out`."""
+def _requiring(out: Tensor, requires_grad: bool) -> Tensor:
+    if requires_grad is True:
+        check_differentiable(out)
+        out.requires_grad_()
+    return out
+
+
+def dtype_asked(dtype: DType | None, out: Tensor | None, layout: Any = None) -> DType | None:
+    """The dtype that a factory function was given, or that of its `out`; RuntimeError if `out` has another dtype or layout than
+    was asked for."""
     dtype = asked_for(dtype)
     if out is None:
         return dtype
     own = arguments.tensor_out(out)._layout.dtype
     if dtype is not None and dtype is not own:
         raise RuntimeError(f"dtype {dtype.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
+    if layout is not None and layout is not out.layout:
+        raise RuntimeError(f"layout {_LAYOUTS[str(layout)]} does not match layout of out parameter ({_LAYOUTS[str(out.layout)]})")
     return own
+
+
+_LAYOUTS = {"torch.strided": "Strided", "torch.sparse_coo": "Sparse", "torch.sparse_csr": "SparseCsr",
+            "torch.sparse_csc": "SparseCsc", "torch.sparse_bsr": "SparseBsr", "torch.sparse_bsc": "SparseBsc"}
 
 
 MOST = 1 << 63      # what 64 bits don't hold
@@ -210,14 +231,16 @@ def empty(
                 return made if requires_grad is False else leaf(made, requires_grad)
             except (KeyError, TypeError):
                 pass
-        if layout is not None and layout is not strided:
+        if layout is not None and layout is not strided and out is None:
             return finish(without_elements(sizes_of("empty", sizes), layout, dtype), requires_grad)
         shape = sizes_of("empty", sizes)
         if out is not None:
+            from flambeau.core.out_rules import check_device
             from flambeau.core.variants import resize
-            dtype_asked(dtype, out)
+            dtype_asked(dtype, out, layout)
+            check_device("empty", out, home(device) if device is not None else out._layout.device)
             resize(out, shape)
-            return fresh(out)
+            return _requiring(fresh(out), requires_grad)
         made = blank(shape, dtype, device)
         if plain and not settings.fills and _plain_sizes(sizes) and shape == sizes:
             _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
@@ -269,9 +292,10 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
                 made = filled(fresh_layout(size, wanted, None), fill_value)
                 _fresh[key] = learn_fill(made._layout, fill_value)
                 return made if requires_grad is False else leaf(made, requires_grad)
+    dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    dtype = dtype_asked(dtype, out) or {
+    dtype = dtype or {
         bool: bool_, int: int64, complex: complex128 if get_default_dtype() is float64 else complex64}.get(
         type(value), get_default_dtype())
     made = filled(fresh_layout(sizes_of("full", (size,)), dtype, device), value)
@@ -300,9 +324,9 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
         if made._layout.device.type == "cpu" and _plain_sizes(sizes):
             _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
-    if not (layout is None or layout is strided):
+    if not (layout is None or layout is strided) and out is None:
         return finish(without_elements(sizes_of("zeros", sizes), layout, dtype), requires_grad)
-    made = filled(fresh_layout(sizes_of("zeros", sizes), dtype_asked(dtype, out), device), 0)
+    made = filled(fresh_layout(sizes_of("zeros", sizes), dtype_asked(dtype, out, layout), device), 0)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
@@ -324,8 +348,9 @@ def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any 
         if made._layout.device.type == "cpu" and _plain_sizes(sizes):
             _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
         return made if requires_grad is False else leaf(made, requires_grad)
+    dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
-    made = filled(fresh_layout(sizes_of("ones", sizes), dtype_asked(dtype, out), device), 1)
+    made = filled(fresh_layout(sizes_of("ones", sizes), dtype, device), 1)
     if requires_grad or out is not None:
         return finish(made, requires_grad, out)
     return made
@@ -428,7 +453,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
     if dtype is None and out is None:
         dtype = int64 if whole else get_default_dtype()
     else:
-        dtype = dtype_asked(dtype, out) or get_default_dtype()
+        dtype = dtype_asked(dtype, out, layout) or get_default_dtype()
     if dtype is bool_ or dtype.is_complex or dtype in FLOAT8:
         raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     if step == 0 or step != step:
@@ -478,7 +503,7 @@ def range_closed(
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    dtype = dtype or get_default_dtype()
+    dtype = dtype_asked(dtype, out, layout) or get_default_dtype()
     count = math.floor((end - start) / step) + 1
     made = along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
                   lambda i, a, b: a + cast(i, a.dtype) * b, float64)
@@ -549,7 +574,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("linspace", start, end, steps)
-    dtype = _range_dtype("linspace", start, end, dtype_asked(dtype, out))
+    dtype = _range_dtype("linspace", start, end, dtype_asked(dtype, out, layout))
     start, end = _ends("linspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
@@ -566,7 +591,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 
 @public(method=False)
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
-             device: Any = None, requires_grad: bool = False, out: Tensor | None = None) -> Tensor:
+             device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
     key = ("logspace", steps, dtype, layout, device, get_default_device())
     plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL and base.__class__ in _REAL
@@ -579,7 +604,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
         except (KeyError, TypeError, OverflowError):
             pass
     start, end = _bounds("logspace", start, end, steps)
-    dtype = _range_dtype("logspace", start, end, dtype_asked(dtype, out))
+    dtype = _range_dtype("logspace", start, end, dtype_asked(dtype, out, layout))
     start, end = _ends("logspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
@@ -615,7 +640,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any
         arguments.only_ints(n, m)
     if n < 0 or m < 0:
         raise RuntimeError(f"n must be greater or equal to 0, got {n}" if n < 0 else f"m must be greater or equal to 0, got {m}")
-    own = fresh_layout((n, m), dtype_asked(dtype, out), device)
+    own = fresh_layout((n, m), dtype_asked(dtype, out, layout), device)
     made = (_eyes.get(own) or _eye_plan(own))(None) if own.device.type != "meta" else empty_layout(own)
     return finish(made, requires_grad, out)
 

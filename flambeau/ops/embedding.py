@@ -14,7 +14,7 @@ from flambeau.core import modes
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans
+from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, checking_alone, filling, first_bad, make_plan, plans
 from flambeau.ops.magnitude import vector_norm
 
 EXPORTED: dict[str, Any] = {}
@@ -51,10 +51,15 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_gra
         if not table.shape[0] and index.numel:
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
         out = Layout.contiguous((*index.shape, table.shape[1]), table.dtype, table.device)
-        launch = plans[key] = make_plan([_move(table, index, out, (1, 0, 2), False, None)], [out], [table, index])
+        launch = make_plan([_move(table, index, out, (1, 0, 2), False, None)], [out], [table, index])
+        plans[key] = launch = launch if out.numel else checking_alone(launch, index, table.shape[0])
     try:
         return launch(None, weight, indices)
     except KernelCheck:
+        if not weight._layout.numel:
+            rows = weight._layout.shape[0]
+            raise RuntimeError(f"INDICES element is out of DATA bounds, id={first_bad(indices, rows, False)} "
+                               f"axis_dim={rows}") from None
         raise IndexError("index out of range in self") from None
 
 

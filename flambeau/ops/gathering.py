@@ -75,6 +75,19 @@ def first_bad(index: Tensor, extent: int, wraps: bool) -> int | None:
     return int(values[wrong.argmax()]) if wrong.any() else None
 
 
+def checking_alone(launch: Callable, index: Layout, extent: int) -> Callable:
+    """`launch(out, tensor, index)` of a plan that moves nothing, since slices are empty, with the check that its kernel would
+    have made of the index."""
+    if not index.numel or index.device.type == "meta":
+        return launch
+
+    def checked(out: Tensor | None, tensor: Tensor, index: Tensor) -> Tensor:
+        if first_bad(index, extent, False) is not None:
+            raise KernelCheck(1)
+        return launch(out, tensor, index)
+    return checked
+
+
 def along(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool = False,
           combine: str | None = None, sizes: Sequence[int] | None = None) -> Move:
     """A move for every element of `index` (gather, scatter): dimension `dim` of the place comes from the index.

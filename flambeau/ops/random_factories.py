@@ -95,8 +95,8 @@ def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | No
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
+    dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
-    dtype = dtype_asked(dtype, out)
     if dtype is not None:
         need_float("check_uniform_bounds", dtype)
     made = made_by(sampling.uniform, generator, sizes_of("rand", sizes), dtype, device, requires_grad, out, 0.0, 1.0)
@@ -120,8 +120,8 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | N
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
+    dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
-    dtype = dtype_asked(dtype, out)
     mean, std = _normal_parameters(dtype)
     made = made_by(sampling.normal, generator, sizes_of("randn", sizes), dtype, device, requires_grad, out, mean, std)
     return _keep(_normal, key, made, sampling.normal_plan, waiting, True) if plain else made
@@ -166,7 +166,7 @@ def randint(
         except (KeyError, TypeError):
             pass
     low, high = int(low), int(high)
-    dtype = dtype_asked(dtype, out) or int64
+    dtype = dtype_asked(dtype, out, layout) or int64
     low, high = integer_range(low, high, dtype)
     made = made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
                    high - low >= WIDE_RANGE)
@@ -192,7 +192,8 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
         return modes.local.draws.draw(several, out)
-    dtype, source = (dtype or int64) if out is None else dtype_asked(None if dtype is int64 else dtype, out), stream(generator)
+    dtype = (dtype or int64) if out is None else dtype_asked(None if dtype is int64 else dtype, out, layout)
+    source = stream(generator)
     _check_order(int(n), dtype)
     shared = fresh_layout((int(n),), dtype if dtype in sampling.ORDERED else int64, device)
     if n > 1 and shared.device.type != "meta":

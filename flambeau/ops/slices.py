@@ -21,7 +21,17 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.settings import alert
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone_raw, contiguous, copy_raw
-from flambeau.ops.gathering import INDEX_TYPES, KernelCheck, filling, first_bad, make_plan, plans, rows, zeros_for
+from flambeau.ops.gathering import (
+    INDEX_TYPES,
+    KernelCheck,
+    checking_alone,
+    filling,
+    first_bad,
+    make_plan,
+    plans,
+    rows,
+    zeros_for,
+)
 from flambeau.ops.mutating import mutating
 
 # ---------------------------------------------------------------- slices along one dimension
@@ -52,14 +62,16 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     shape = tuple(index._layout.numel if d == at else n for d, n in enumerate(layout.shape))
     out = Layout.contiguous(shape, layout.dtype, layout.device)
-    return make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])
+    made = make_plan([rows(at, layout, index._layout, out, (1, 0, 2))], [out], [layout, index._layout])
+    return made if out.numel else checking_alone(made, index._layout, layout.shape[at])
 
 
 @index_select.complains
 def _(input, dim, index):
     layout = input._layout
-    if layout.ndim > 1 and wrap_dim(dim, layout.ndim) == 1:     # there PyTorch's other kernel says it
-        extent = layout.shape[1]
+    at = wrap_dim(dim, layout.ndim) if layout.ndim else 0
+    if layout.ndim > 1 and (at == 1 or not layout.numel):       # there PyTorch's other kernel says it
+        extent = layout.shape[at]
         return RuntimeError(f"INDICES element is out of DATA bounds, id={first_bad(index, extent, False)} axis_dim={extent}")
     return IndexError("index out of range in self")
 

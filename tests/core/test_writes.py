@@ -419,3 +419,15 @@ def test_only_the_thread_that_offers_out_writes_there():
         stop.set()
         sys.setswitchinterval(interval)
     assert not wrong and torch.equal(out, expected)
+
+
+def test_a_transposed_copy_within_one_memory_is_refused():
+    x = torch.arange(9.0).view(3, 3)
+    for write in (lambda: x.copy_(x.t()), lambda: x.t().copy_(x), lambda: x.__setitem__(slice(None), x.t())):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single"):
+            write()
+    x.copy_(x)
+    assert x.flatten().tolist() == list(range(9))
+    line = torch.arange(6.0)
+    line[0:6:2].copy_(line[1:6:2])
+    assert line.tolist() == [1, 1, 3, 3, 5, 5]

@@ -180,3 +180,26 @@ def test_one_number_under_one_mask_is_cast_and_needs_a_mask_of_booleans():
     for write in (lambda m: x.__setitem__(m, 1.0), lambda m: x.index_put_((m,), torch.tensor(1.0))):
         with pytest.raises(RuntimeError, match="only supports boolean masks, but got mask with dtype unsigned char"):
             write(mask.byte())
+
+
+def test_indices_are_checked_where_slices_are_empty():
+    index = torch.tensor([0, 5])
+    for _ in range(2):
+        for select in (lambda: torch.zeros(0, 3).index_select(1, index), lambda: torch.zeros(3, 0).index_select(0, index),
+                       lambda: torch.nn.functional.embedding(index, torch.zeros(3, 0))):
+            with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds, id=5 axis_dim=3"):
+                select()
+        assert torch.zeros(3, 0).index_select(0, index[:1]).shape == (1, 0)
+
+
+def test_out_of_a_factory_has_the_layout_asked_for_and_may_require_grad():
+    for make in (torch.zeros, torch.ones, torch.rand, torch.empty, torch.eye, torch.arange, torch.randperm):
+        with pytest.raises(RuntimeError, match=r"layout Sparse does not match layout of out parameter \(Strided\)"):
+            make(3, out=make(3), layout=torch.sparse_coo)
+    with pytest.raises(RuntimeError, match="device type meta does not match device type of out parameter"):
+        torch.empty(3, out=torch.empty(3), device="meta")
+    with pytest.raises(RuntimeError, match=r"dtype Int does not match dtype of out parameter \(Float\)"):
+        torch.range(0, 3, out=torch.empty(4), dtype=torch.int32)
+    assert torch.zeros(3, out=torch.ones(3), requires_grad=True).requires_grad
+    with pytest.raises(RuntimeError, match="Only Tensors of floating point and complex dtype can require gradients"):
+        torch.arange(3, out=torch.zeros(3, dtype=torch.int64), requires_grad=True)

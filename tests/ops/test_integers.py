@@ -54,3 +54,29 @@ def test_powers_of_an_integer_dtype_have_integer_exponents_at_their_ends():
     assert torch.logspace(4.3, 9.9, 2, dtype=torch.int64).tolist() == [10_000, 1_000_000_000]
     assert torch.logspace(0.3, 4.7, 5, base=2, dtype=torch.int32).tolist() == [1, 2, 4, 8, 16]
     assert torch.logspace(0, 1, 3, dtype=torch.float64).tolist() == pytest.approx([1.0, 10 ** 0.5, 10.0], rel=1e-15)
+
+
+def test_numbers_beyond_63_bits_are_unsigned():
+    top, half = (1 << 64) - 1, 1 << 63
+    for _ in range(2):      # the second call finds a plan for ints
+        u = torch.tensor([top, 1, half], dtype=torch.uint64)
+        assert (u == top).tolist() == [True, False, False]
+        assert u.ne(half).tolist() == [True, True, False]
+        assert torch.where(u == 1, u, top).tolist() == [top, 1, top]
+        assert (torch.ones(2) + top).tolist() == [2.0**64] * 2
+        assert (torch.ones(2, dtype=torch.float64) * half).tolist() == [2.0**63] * 2
+        x = torch.ones(2, requires_grad=True)
+        (x * half).sum().backward()
+        assert x.grad.tolist() == [2.0**63] * 2
+        i = torch.tensor([3, -1])
+        assert (i + top).tolist() == [2, -2]    # the same 64 bits, as in PyTorch
+        assert (i / half).tolist() == [3 / 2.0**63, -1 / 2.0**63]
+        assert i.clone().mul_(top).tolist() == [-3, 1]
+        assert i.clone().mul_(2).tolist() == [6, -2]
+        with pytest.raises(RuntimeError, match="without overflow"):
+            i.clamp(max=top)
+        with pytest.raises(RuntimeError, match="attempted to promote Bool and UInt64"):
+            torch.tensor([True]) + top
+        with pytest.raises(OverflowError):
+            torch.ones(2) + (top + 1)
+        torch.ones(2) + 1, u == 1, i + 1, i / 1, x * 2

@@ -350,8 +350,8 @@ def deepcopy(x: Any, memo: dict[Any, Any]) -> Any:
     made.__dict__.update(copy.deepcopy(own, memo))
     if x.requires_grad:
         made.requires_grad_()
-        if x._entries.grad is not None:
-            made._entries.grad = copy.deepcopy(x._entries.grad, memo)
+    if x._entries.grad is not None:
+        made._entries.grad = copy.deepcopy(x._entries.grad, memo)
     return made
 
 
