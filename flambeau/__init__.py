@@ -70,7 +70,7 @@ _ROOMS = frozenset(
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_utils_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",
-        "library", "_ops", "_library", "_custom_op", "_custom_ops", "_refs",
+        "library", "_ops", "_library", "_custom_op", "_custom_ops", "_refs", "_lobpcg",
         "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",
     )
 )
@@ -81,6 +81,7 @@ _FROM_ROOMS = {
     "autocast_mode": "amp",
     "thread_safe_generator": "random",
     "vmap": "func",
+    "lobpcg": "_lobpcg",
     "ops": "_ops",
 }
 

@@ -485,7 +485,6 @@ spmm = dsmm = hsmm = _NAMESPACE["mm"]
 saddmm = _NAMESPACE["addmm"]
 eig, lstsq, matrix_rank, solve, symeig = (_REMOVED[_n] for _n in ("eig", "lstsq", "matrix_rank", "solve", "symeig"))
 embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
-lobpcg = _absent.function("lobpcg", "use torch.linalg.eigh and take the eigenpairs wanted")
 slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
 
 

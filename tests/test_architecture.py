@@ -29,6 +29,7 @@ SIBLINGS = {
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
+    "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
     "autograd": {"profiler"},  # its older interface
     "_C": {"nn", "library", "serialize", "_vmap_internals"},  # the reader of files is a name of the native module
     "ao": {"nn"},
