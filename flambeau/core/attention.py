@@ -1,14 +1,17 @@
-"""Calls of public functions with values that are no tensors but answer for them, such as the proxies of fx.
+"""Calls of public functions that somebody answers in their place: values that are no tensors, such as the proxies of fx, and
+modes below autograd.
 
 A public function finds out that an argument overrides calls when it fails on it, which some do late and with arguments that
-are no longer as the caller wrote them. So while values of a class that asked for attention exist, the code of the public
-functions is exchanged for one that looks at the arguments first; the functions stay the same objects, and cost nothing at all
-other times.
-Stands on core.overrides; used by fx.
+are no longer as the caller wrote them; and functions that are no declared operators ask no modes. So while values of a class
+that asked for attention exist, or a mode is on, the code of the public functions is exchanged for one that looks first; the
+functions stay the same objects, and cost nothing at all other times.
+Stands on core.overrides; used by fx and by dispatcher.dispatch_modes.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType
@@ -21,7 +24,9 @@ from flambeau.core.overrides import dispatch
 from flambeau.core.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
-_functions: Callable[[], Iterable[Callable]] = tuple
+_providers: list[Callable[[], Iterable[Callable]]] = []
+_prepared = 0       # how many of the providers were asked for their functions
+_answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _lock = short_lock()
 _count = 0
 _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
@@ -36,8 +41,18 @@ def attend(cls: type, functions: Callable[[], Iterable[Callable]]) -> None:
     """Let public functions look out for instances of `cls` while Attention is held; `functions()` are those besides Tensor's
     methods.
     """
-    global _classes, _functions
-    _classes, _functions = (*_classes, cls), functions
+    global _classes
+    _classes = (*_classes, cls)
+    _providers.append(functions)
+
+
+def attend_modes(answer: Callable[..., Any], functions: Callable[[], Iterable[Callable]]) -> None:
+    """Let answer(function, its plain form, args, kwargs) answer public functions while this thread has modes below autograd and
+    Attention is held.
+    """
+    global _answer
+    _answer = answer
+    _providers.append(functions)
 
 
 class Attention:
@@ -82,8 +97,17 @@ def plain(function: Any) -> Any:
     return _plain.get(function, function)
 
 
+@functools.cache
+def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature that a public function has when its code is its own."""
+    own = plain(function)
+    while hasattr(own, "__wrapped__"):
+        own = plain(own.__wrapped__)
+    return inspect.signature(own)
+
+
 def _exchange() -> None:
-    if not _exchanged:
+    if _prepared < len(_providers):
         _prepare()
     for function, _, looking in _exchanged:
         function.__code__ = looking
@@ -95,10 +119,12 @@ def _restore() -> None:
 
 
 def _prepare() -> None:
+    global _prepared
     methods = {name: f for name, f in vars(Tensor).items() if name not in _NEVER and isinstance(f, FunctionType)}
     for name, function in methods.items():
         _methods.setdefault(function, []).append(name)
-    public = [f for f in _functions() if isinstance(f, FunctionType)]
+    public = [f for provide in _providers[_prepared:] for f in provide() if isinstance(f, FunctionType)]
+    _prepared = len(_providers)
     _public.update(public)
     for function in [*public, *methods.values()]:
         if function not in _plain:
@@ -139,6 +165,9 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
             _search(kwargs.values(), found)
         if found and local.overrides:
             return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
+        if local.dispatch_modes:
+            assert _answer is not None
+            return _answer(function, own, args, kwargs)
         return own(*args, **kwargs)
 
     free = function.__code__.co_freevars

@@ -66,15 +66,16 @@ _thread_state.restype, _thread_state.argtypes = ctypes.c_void_p, []
 class _End:
     """Goes with its thread and takes along what that has left open: the address of its thread state will be another thread's."""
 
-    __slots__ = ("autocast_enabled", "modes", "thread_state")
+    __slots__ = ("autocast_enabled", "dispatch_modes", "modes", "thread_state")
 
-    def __init__(self, thread_state: int, modes: list[Mode], autocast_enabled: dict[str, bool]) -> None:
+    def __init__(self, thread_state: int, modes: list[Mode], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]) -> None:
         self.thread_state, self.modes, self.autocast_enabled = thread_state, modes, autocast_enabled
+        self.dispatch_modes = dispatch_modes
 
     def __del__(self) -> None:
         for forget in at_thread_end:
             forget(self.thread_state)
-        for _ in range(len(self.modes) + sum(self.autocast_enabled.values())):
+        for _ in range(len(self.modes) + len(self.dispatch_modes) + sum(self.autocast_enabled.values())):
             active.leave()
 
 
@@ -100,10 +101,11 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.thread_state: int = _thread_state()
         self.modes: list[Mode] = []  # special modes, innermost last
+        self.dispatch_modes: list[Any] = []     # those below autograd, innermost last
         self.autocast_enabled: dict[str, bool] = {}
         self.autocast_dtype: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
         self.autocast_cache: dict[int, tuple[weakref.ref[Any], Any]] = {}
-        self.end = _End(self.thread_state, self.modes, self.autocast_enabled)
+        self.end = _End(self.thread_state, self.modes, self.dispatch_modes, self.autocast_enabled)
         self.saved_tensors_hooks: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = []
         self.saved_tensors_disabled: str | None = None
 

@@ -26,6 +26,10 @@ from flambeau.core.tensor import Tensor, empty_layout, view_of
 __all__ = ["ViewNode", "alias", "declare", "embed", "plain", "remember", "select", "slice_", "unsqueeze"]
 
 
+#: The view operators; several may have one name.
+DECLARED: list[Callable[..., Any]] = []
+
+
 class ViewNode(Node):
     """A recorded view; `saved` are the operator's arguments."""
 
@@ -143,6 +147,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]
+    DECLARED.append(operate)
     return operate
 
 

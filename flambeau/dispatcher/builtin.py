@@ -16,8 +16,8 @@ from typing import Any
 
 from flambeau.base.layout import contiguous_format
 from flambeau.core import variants
+from flambeau.core.attention import plain_signature
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import Argument, FunctionSchema
@@ -183,7 +183,7 @@ def _python_name(name: str) -> str:
 def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[str], list[Argument]] | None:
     """How the target is given the schema's arguments, as source, and which it can't be told; None if it lacks one it must be."""
     try:
-        signature = signature_of(target)
+        signature = plain_signature(target)
     except (TypeError, ValueError):
         return None
     parameters = {n: p for n, p in signature.parameters.items() if n != "surplus"}

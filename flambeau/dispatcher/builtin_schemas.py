@@ -12,7 +12,7 @@ from pathlib import Path
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 from flambeau.dispatcher.tags import Tag
 
-__all__ = ["is_composite", "names", "overloads_of", "schema_of", "tags_of"]
+__all__ = ["is_composite", "is_script", "names", "overloads_of", "schema_of", "tags_of"]
 
 
 @functools.cache
@@ -50,6 +50,11 @@ def _words(name: str, overload: str) -> list[str]:
 def is_composite(name: str, overload: str) -> bool:
     """Whether PyTorch computes it by other operators, whose gradients are then its own."""
     return "composite" in _words(name, overload)
+
+
+def is_script(name: str, overload: str) -> bool:
+    """Whether it is an operator of TorchScript alone, on Python's own values."""
+    return "script" in _words(name, overload)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base.lazily import kept
 from flambeau.base.naming import public_module
+from flambeau.core.modes import local
 from flambeau.dispatcher import builtin, builtin_schemas, calling
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
@@ -61,7 +62,18 @@ class OpOverload(OperatorBase):
         return builtin.answer_of(self._namespace, self._opname, self._overloadname)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if local.dispatch_modes and not self._composite:
+            from flambeau.dispatcher.dispatch_modes import hand_over
+
+            return hand_over(self, args, kwargs)
         return self._op(*args, **kwargs)
+
+    @kept
+    def _composite(self) -> bool:
+        """Whether it is answered by other operators, which modes below autograd see in its place."""
+        if self._record is None:
+            return builtin_schemas.is_composite(self._overloadpacket._qualified_op_name, self._overloadname)
+        return "CompositeImplicitAutograd" in self._record.kernels
 
     @kept
     def _schema(self) -> FunctionSchema:
@@ -155,8 +167,7 @@ class OpOverload(OperatorBase):
 
 
 # Operators that take numbers where their schemas say Tensor.
-_TAKES_NUMBERS = frozenset("""add sub mul div divide multiply subtract true_divide floor_divide remainder rsub fmod bitwise_and
-    bitwise_or bitwise_xor __and__ __or__ __xor__ __lshift__ __rshift__ copysign polar pow eq ne lt le gt ge""".split())
+_TAKES_NUMBERS = frozenset("add sub mul div divide multiply subtract true_divide floor_divide".split())
 
 
 def _kind_of(value: Any) -> Any:
@@ -189,6 +200,11 @@ class OpOverloadPacket(OperatorBase):
         return self.__call__
 
     _op = op
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Whether numbers are taken where the schemas say Tensor."""
+        return self.__name__.rstrip("_") in _TAKES_NUMBERS
 
     def overloads(self) -> list[str]:
         """The names of the overloads."""
@@ -243,7 +259,7 @@ class OpOverloadPacket(OperatorBase):
         for name in names:
             overload: OpOverload = getattr(self, name)
             try:
-                calling.bind(overload._schema, args, kwargs, numbers=self.__name__.rstrip("_") in _TAKES_NUMBERS)
+                calling.bind(overload._schema, args, kwargs, numbers=self.takes_numbers)
             except RuntimeError as failure:
                 failures.append(f"{failure}\n")
             else:

@@ -6,14 +6,13 @@ position and all others by name, with their defaults filled in. Stands on fx.nam
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import attention
 from flambeau.core.arguments import MISSING
+from flambeau.core.attention import plain_signature
 from flambeau.fx.names import public_name
 
 # Operators of Tensor whose methods bear another name in PyTorch.
@@ -66,15 +65,6 @@ def _required(name: str, parameter: inspect.Parameter) -> bool:
         or parameter.default is MISSING
         or parameter.name in _REQUIRED.get(name, ())
     )
-
-
-@functools.cache
-def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature that a public function has when its code is its own."""
-    own = attention.plain(function)
-    while hasattr(own, "__wrapped__"):
-        own = attention.plain(own.__wrapped__)
-    return inspect.signature(own)
 
 
 def arranged(

@@ -1,8 +1,7 @@
-"""torch.utils._python_dispatch: tensors that are made of tensors; and modes below autograd, which flambeau doesn't have.
+"""torch.utils._python_dispatch: modes below autograd, and tensors that are made of tensors.
 
-A subclass of Tensor with __tensor_flatten__ and __tensor_unflatten__ says of which tensors it is made; libraries ask whether a
-tensor has them. Operators of flambeau pass no dispatcher under autograd, so a TorchDispatchMode can be defined and made, but not
-entered: torch.overrides.TorchFunctionMode sees the calls above autograd.
+A TorchDispatchMode sees every operator as PyTorch's dispatcher names it. A subclass of Tensor with __tensor_flatten__ and
+__tensor_unflatten__ says of which tensors it is made; libraries ask whether a tensor has them. Stands on dispatcher.dispatch_modes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.core import modes
 from flambeau.core.tensor import Tensor
+from flambeau.dispatcher.dispatch_modes import DispatchMode
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode", "is_traceable_wrapper_subclass",
@@ -19,30 +20,27 @@ __all__ = [
 ]  # fmt: skip
 
 
-class TorchDispatchMode:
-    """A mode whose __torch_dispatch__ would answer operators under autograd; entering it raises NotImplementedError."""
+class TorchDispatchMode(DispatchMode):
+    """A mode whose `__torch_dispatch__(func, types, args, kwargs)` answers every operator while it is on (`with mode:`).
+
+    func: an overload, `torch.ops.aten.add.Tensor`, to be called with the arguments of its schema; the call goes to the mode
+    outside of this one, and at last to the operator.
+    """
 
     supports_higher_order_operators = False
 
     def __init__(self, _dispatch_key: Any = None):
         self._dispatch_key = _dispatch_key
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise NotImplementedError
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError(
-            "torch.utils._python_dispatch.TorchDispatchMode is not implemented in flambeau: operators pass no dispatcher under "
-            "autograd; see their calls with a torch.overrides.TorchFunctionMode"
-        )
-
-    def __exit__(self, *exception: object) -> None:
-        """Never entered."""
-
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance; `with Mode.push(...)` is `with Mode(...)`."""
         return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether it belongs to PyTorch's own machinery."""
+        return False
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):
@@ -53,23 +51,30 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """False: none can be entered."""
-    return False
+    """Whether a mode is on in this thread; include_infra_modes: also one whose `is_infra_mode()` is True."""
+    return any(include_infra_modes or not mode.is_infra_mode() for mode in modes.local.dispatch_modes)
 
 
-def _get_current_dispatch_mode() -> None:
-    """None: none can be entered."""
+def _get_current_dispatch_mode() -> Any:
+    """The innermost mode; None if none is on."""
+    return modes.local.dispatch_modes[-1] if modes.local.dispatch_modes else None
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """The modes that are on: none."""
-    return []
+    """The modes that are on, innermost last."""
+    return list(modes.local.dispatch_modes)
 
 
 @contextlib.contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
-    """Switch off the modes that are on, of which there are none."""
-    yield []
+    """Switch off the modes of this thread."""
+    stack = modes.local.dispatch_modes
+    before = stack[:]
+    stack.clear()
+    try:
+        yield before
+    finally:
+        stack[:] = before
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:

@@ -1,0 +1,206 @@
+"""Modes that see operators as PyTorch's dispatcher names them: `TorchDispatchMode`.
+
+While such a mode is on, a public function is answered here instead of by itself: what PyTorch computes by other operators runs its
+own body, or the one that `lowerings` writes in PyTorch's operators; anything else is bound to the schema of an overload, and the
+innermost mode is handed that. What the mode calls belongs to the modes outside, and at last to the function. Stands on
+core.attention, which has public functions ask, and on overloads; used by torch.utils._python_dispatch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
+from typing import Any
+
+from flambeau.core import attention, modes, overrides, views
+from flambeau.core.derive import NAMESPACE, OPERATORS
+from flambeau.core.tensor import Tensor
+from flambeau.dispatcher import builtin_schemas, calling
+from flambeau.dispatcher.aten import lowerings
+from flambeau.dispatcher.overloads import OpOverload
+from flambeau.dispatcher.schema import FunctionSchema
+from flambeau.dispatcher.schema_types import ListType
+from flambeau.ops.copy import convert
+from flambeau.ops.foreach import FOREACH
+
+__all__ = ["DispatchMode", "hand_over"]
+
+# Names of functions that are an operator of another name.
+_RENAMED = {
+    "reshape": "view", "slice_": "slice", "logsigmoid": "log_sigmoid", "conj_physical": "_conj_physical", "_gather": "index",
+    "_whole_median": "median", "max_pool_planes": "max_pool2d", "hardswish_": "hardswish_",
+}  # fmt: skip
+_PYTHON_OPERATORS = {
+    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__matmul__": "matmul",
+    "__getitem__": "", "__setitem__": "",
+}  # fmt: skip
+
+
+class DispatchMode:
+    """A mode below autograd; `__torch_dispatch__(func, types, args, kwargs)` answers every operator while it is on."""
+
+    _attention: Any = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        held = self.__dict__.setdefault("_held", [])
+        held.append(attention.Attention())
+        modes.local.dispatch_modes.append(self)
+        modes.active.enter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.active.leave()
+        modes.local.dispatch_modes.pop()
+        self.__dict__["_held"].pop()
+
+
+def hand_over(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The answer of the innermost mode to a call of an overload."""
+    stack = modes.local.dispatch_modes
+    mode = stack.pop()  # what it calls belongs to the modes outside
+    try:
+        types = tuple({type(x): None for x in overrides.askable([*args, *kwargs.values()])})
+        result = mode.__torch_dispatch__(overload, types, tuple(args), kwargs)
+    finally:
+        stack.append(mode)
+    if result is NotImplemented:
+        raise TypeError(f"Multiple dispatch failed for '{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+                        f"  - mode object {mode!r}\n")
+    return result
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def _public_functions() -> Iterable[Callable[..., Any]]:
+    """What is answered here besides the methods of Tensor: functions, operators that have none, and views."""
+    yield from NAMESPACE.values()
+    yield from FOREACH.values()
+    yield from views.DECLARED
+    yield convert
+    for declared in OPERATORS.values():
+        made = getattr(declared, "public", None)
+        if made is not None:
+            yield made
+            if hasattr(made, "inplace"):
+                yield made.inplace
+
+
+@functools.cache
+def _name_of(function: Callable[..., Any]) -> str:
+    """The operator that a function is, by the name that PyTorch has for it; "" for none."""
+    own = function.__name__
+    declared = getattr(function, "operator", None)
+    if own in _PYTHON_OPERATORS:
+        return _PYTHON_OPERATORS[own]
+    if declared is not None:
+        name = declared.name + "_" * (own.endswith("_") and not own.startswith("__"))
+    else:
+        name = own
+    name = _RENAMED.get(name, name)
+    for candidate in (name, *(prefix + name for prefix in ("special_", "linalg_", "fft_"))):
+        if builtin_schemas.overloads_of(f"aten::{candidate}"):
+            return candidate
+    return ""
+
+
+@functools.cache
+def _is_view_front(name: str) -> bool:
+    return any(view.__name__ == name for view in views.DECLARED)
+
+
+def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
+    name = _name_of(function)
+    lowered = lowerings.LOWERINGS.get(name or function.__name__)
+    if lowered is not None and "out" not in kwargs:
+        result = lowered(own, *args, **kwargs)
+        if result is not NotImplemented:
+            return result
+    if not name or _made_of_others(function, name):
+        return own(*args, **kwargs)
+    found = resolve(name, args, kwargs)
+    if found is None:
+        return own(*args, **kwargs)
+    overload, values, named = found
+    result = hand_over(overload, values, named)
+    schema = overload._schema
+    if schema.arguments and schema.arguments[0].is_write and not schema.arguments[0].is_out and len(schema.returns) == 1:
+        return args[0]
+    return _as_public(name, result)
+
+
+def _made_of_others(function: FunctionType, name: str) -> bool:
+    """Whether a function's body calls the operators that it is made of, which are answered themselves."""
+    declared = getattr(function, "operator", None)
+    composite = all(builtin_schemas.is_composite(f"aten::{name}", o) or builtin_schemas.is_script(f"aten::{name}", o)
+                    for o in builtin_schemas.overloads_of(f"aten::{name}"))
+    if declared is not None:
+        return composite and getattr(declared, "composite", False)
+    return composite or (_is_view_front(name) and function not in views.DECLARED)
+
+
+def _as_public(name: str, result: Any) -> Any:
+    """A result of a mode as the public function returns it: several results in a class of their own."""
+    if isinstance(result, (tuple, list)):
+        from flambeau.core import returns
+
+        kind = getattr(returns, name, None)
+        if kind is not None and len(result) == kind.n_fields:
+            return kind(result)
+        return tuple(result)
+    return result
+
+
+# ---------------------------------------------------------------- the overload of a call
+
+
+def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]] | None:
+    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None if none fits."""
+    from flambeau.dispatcher.namespaces import ops
+
+    packet = getattr(ops.aten, name)
+    named = {("self" if key == "input" else key): value for key, value in kwargs.items()}
+    with_out = "out" in named
+    for overload_name in packet.overloads():
+        overload = getattr(packet, overload_name)
+        schema = overload._schema
+        if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(f"aten::{name}", overload_name):
+            continue
+        given = _fitted(schema, args, named)
+        if given is None:
+            continue
+        try:
+            values = calling.bind(schema, given[0], given[1], numbers=packet.takes_numbers)
+        except RuntimeError:
+            continue
+        return overload, *calling.split(schema, values)
+    return None
+
+
+def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
+    """The arguments of a public call in the forms of a schema: sizes given one by one as a list, lists for tuples."""
+    arguments = schema.arguments
+    names = {a.name for a in arguments}
+    given = list(args)
+    for at, argument in enumerate(arguments[: schema.positional]):
+        if isinstance(argument.type, ListType) and at < len(given) and type(given[at]) is int:
+            end = next((i for i, x in enumerate(given) if i >= at and type(x) is not int), len(given))
+            if argument.type.count is None:
+                given[at:end] = [given[at:end]]
+            break
+    named = dict(kwargs)
+    if "dtype" not in names and named.get("dtype", 0) is None:
+        named.pop("dtype")
+    for key in ("requires_grad", "layout", "pin_memory", "names"):
+        if key not in names and key in named:
+            named.pop(key)
+    return given, named
+
+
+attention.attend_modes(answer, _public_functions)
+assert Tensor
