@@ -664,12 +664,17 @@ def public(function: Callable | None = None, *, names: tuple[str, ...] = (), met
     return function
 
 
+#: Functions that are objects of their own, but do what another does.
+RENAMED: list[FunctionType] = []
+
+
 def renamed(function: Any, name: str) -> Any:
     """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
     made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
     made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)
+    RENAMED.append(made)
     return made
 
 

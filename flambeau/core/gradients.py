@@ -65,7 +65,7 @@ class Gradient:
     def __call__(self, g: Tensor, saved: Sequence[Any]) -> Tensor:
         """The operand's gradient; recorded in grad mode."""
         chosen = [saved[k] for k in self.arguments]
-        if self.steps is not None and modes.local.grad:
+        if self.steps is not None and (modes.local.grad or modes.local.dispatch_modes):
             return self.steps(g, *chosen)
         if modes.local.grad or modes.active.count:
             return self.operator.caller(g, *chosen)

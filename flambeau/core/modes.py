@@ -68,7 +68,9 @@ class _End:
 
     __slots__ = ("autocast_enabled", "dispatch_modes", "modes", "thread_state")
 
-    def __init__(self, thread_state: int, modes: list[Mode], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]) -> None:
+    def __init__(
+        self, thread_state: int, modes: list[Mode], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]
+    ) -> None:
         self.thread_state, self.modes, self.autocast_enabled = thread_state, modes, autocast_enabled
         self.dispatch_modes = dispatch_modes
 

@@ -526,8 +526,14 @@ def needs_graph(operands: Sequence[Any]) -> bool:
     return modes.local.grad and any([x.__class__ not in NUMBERS and x._node is not None for x in operands])
 
 
+#: What answers calls of operators without a public function, gradients, while modes below autograd are on.
+by_steps: Callable[[Pointwise, Sequence[Any]], Tensor] | None = None
+
+
 def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), statics: tuple = ()) -> Tensor:
     """Compute and record."""
+    if modes.local.dispatch_modes and by_steps is not None and operator.public is None:
+        return by_steps(operator, operands)
     if any_override(operands):
         return dispatch(operator.caller, operands, None if not (numbers or statics) else {"numbers": numbers, "statics": statics})
     out = operator.compute(operands, numbers, statics)

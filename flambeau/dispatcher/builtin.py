@@ -14,6 +14,7 @@ import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
 from flambeau.core import variants
 from flambeau.core.attention import plain_signature
@@ -154,7 +155,8 @@ def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[
             parameters.append("*")
         own = _python_name(argument.name)
         if argument.has_default_value():
-            scope[f"default{i}_"] = argument.default_value
+            dtype = "ScalarType" in str(argument.real_type) and isinstance(argument.default_value, int)
+            scope[f"default{i}_"] = int64 if dtype else argument.default_value   # the one dtype that is a default, by its number
             own += f"=default{i}_"
         parameters.append(own)
     refusals = "".join(f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
@@ -197,11 +199,13 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[st
         if argument in outs:
             continue
         own = _python_name(argument.name)
+        if str(argument.type).removeprefix("Optional[").startswith("List[int]"):
+            own = f"(tuple({own}) if {own}.__class__ is list else {own})"   # what plans are kept by must be hashable
         into = _parameter_for(argument, i, positions, parameters, named, taken)
         if into is not None:
             taken[into] = own
         elif varied is not None and isinstance(argument.type, ListType):
-            taken[varied] = "*" + own
+            taken[varied] = "*" + _python_name(argument.name)
         elif argument.name in _IGNORED:
             continue
         elif argument.has_default_value():

@@ -1,8 +1,8 @@
 """Modes that see operators as PyTorch's dispatcher names them: `TorchDispatchMode`.
 
-While such a mode is on, a public function is answered here instead of by itself: what PyTorch computes by other operators runs its
-own body, or the one that `lowerings` writes in PyTorch's operators; anything else is bound to the schema of an overload, and the
-innermost mode is handed that. What the mode calls belongs to the modes outside, and at last to the function. Stands on
+While such a mode is on, a public function is answered here instead of by itself: what PyTorch computes by other operators runs
+its own body, or the one that `lowerings` writes in PyTorch's operators; anything else is bound to the schema of an overload, and
+the innermost mode is handed that. What the mode calls belongs to the modes outside, and at last to the function. Stands on
 core.attention, which has public functions ask, and on overloads; used by torch.utils._python_dispatch.
 """
 
@@ -13,23 +13,26 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
-from flambeau.core import attention, modes, overrides, views
-from flambeau.core.derive import NAMESPACE, OPERATORS
-from flambeau.core.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas, calling
+from flambeau.core import attention, modes, op, overrides, returns, views
+from flambeau.core.arguments import MISSING
+from flambeau.core.declared import TENSOR, TENSORS, Operator
+from flambeau.core.derive import NAMESPACE, OPERATORS, RENAMED
+from flambeau.dispatcher import builtin_schemas, calling, expressions
 from flambeau.dispatcher.aten import lowerings
 from flambeau.dispatcher.overloads import OpOverload
-from flambeau.dispatcher.schema import FunctionSchema
+from flambeau.dispatcher.record import define, record_of
+from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 from flambeau.dispatcher.schema_types import ListType
+from flambeau.ops import loss, margin_loss
 from flambeau.ops.copy import convert
 from flambeau.ops.foreach import FOREACH
+from flambeau.ops.index import index
 
 __all__ = ["DispatchMode", "hand_over"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {
-    "reshape": "view", "slice_": "slice", "logsigmoid": "log_sigmoid", "conj_physical": "_conj_physical", "_gather": "index",
-    "_whole_median": "median", "max_pool_planes": "max_pool2d", "hardswish_": "hardswish_",
+    "reshape": "view", "logsigmoid": "log_sigmoid", "conj_physical": "_conj_physical",
 }  # fmt: skip
 _PYTHON_OPERATORS = {
     "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__matmul__": "matmul",
@@ -39,8 +42,6 @@ _PYTHON_OPERATORS = {
 
 class DispatchMode:
     """A mode below autograd; `__torch_dispatch__(func, types, args, kwargs)` answers every operator while it is on."""
-
-    _attention: Any = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
@@ -81,7 +82,9 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
     yield from NAMESPACE.values()
     yield from FOREACH.values()
     yield from views.DECLARED
-    yield convert
+    yield from RENAMED
+    yield from (convert, index)
+    yield from (f for room in (loss, margin_loss) for f in vars(room).values() if isinstance(f, FunctionType))
     for declared in OPERATORS.values():
         made = getattr(declared, "public", None)
         if made is not None:
@@ -121,11 +124,12 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
         result = lowered(own, *args, **kwargs)
         if result is not NotImplemented:
             return result
-    if not name or _made_of_others(function, name):
+    if name and _made_of_others(function, name):
         return own(*args, **kwargs)
-    found = resolve(name, args, kwargs)
+    found = resolve(name, args, kwargs) if name else None
     if found is None:
-        return own(*args, **kwargs)
+        only_here = _own_overload(function)
+        return own(*args, **kwargs) if only_here is None else hand_over(only_here, args, kwargs)
     overload, values, named = found
     result = hand_over(overload, values, named)
     schema = overload._schema
@@ -144,11 +148,42 @@ def _made_of_others(function: FunctionType, name: str) -> bool:
     return composite or (_is_view_front(name) and function not in views.DECLARED)
 
 
+@functools.cache
+def _own_overload(function: FunctionType) -> OpOverload | None:
+    """`flambeau::name` for a declared operator that PyTorch doesn't have; None for what is made of other operators."""
+    declared = getattr(function, "operator", None)
+    if declared is None or getattr(declared, "composite", False):
+        return None
+    from flambeau.dispatcher.namespaces import ops
+
+    name = function.__name__.strip("_") + "_" * function.__name__.endswith("_")
+    if record_of(f"flambeau::{name}") is None:
+        parts: list[str] = []
+        for parameter in attention.plain_signature(function).parameters.values():
+            if parameter.name in ("surplus", "out"):
+                continue
+            if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+                parts.append("*")
+            default = "=None" * (parameter.default is not parameter.empty and parameter.default is not MISSING)
+            parts.append(f"{_type_of(declared, parameter.name)} {parameter.name}{default}")
+        made = define(parse_schema(f"flambeau::{name}({', '.join(parts)}) -> Any"), origin=__name__)
+        made.set_kernel("CompositeImplicitAutograd", attention.plain(function), __name__)
+    found: OpOverload = getattr(ops.flambeau, name).default
+    return found
+
+
+def _type_of(declared: Any, parameter: str) -> str:
+    """The type of a parameter of a declared operator as a schema writes it."""
+    kind = declared.kinds.get(parameter) if isinstance(declared, Operator) else None
+    if kind not in (TENSOR, TENSORS):
+        return "Any?"
+    annotation = str(declared.signature.parameters[parameter].annotation)
+    return ("Tensor" if kind == TENSOR else "Tensor[]") + "?" * ("None" in annotation)
+
+
 def _as_public(name: str, result: Any) -> Any:
     """A result of a mode as the public function returns it: several results in a class of their own."""
     if isinstance(result, (tuple, list)):
-        from flambeau.core import returns
-
         kind = getattr(returns, name, None)
         if kind is not None and len(result) == kind.n_fields:
             return kind(result)
@@ -160,10 +195,11 @@ def _as_public(name: str, result: Any) -> Any:
 
 
 def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]] | None:
-    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None if none fits."""
+    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None for none."""
     from flambeau.dispatcher.namespaces import ops
 
     packet = getattr(ops.aten, name)
+    composite: Any = None       # an overload that PyTorch makes of others, if no other one fits
     named = {("self" if key == "input" else key): value for key, value in kwargs.items()}
     with_out = "out" in named
     for overload_name in packet.overloads():
@@ -178,8 +214,11 @@ def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpO
             values = calling.bind(schema, given[0], given[1], numbers=packet.takes_numbers)
         except RuntimeError:
             continue
-        return overload, *calling.split(schema, values)
-    return None
+        found = overload, *calling.split(schema, values)
+        if not overload._composite:
+            return found
+        composite = composite or found
+    return composite  # type: ignore[no-any-return]
 
 
 def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -203,4 +242,4 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
 
 
 attention.attend_modes(answer, _public_functions)
-assert Tensor
+op.by_steps = expressions.gradient

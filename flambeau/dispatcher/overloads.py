@@ -65,7 +65,8 @@ class OpOverload(OperatorBase):
         if local.dispatch_modes and not self._composite:
             from flambeau.dispatcher.dispatch_modes import hand_over
 
-            return hand_over(self, args, kwargs)
+            values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
+            return hand_over(self, *calling.split(self._schema, values))
         return self._op(*args, **kwargs)
 
     @kept

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import flambeau
+from flambeau.core import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.update import pointwise_update, pointwise_updates
 from flambeau.ir import scalar
@@ -88,8 +89,12 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
 
 # ---------------------------------------------------------------- applying a formula
 def _whole_tensors(scalars: Mapping[str, Any]) -> bool:
-    """Whether formulas run on whole tensors and are recorded: with gradients enabled, or for scalars that are tensors."""
-    return flambeau.is_grad_enabled() or any(isinstance(value, Tensor) for value in scalars.values())
+    """Whether formulas run on whole tensors: with gradients enabled (they are recorded then), for scalars that are tensors, and
+    where a mode below autograd is to see their steps.
+    """
+    if flambeau.is_grad_enabled() or modes.local.dispatch_modes:
+        return True
+    return any(isinstance(value, Tensor) for value in scalars.values())
 
 
 def apply_update(

@@ -1,7 +1,8 @@
 """torch.utils._python_dispatch: modes below autograd, and tensors that are made of tensors.
 
 A TorchDispatchMode sees every operator as PyTorch's dispatcher names it. A subclass of Tensor with __tensor_flatten__ and
-__tensor_unflatten__ says of which tensors it is made; libraries ask whether a tensor has them. Stands on dispatcher.dispatch_modes.
+__tensor_unflatten__ says of which tensors it is made; libraries ask whether a tensor has them. Stands on
+dispatcher.dispatch_modes.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class _Emitter(Operands):
 
     def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span,
                        streamed: frozenset) -> None:
-        """Store elements up to the first one that a guard complains of, and nothing from there on: what isn't computed is left."""
+        """Store elements up to the first one that a guard complains of, and nothing from there on."""
         f = self.f
         found: list[str] = []
         low.report = found.append

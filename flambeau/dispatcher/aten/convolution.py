@@ -1,6 +1,6 @@
-"""The gradients of a convolution as one operator, and the blocks of images that it could be a product of.
+"""The gradients of a convolution as one operator.
 
-Stands on ops.conv and fold.
+Stands on ops.conv.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops import fold
 
 
 @implementation()
@@ -38,15 +37,3 @@ def convolution_backward(
         found = gradients_of(convolved, (input, weight), grad_output, output_mask[:2])
     dims = [d for d in range(grad_output._layout.ndim) if d != 1]
     return (*found, grad_output.sum(dims) if output_mask[2] else None)
-
-
-@implementation()
-def im2col(self: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    """Sliding blocks of images as columns."""
-    return fold.unfold(self, tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride))
-
-
-@implementation()
-def col2im(self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    """Columns added up as the blocks of images."""
-    return fold.fold(self, tuple(output_size), tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride))

@@ -1,4 +1,4 @@
-"""Factories whose schemas name dtypes by numbers' defaults, and reads of a tensor's sizes and value.
+"""Whole numbers at random, and reads of a tensor's sizes and value.
 
 Stands on ops.create and core.
 """
@@ -7,50 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 
 
-def _dtype(given: Any) -> Any:
-    """A dtype, of which 4 is PyTorch's number for int64 and the default of these schemas."""
-    return int64 if given == 4 else given
-
-
 @implementation("randint", "randint.default")
-def randint(high: int, size: Any, *, dtype: Any = 4, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+def randint(
+    high: int, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Any:
     """Integers from 0 up to below `high`."""
-    return NAMESPACE["randint"](0, high, size, dtype=_dtype(dtype), device=device)
+    return NAMESPACE["randint"](0, high, size, dtype=dtype, device=device)
 
 
 @implementation("randint.low")
 def randint_between(
-    low: int, high: int, size: Any, *, dtype: Any = 4, layout: Any = None, device: Any = None, pin_memory: Any = None
+    low: int, high: int, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Any:
     """Integers from `low` up to below `high`."""
-    return NAMESPACE["randint"](low, high, size, dtype=_dtype(dtype), device=device)
-
-
-def _indices(name: str) -> None:
-    def made(
-        row: int,
-        col: int,
-        offset: int = 0,
-        *,
-        dtype: Any = 4,
-        layout: Any = None,
-        device: Any = None,
-        pin_memory: Any = None,
-    ) -> Any:
-        return NAMESPACE[name](row, col, offset, dtype=_dtype(dtype), device=device)
-
-    implementation(name)(made)
-
-
-_indices("tril_indices")
-_indices("triu_indices")
+    return NAMESPACE["randint"](low, high, size, dtype=dtype, device=device)
 
 
 @implementation()

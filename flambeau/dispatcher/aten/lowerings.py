@@ -101,30 +101,54 @@ _soft("log_softmax")
 
 
 @_lowering()
-def layer_norm(own: Any, input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-               cudnn_enable: bool = True) -> Any:
+def layer_norm(
+    own: Any,
+    input: Tensor,
+    normalized_shape: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Any:
     """Layer norm, of whose results the first."""
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     return _aten().native_layer_norm.default(input, shape, weight, bias, eps)[0]
 
 
 @_lowering()
-def batch_norm(own: Any, input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-               eps: float, cudnn_enabled: bool = True) -> Any:
+def batch_norm(
+    own: Any,
+    input: Tensor,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
     """Batch norm, of whose results the first."""
     return _aten().native_batch_norm.default(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @_lowering()
-def cross_entropy_loss(own: Any, input: Tensor, target: Tensor, weight: Any = None, reduction: Any = "mean", ignore_index: int = -100,
-                       label_smoothing: float = 0.0) -> Any:
-    """The logarithm of a softmax, and the likelihood loss of it."""
+def cross_entropy_loss(
+    own: Any,
+    input: Tensor,
+    target: Tensor,
+    weight: Any = None,
+    reduction: Any = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Any:
+    """The logarithm of a softmax, and the likelihood loss of it; a third result is only for the operator's own gradient."""
     if target._layout.dtype.is_floating_point or label_smoothing or input._layout.ndim > 2:
         return NotImplemented
     number = ("none", "mean", "sum").index(reduction) if isinstance(reduction, str) else reduction
     axis = 0 if input._layout.ndim == 1 else 1
     logs = _aten()._log_softmax.default(input, axis, False)
-    return _aten().nll_loss_forward.default(logs, target, weight, number, ignore_index)[0]
+    return *_aten().nll_loss_forward.default(logs, target, weight, number, ignore_index), None
 
 
 @_lowering()
@@ -150,7 +174,6 @@ def item(own: Any, input: Tensor) -> Any:
     return _aten()._local_scalar_dense.default(input)
 
 
-
 @_lowering()
 def tensor(own: Any, *args: Any, **kwargs: Any) -> Any:
     """A tensor of Python's numbers, which a mode may put its own in the place of."""
@@ -161,3 +184,133 @@ def tensor(own: Any, *args: Any, **kwargs: Any) -> Any:
 def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
     """A copy in another dtype."""
     return _aten()._to_copy.default(input, dtype=dtype)
+
+
+# ---------------------------------------------------------------- convolutions, pooling, attention
+
+
+@_lowering()
+def _convolve(
+    own: Any, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """A convolution whose arguments are complete."""
+    nothing = [0] * len(stride)
+    return _aten().convolution.default(
+        input, weight, bias, list(stride), list(padding), list(dilation), False, nothing, groups
+    )
+
+
+@_lowering()
+def _gradient_of_input(
+    own: Any,
+    grad: Tensor,
+    weight: Tensor,
+    bias: Any,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Any:
+    """A transposed convolution."""
+    kernel = weight._layout.shape[2:]
+    given = zip(size, grad._layout.shape[2:], stride, padding, dilation, kernel)
+    extra = [n - ((g - 1) * s - 2 * p + d * (k - 1) + 1) for n, g, s, p, d, k in given]
+    return _aten().convolution.default(grad, weight, bias, list(stride), list(padding), list(dilation), True, extra, groups)
+
+
+@_lowering()
+def _gradient_of_weight(
+    own: Any, input: Tensor, grad: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """The gradient of a convolution's weight."""
+    shape = (grad._layout.shape[1], input._layout.shape[1] // groups, *kernel)
+    weight = input.new_empty(shape)
+    rest = (list(stride), list(padding), list(dilation), False, [0] * len(stride), groups)
+    return _aten().convolution_backward.default(grad, input, weight, None, *rest, [False, True, False])[1]
+
+
+def _pooling(dims: int) -> None:
+    def pooled(
+        own: Any,
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        def each(value: Any) -> list[int]:
+            return [value] * dims if isinstance(value, int) else list(value)
+
+        steps = [] if stride is None else each(stride)
+        pool = getattr(_aten(), f"max_pool{dims}d_with_indices").default
+        made = pool(input, each(kernel_size), steps, each(padding), each(dilation), ceil_mode)
+        return made if return_indices else made[0]
+
+    LOWERINGS[f"max_pool{dims}d"] = pooled
+
+
+_pooling(2)
+_pooling(3)
+
+
+@_lowering()
+def scaled_dot_product_attention(
+    own: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Attention of (batch, heads, rows, width) by the kernel for CPUs; anything else by its parts."""
+    if query._layout.ndim != 4 or dropout_p or enable_gqa or (attn_mask is not None and attn_mask.requires_grad):
+        return NotImplemented
+    attend = _aten()._scaled_dot_product_flash_attention_for_cpu.default
+    return attend(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
+
+
+# ---------------------------------------------------------------- losses of elements
+
+
+def _loss(name: str, *extra: str) -> None:
+    """A loss of input, target and reduction, and the arguments `extra` behind that."""
+
+    def lowered(own: Any, input: Tensor, target: Tensor, *args: Any, reduction: str = "mean", **kwargs: Any) -> Any:
+        if args or set(kwargs) - set(extra) or not isinstance(reduction, str) or reduction not in _REDUCTIONS:
+            return NotImplemented
+        number = _REDUCTIONS.index(reduction)
+        return getattr(_aten(), name).default(input, target, number, *[kwargs[n] for n in extra if n in kwargs])
+
+    LOWERINGS[name] = lowered
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+_loss("mse_loss")
+_loss("smooth_l1_loss", "beta")
+_loss("huber_loss", "delta")
+_loss("soft_margin_loss")
+
+
+# ---------------------------------------------------------------- numbers in front
+
+
+@_lowering()
+def _rpow_operator(own: Any, exponent: Tensor, base: Any) -> Any:
+    """A number to the power of a tensor."""
+    return _aten().pow.Scalar(base, exponent)
+
+
+@_lowering()
+def norm(own: Any, input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """A norm of all elements, or along dimensions."""
+    if p == "nuc" or input._layout.dtype.is_complex:
+        return NotImplemented
+    order = 2 if p in ("fro", None) else p
+    along = [dim] if isinstance(dim, int) else dim
+    return _aten().linalg_vector_norm.default(input, order, along, keepdim, dtype=dtype)

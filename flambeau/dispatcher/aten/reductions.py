@@ -41,6 +41,13 @@ def _unique(self: Tensor, sorted: bool = True, return_inverse: bool = False) -> 
 
 
 @implementation()
+def _unique2(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    values, inverse, counts = NAMESPACE["unique"](self, sorted, True, True)
+    empty = inverse.new_empty((0,))
+    return values, inverse if return_inverse else empty, counts if return_counts else empty
+
+
+@implementation()
 def unique_dim(
     self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:

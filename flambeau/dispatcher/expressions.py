@@ -1,0 +1,64 @@
+"""Scalar expressions evaluated on whole tensors by public operators: the gradients of pointwise operators, step by step.
+
+A gradient is one kernel, which modes below autograd couldn't see as operators of PyTorch's; while one is on, its expression is
+run by the operators that it is made of. Stands on ir.expression and the public operators; used by dispatch_modes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.core.derive import NAMESPACE, OPERATORS
+from flambeau.core.op import Pointwise
+from flambeau.core.tensor import Tensor
+from flambeau.ir.expression import Expr, leaf, topological
+
+__all__ = ["gradient"]
+
+
+def _public(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = NAMESPACE.get(name) or OPERATORS[name].public
+    return found
+
+
+_STEPS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "pow": operator.pow, "abs": operator.abs,
+    "and": lambda a, b: _public("logical_and")(a, b), "or": lambda a, b: _public("logical_or")(a, b),
+    "not": lambda a: _public("logical_not")(a),
+    "floor_divide": lambda a, b: _public("div")(a, b, rounding_mode="floor"),
+    "trunc_divide": lambda a, b: _public("div")(a, b, rounding_mode="trunc"),
+    "normal_cdf": lambda a: 0.5 * (1 + _public("erf")(a * 0.5**0.5)), "trigamma": lambda a: _public("polygamma")(1, a),
+}  # fmt: skip
+
+
+def gradient(declared: Pointwise, operands: Sequence[Any]) -> Any:
+    """The result of a pointwise operator that is the gradient of another one's operand, for (gradient, saved values...)."""
+    leaves = [leaf(f"x{i}", declared.dtypes([x])[0] if isinstance(x, Tensor) else declared.dtypes(operands)[0])
+              for i, x in enumerate(operands)]
+    like = operands[0]
+    values: dict[Expr, Any] = dict(zip(leaves, operands))
+    root = declared.expression(leaves, (), ())
+    for node in topological(root):
+        if node not in values:
+            values[node] = _value(node, [values[x] for x in node.args], like)
+    made = values[root]
+    target = declared.dtypes(operands)[1]
+    if not isinstance(made, Tensor):
+        return _public("full_like")(like, made, dtype=target)
+    return made if made._layout.dtype is target else made.to(target)
+
+
+def _value(node: Expr, given: list[Any], like: Tensor) -> Any:
+    if node.op == "constant":
+        return node.value
+    if node.op == "cast":   # between floating dtypes the tensors keep their own
+        x = given[0]
+        widened = isinstance(x, Tensor) and node.dtype.is_floating_point and not (
+            x._layout.dtype.is_floating_point or x._layout.dtype.is_complex)
+        return x.to(like._layout.dtype) if widened else x
+    step = _STEPS.get(node.op)
+    return step(*given) if step is not None else _public(node.op)(*given)
