@@ -133,7 +133,7 @@ def leave_fitted(name: str, error: BaseException, implementation: Callable[..., 
     failed. The shape is that of the result for zeros of a dtype that everything takes.
     """
     if name in ("dot", "vdot") or (name == "matmul" and all(isinstance(x, Tensor) and x.ndim == 1 for x in given[:2])):
-        shapes = [()]
+        shapes: list[Any] = [()]
     elif name == "matmul" and (shape := _batched_product(*given[:2])) is not None:
         shapes = [shape]
     elif ((of_kernel(error) and name not in _REFUSING_FIRST)

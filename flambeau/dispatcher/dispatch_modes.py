@@ -17,6 +17,7 @@ from flambeau.core import attention, modes, op, overrides, returns, views
 from flambeau.core.arguments import MISSING
 from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, RENAMED
+from flambeau.core.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, expressions
 from flambeau.dispatcher.aten import lowerings
 from flambeau.dispatcher.overloads import OpOverload
@@ -94,6 +95,13 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
 
 
 @functools.cache
+def _concerned() -> frozenset[Any]:
+    """The functions that are answered here; others that fx has ask too are Python functions around these."""
+    methods = [f for f in vars(Tensor).values() if isinstance(f, FunctionType)]
+    return frozenset([f for f in _public_functions() if isinstance(f, FunctionType)] + methods)
+
+
+@functools.cache
 def _name_of(function: Callable[..., Any]) -> str:
     """The operator that a function is, by the name that PyTorch has for it; "" for none."""
     own = function.__name__
@@ -118,6 +126,8 @@ def _is_view_front(name: str) -> bool:
 
 def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
+    if function not in _concerned():
+        return own(*args, **kwargs)
     name = _name_of(function)
     lowered = lowerings.LOWERINGS.get(name or function.__name__)
     if lowered is not None and "out" not in kwargs:
