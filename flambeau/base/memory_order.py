@@ -243,4 +243,4 @@ def has_overlap(written: tuple[Shape, Shape, int], read: tuple[Shape, Shape, int
         return False
     (shape_a, strides_a, start_a), (shape_b, strides_b, start_b) = written, read
     same_elements = start_a == start_b and math.prod(shape_a) == math.prod(shape_b)
-    return not same_elements or strides_a != strides_b
+    return not same_elements or (strides_a != strides_b and (math.prod(shape_a) > 1 or len(shape_b) > 1))

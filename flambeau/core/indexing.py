@@ -373,8 +373,10 @@ def setitem(self: Any, index: Any, value: Any) -> None:
             raise TypeError(f"can't assign a {_type_name(value)} to a torch.{self._layout.dtype.scalar_name}Tensor")
         if number and not isinstance(value, (int, float, complex)):
             value = value.item()
-        if index.__class__ is bool and not index:
-            return
+        if index.__class__ is bool:
+            if not index:
+                return
+            index = None        # the whole tensor, behind a dimension of size 1: a copy, which converts
         items = _items(index)
         key = _basic_key(items) if self._node is None and not active.count else None
         view, tensors = None if key is None else _known_view(self, key, items), []

@@ -59,7 +59,8 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         known = _training_plans.get(key)
         if known is not None:
             return _trained(known, input, weight, bias, running_mean, running_var, momentum, eps)
-    check_floating("batch_norm", input)
+    if layout.numel:
+        check_floating("batch_norm", input)
     if layout.ndim < 2 and layout.numel:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {layout.ndim}")
     channels = layout.shape[1] if layout.ndim > 1 else 0

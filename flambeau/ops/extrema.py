@@ -142,6 +142,8 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
     for d in [dim] if dim.__class__ is int else dims:
         if layout.ndim and layout.shape[d] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    if layout.dtype.is_complex and not layout.numel:    # nothing is compared
+        return lambda out, input: input.detach().sum(dims, keepdim)
     _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     return _EXTREME.launcher((input,), dims, (), (name[1:], bool(keepdim)))
 

@@ -5,10 +5,12 @@ Stands on core.tensor; attaches to Tensor.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import layout as layouts
+from flambeau.base import memory_order
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
 from flambeau.core import absent
 from flambeau.core.arguments import no_combination
@@ -106,6 +108,8 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Te
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by callable(element), one by one in Python."""
     _refuse_graph("apply_", self)
+    if _repeats(self):
+        return _replaced_in_turn(self, callable)
     return _replaced(self, [callable(x) for x in tolist_array(self).reshape(-1).tolist()])
 
 
@@ -113,6 +117,8 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, the other tensor's element), one by one in Python."""
     _refuse_graph("map_", self, tensor)
+    if _repeats(self) and tensor._layout.dtype is self._layout.dtype:
+        return _replaced_in_turn(self, callable, tensor.expand_as(self))  # type: ignore[attr-defined]
     return _replaced(self, [callable(a, b) for a, b in zip(*_values_with(self, "map_", other=tensor))])
 
 
@@ -128,6 +134,17 @@ def _values_with(self: Tensor, name: str, **others: Tensor) -> list[list[Any]]:
             raise TypeError(f"{name}: expected {self.type()} for '{title}' (got {x.type()})")  # type: ignore[attr-defined]
     given = [self, *[x.expand_as(self) for x in others.values()]]  # type: ignore[attr-defined]
     return [tolist_array(x).reshape(-1).tolist() for x in given]
+
+
+def _repeats(self: Tensor) -> bool:
+    return memory_order.overlaps_itself(self._layout.shape, self._layout.strides)
+
+
+def _replaced_in_turn(self: Tensor, callable: Callable[..., Any], *others: Tensor) -> Tensor:
+    """Write over elements that lie in one place one after the other: each sees what the one before left."""
+    for place in itertools.product(*map(range, self._layout.shape)):
+        self[place] = callable(*[x[place].item() for x in (self, *others)])  # type: ignore[index]
+    return self
 
 
 def _replaced(self: Tensor, flat: list[Any]) -> Tensor:

@@ -115,6 +115,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
     d = one_dim("mode", dim, layout.ndim)
+    if layout.dtype.is_complex and not layout.numel and layout.shape[d]:        # nothing is compared
+        none = input.select(d, 0)
+        none = (none.unsqueeze(d) if keepdim else none).contiguous()
+        return returns.mode((none.clone(), NAMESPACE["zeros"](none.shape, dtype=int64)))
     _check("mode", layout, d, "mode_cpu", booleans=True)
     if not layout.ndim:
         return returns.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))

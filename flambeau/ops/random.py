@@ -76,6 +76,8 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     layout = self._layout
+    if not layout.numel:
+        return self
     need_float("normal_kernel_cpu", layout.dtype)
     return overwrite(self, normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std),
                      step="NormalBackward0")
@@ -150,6 +152,8 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     if self._layout.dtype.is_complex:
+        if not self._layout.numel:
+            return self
         raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{self._layout.dtype.scalar_name}'")
     return overwrite(self, sampling.bernoulli, generator, float(p), step="BernoulliBackward2")
 
@@ -207,6 +211,8 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     if not self._layout.dtype.is_floating_point:
+        if not self._layout.numel:
+            return self
         raise NotImplementedError(f"\"log_normal_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
     return overwrite(self, sampling.log_normal, generator, float(mean), float(std), step="LogNormalBackward0")
 
@@ -217,6 +223,8 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     if self._layout.dtype is bool_ or self._layout.dtype.is_complex:
+        if not self._layout.numel:
+            return self
         raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{self._layout.dtype.scalar_name}'")
     return overwrite(self, sampling.geometric, generator, float(p), step="GeometricBackward0")
 

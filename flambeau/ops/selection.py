@@ -12,7 +12,8 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.ordering.selection import selection_plan
+from flambeau.codegen.ordering.selection import middle_of_equals, selection_plan
+from flambeau.codegen.ordering.ties import SHORT, ties_plan
 from flambeau.core.tensor import Tensor
 from flambeau.ops.copy import contiguous
 
@@ -64,5 +65,13 @@ def select(input: Tensor, dim: int | None, keepdim: bool, which: str, place: int
         rows = ((length, inner, *strides), count)
     out = Layout.contiguous(shape, layout.dtype, layout.device)
     count = 0 if layout.device.type == "meta" else rows[1]
-    launch = _plans[key] = selection_plan(layout, (out, out.with_dtype(int64)), rows[0], count, which, place)
+    outputs, length = (out, out.with_dtype(int64)), rows[0][0]
+    if which == "place" and length <= SHORT:
+        inner = rows[0][1]
+        launch = ties_plan(layout, outputs, (length, inner, inner, 1, 0, *rows[0][2:]), count, place + 1, alone=True)
+    else:
+        if which == "nanmedian":
+            place = middle_of_equals(length)
+        launch = selection_plan(layout, outputs, rows[0], count, which, place)
+    _plans[key] = launch
     return launch(None, None, input)

@@ -15,7 +15,7 @@ from flambeau.base.elements import fits
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn_once
-from flambeau.codegen.ordering import sorting
+from flambeau.codegen.ordering import sorting, ties
 from flambeau.core import create, returns
 from flambeau.core.annotations import Operand
 from flambeau.core.declare import composite, operator
@@ -119,9 +119,13 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         at = wrap_dim(dim, layout.ndim)
         if not 0 <= k <= (layout.shape[at] if layout.ndim else 1):
             raise RuntimeError("selected index k out of range")
+<<<<<<< HEAD
         _check("topk", layout)
         if layout.dtype is bool_:
             raise RuntimeError("topk does not support bool dtypes on CPU")
+=======
+        k = k if layout.ndim else 1
+>>>>>>> c140207 (Ties of topk and kthvalue in short rows, NaN rows of nanmedian, kernels' refusals of empty tensors, x[True] = y and map_ of expanded tensors are PyTorch's)
         shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
         out = Layout.contiguous(shape, layout.dtype, layout.device)
         whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
@@ -135,9 +139,11 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         if rows is None:
             return _topk(contiguous(tensor_from(input._storage, input._offset, layout)), k, dim, largest)
         count = 0 if layout.device.type == "meta" else rows[1]
-        launch = _plans[key] = sorting.topk_plan(
-            layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest)
-        )
+        if k and rows[0][0] <= ties.SHORT:
+            launch = ties.ties_plan(layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+        else:
+            launch = sorting.topk_plan(layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+        _plans[key] = launch
     return launch(None, None, input)
 
 

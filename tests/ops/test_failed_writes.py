@@ -82,3 +82,39 @@ def test_out_is_resized_or_not_before_a_call_fails(name, out, arguments, shape):
     with pytest.raises((RuntimeError, NotImplementedError, IndexError)):
         getattr(torch, name)(*arguments(), out=out)
     assert out.shape == shape
+
+
+def test_kernels_refuse_a_dtype_where_there_is_something_to_do():
+    x = torch.zeros(2, 0, 3, dtype=torch.complex64)
+    assert x.amax(0).shape == (0, 3) and x.amin((0, 2), keepdim=True).shape == (1, 0, 1)
+    assert [y.shape for y in x.cummax(0)] == [(2, 0, 3)] * 2 and [y.shape for y in x.mode(0)] == [(0, 3)] * 2
+    assert x.bernoulli_(0.3) is x and x.geometric_(0.4) is x and x.log_normal_() is x
+    counts = torch.zeros(0, 4, dtype=torch.int64)
+    assert torch.nn.functional.batch_norm(counts, torch.zeros(4), torch.ones(4), training=True).dtype == torch.int64
+    with pytest.raises(NotImplementedError, match="cummax_cpu"):
+        torch.zeros(2, dtype=torch.complex64).cummax(0)
+
+
+def test_assignment_through_true_is_a_copy():
+    x = torch.zeros(2, 3, dtype=torch.int64)
+    x[True] = torch.full((3,), 2.5)
+    assert x.tolist() == [[2, 2, 2]] * 2
+    x[False] = torch.ones(3)
+    assert x.tolist() == [[2, 2, 2]] * 2
+    one = torch.tensor(3)
+    one[None] = one
+    one[True] = one
+    assert one.item() == 3
+
+
+def test_rolling_no_elements_looks_at_no_dimension():
+    assert torch.zeros(0, 0, 3).roll(4, -4).shape == (0, 0, 3)
+    with pytest.raises(IndexError):
+        torch.zeros(2, 2, 3).roll(4, -4)
+
+
+def test_map_over_elements_in_one_place_sees_what_was_left():
+    x = torch.tensor([3, 4])[None].expand(2, 2)
+    x.map_(torch.tensor([[1, 2], [3, 4]]), lambda a, b: a + b)
+    assert x.tolist() == [[7, 10], [7, 10]]
+    assert torch.tensor([3]).expand(2, 3).apply_(lambda a: a + 1).tolist() == [[9, 9, 9]] * 2

@@ -223,9 +223,26 @@ def _kernel(dtype: DType, which: str) -> str:
             position = _most_frequent(f, own, x, step, keys, length)
         else:
             position = _position(f, own, x, step, length, *_find(f, own, keys, length, rank))
+            if which == "nanmedian":
+                position = f.select(missing.equals(length), place, position)
         f.store(f.load(own.element, x, position * step), values, r)
         f.store(position, positions, r)
     return module(f)
+
+
+def middle_of_equals(length: int) -> int:
+    """The place that PyTorch's nanmedian names in a row of NaNs alone: what introselect, whose partitions exchange equal
+    elements, brings to the front.
+    """
+    stretches = []
+    while length > 3:
+        stretches.append(length)
+        length = 1 + (length - 1) // 2
+    place = 0
+    for stretch in reversed(stretches):
+        middle = stretch // 2
+        place = middle if place == 0 else 0 if stretch - place == middle else stretch - place
+    return place
 
 
 def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], rows: int, which: str,
