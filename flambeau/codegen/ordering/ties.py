@@ -236,7 +236,7 @@ def _quickselect(f: Function, rows: _Pairs, place: Value, length: Value) -> None
 
 @compiled(INDEXED)
 def _kernel(dtype: DType, which: str, descending: bool) -> str:
-    """Over rows: constants (length, inner rows, strides outwards, inwards and along the row of the results, then of the input; k).
+    """Over rows: constants (length, inner rows, strides outwards, inwards and along the row: of results, then of the input; k).
 
     which: "heap" or "select" (the k first, in order) or "place" (the k-th alone). Slots: values, places, input.
     """
