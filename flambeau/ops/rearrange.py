@@ -126,13 +126,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         return tensor_from(made._storage, 0, layout)
     if len(steps) != len(along):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
-<<<<<<< HEAD
     if not input._layout.numel:
         return input.detach().clone()
-=======
-    if not input._layout.numel:     # the dimensions are not even looked at
-        return rolled(input, (0,) * input._layout.ndim, tuple(range(input._layout.ndim)))
->>>>>>> c140207 (Ties of topk and kthvalue in short rows, NaN rows of nanmedian, kernels' refusals of empty tensors, x[True] = y and map_ of expanded tensors are PyTorch's)
     return rolled(input, steps, along)
 
 

@@ -218,14 +218,10 @@ _EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, larges
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
     d = one_dim(name, dim, layout.ndim)
-<<<<<<< HEAD
-    if layout.dtype.is_complex and layout.numel:
-=======
     if layout.dtype.is_complex and not layout.numel:    # nothing is compared
         nothing = layout.contiguous(layout.shape, layout.dtype, layout.device)
         return lambda input: getattr(returns, name)((empty_layout(nothing), empty_layout(nothing.with_dtype(int64))))
     if layout.dtype.is_complex:
->>>>>>> c140207 (Ties of topk and kthvalue in short rows, NaN rows of nanmedian, kernels' refusals of empty tensors, x[True] = y and map_ of expanded tensors are PyTorch's)
         raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     launch = _EXTREME_SCAN.launcher((input,), (d,) if layout.ndim else (), (), (name == "cummax",))
     named, make = getattr(returns, name), tuple.__new__

@@ -119,13 +119,10 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         at = wrap_dim(dim, layout.ndim)
         if not 0 <= k <= (layout.shape[at] if layout.ndim else 1):
             raise RuntimeError("selected index k out of range")
-<<<<<<< HEAD
         _check("topk", layout)
         if layout.dtype is bool_:
             raise RuntimeError("topk does not support bool dtypes on CPU")
-=======
         k = k if layout.ndim else 1
->>>>>>> c140207 (Ties of topk and kthvalue in short rows, NaN rows of nanmedian, kernels' refusals of empty tensors, x[True] = y and map_ of expanded tensors are PyTorch's)
         shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
         out = Layout.contiguous(shape, layout.dtype, layout.device)
         whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
