@@ -97,8 +97,6 @@ def convertible(dtype: DType, target: DType) -> None:
 def copy_into(out: Tensor, result: Any, name: str = "") -> Tensor:
     """Move a computed result into the tensor given as `out=` of the operator `name`."""
     dtype = result._layout.dtype
-    if name in _FITTED_FIRST or (name == "matmul" and result._layout.ndim > 2):
-        resize_out(out, result._layout.shape)
     if name:
         out_rules.check_dtype(name, out, dtype)
     out_rules.check_device(name, out, result._layout.device)
@@ -184,6 +182,8 @@ def deliver(out: Any, result: Any, name: str, inputs: Iterable[Any] = ()) -> Any
     out_rules.refuse_graph(name, recorded, out if isinstance(out, (tuple, list)) else (out,))
     out_rules.check_types(name, out, result, inputs)
     if not isinstance(result, tuple):
+        if name in _FITTED_FIRST or (name == "matmul" and result._layout.ndim > 2):
+            resize_out(out, result._layout.shape)
         out_rules.check_dtype(name, out, result._layout.dtype)
         _check_apart(name, out, inputs)
         return copy_into(out, result.detach(), name)
