@@ -314,10 +314,10 @@ def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
-def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is."""
+def conj(input: Any) -> Any:
+    """The complex conjugate, as a view; a real tensor is returned as it is."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is."""
+    """The complex conjugate, computed; a real tensor is returned as it is."""
 def conj_physical_(input: Tensor) -> Tensor:
     """In-place version of conj_physical()."""
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
@@ -602,7 +602,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def is_complex(input: Tensor) -> _bool:
     """Whether the dtype of `input` is a complex type."""
 def is_conj(input: Tensor) -> _bool:
-    """False: conjugates are computed, not marked."""
+    """Whether this is a view whose elements are the conjugates of what lies in memory."""
 def is_floating_point(input: Tensor) -> _bool:
     """Whether the dtype of `input` is a floating point type."""
 def is_grad_enabled() -> _bool:
@@ -610,7 +610,7 @@ def is_grad_enabled() -> _bool:
 def is_inference_mode_enabled() -> _bool:
     """Whether this thread is in inference mode."""
 def is_neg(input: Tensor) -> _bool:
-    """False: negatives are computed, not marked."""
+    """Whether this is a view whose elements are the negatives of what lies in memory."""
 def is_tensor(obj: Any) -> Any: ...
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """Whether elements are equal, or |input - other| <= atol + rtol * |other|; NaN equals NaN if equal_nan."""
@@ -904,10 +904,10 @@ def repeat_interleave(input: Tensor | None = None, repeats: Any = None, dim: _in
     dim: flattened."""
 def reshape(input: Any, shape: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
-def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
-def resolve_neg(input: Any) -> Any:
-    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself, or a copy of a conjugate view that has its elements in memory."""
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself, or a copy of a negative view that has its elements in memory."""
 def result_type(tensor: Any = None, other: Any = None, *, scalar: Any = None, scalar1: Any = None, scalar2: Any = None) -> Any:
     """The dtype an operator on the two (tensors or numbers) would compute in. By name: tensor and other, scalar and tensor, or
     scalar1 and scalar2."""

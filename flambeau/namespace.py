@@ -223,6 +223,8 @@ for _name in (
 ):
     globals()[_name] = _method(_name)
 for _name, _of in {
+    "_conj_copy": "_conj",
+    "_neg_view_copy": "_neg_view",
     "alias_copy": "alias",
     "as_strided_copy": "as_strided",
     "detach_copy": "detach",

@@ -20,8 +20,8 @@ from flambeau.base.dtype import when_default_changes
 from flambeau.base.locks import short_lock
 from flambeau.base.naming import PACKAGE
 
-__all__ = ["Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format",
-           "entered", "preserve_format", "register_cache", "strided"]
+__all__ = ["CONJUGATE", "NEGATIVE", "Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout",
+           "memory_format", "entered", "preserve_format", "register_cache", "strided"]
 
 
 class Size(tuple[int, ...]):
@@ -85,14 +85,43 @@ def _as_ints(items: tuple[Any, ...], position: int) -> list[int]:
     return made
 
 
+CONJUGATE, NEGATIVE = 1, 2     # what may be pending of the elements in memory: the bits of `Layout.pending`
+
+
+class Pending:
+    """The flavor of layouts of tensors whose elements are the conjugates, or the negatives, of what lies in memory: the `bits`,
+    and the class of the tensors if that answers operator calls itself. Equal ones are the same object.
+    """
+
+    __slots__ = ("bits", "cls")
+    bits: int
+    cls: Any
+
+
+_pending: dict[tuple[int, Any], Pending] = {}
+
+
+def _flavored(bits: int, cls: Any) -> Any:
+    """The flavor with these pending bits for tensors of this class."""
+    if not bits:
+        return cls
+    found = _pending.get((bits, cls))
+    if found is None:
+        made = Pending()
+        made.bits, made.cls = bits, cls
+        found = _pending.setdefault((bits, cls), made)
+    return found
+
+
 class Layout:
     """Shape, strides (in elements), dtype and device of a tensor. Make one with `Layout.of` or `Layout.contiguous`.
 
     numel: number of elements; nbytes: numel * itemsize; is_contiguous: C order without gaps; ndim; flavor: None, or the
-    class of the tensors that have it, if that class answers operator calls itself.
+    class of the tensors that have it, if that class answers operator calls itself, or a `Pending`; pending: 0, or what the
+    elements are of those in memory (CONJUGATE, NEGATIVE, or both).
     """
 
-    __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "shape",
+    __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "pending", "shape",
                  "strides")
     shape: Size
     strides: tuple[int, ...]
@@ -103,6 +132,7 @@ class Layout:
     is_contiguous: bool
     ndim: int
     flavor: Any
+    pending: int
 
     @staticmethod
     def of(shape: Sequence[int], strides: Sequence[int], dtype: DType, device: Device, flavor: Any = None) -> Layout:
@@ -134,9 +164,27 @@ class Layout:
         """The same shape, strides and dtype on another device."""
         return self if device is self.device and self.flavor is None else Layout.of(self.shape, self.strides, self.dtype, device)
 
-    def with_flavor(self, flavor: Any) -> Layout:
-        """The same geometry, dtype and device, of another flavor; the other `with_` methods give layouts without flavor."""
+    def with_flavor(self, cls: Any) -> Layout:
+        """The same geometry, dtype and device, and what is pending, for tensors of a class that answers operator calls itself
+        (None: of one that doesn't); the other `with_` methods give layouts without flavor.
+        """
+        flavor = _flavored(self.pending, cls)
         return self if flavor is self.flavor else Layout.of(self.shape, self.strides, self.dtype, self.device, flavor)
+
+    @property
+    def answering(self) -> Any:
+        """The class that answers operator calls itself, or None."""
+        return self.flavor.cls if self.pending else self.flavor
+
+    def with_pending(self, bits: int) -> Layout:
+        """The same layout of tensors that have just this pending."""
+        if bits == self.pending:
+            return self
+        return Layout.of(self.shape, self.strides, self.dtype, self.device, _flavored(bits, self.answering))
+
+    def in_memory(self) -> Layout:
+        """The layout, without flavor, of what lies in memory as it is."""
+        return self if self.flavor is None else Layout.of(self.shape, self.strides, self.dtype, self.device)
 
     def dense(self) -> Layout:
         """The contiguous layout of this shape, dtype and device; dimensions of size 0 and 1 have the strides of C order too."""
@@ -147,7 +195,11 @@ class Layout:
         return f"Layout({list(self.shape)}, strides={self.strides}, {self.dtype}, '{self.device}')"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Layout.of, (self.shape, self.strides, self.dtype, self.device, self.flavor)
+        return _remade, (self.shape, self.strides, self.dtype, self.device, self.answering, self.pending)
+
+
+def _remade(shape: Sequence[int], strides: Sequence[int], dtype: DType, device: Device, cls: Any, bits: int) -> Layout:
+    return Layout.of(shape, strides, dtype, device, _flavored(bits, cls))
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -231,6 +283,7 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
         raise RuntimeError("Stride calculation overflowed")
     made = object.__new__(Layout)
     made.shape, made.strides, made.dtype, made.device, made.flavor = key
+    made.pending = flavor.bits if flavor.__class__ is Pending else 0
     made.ndim = len(shape)
     made.numel = count
     made.nbytes = count * dtype.itemsize

@@ -22,7 +22,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.runtime import launch
-from flambeau.core import storage
+from flambeau.core import pending, storage
 from flambeau.core.arguments import ints, no_combination
 from flambeau.core.modes import local
 from flambeau.core.nested import DEEPEST, infer_dtype, shape_of, values_of
@@ -37,8 +37,14 @@ _PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the d
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
-    """A NumPy array over the tensor's memory (of bfloat16 and float8, their bits); no checks, no copy."""
+    """A NumPy array over the tensor's memory (of bfloat16 and float8, their bits); no checks, no copy. Of a conjugate or negative
+    view, a copy that can only be read.
+    """
     layout = tensor._layout
+    if layout.pending:
+        array = array_of(pending.resolved(tensor))
+        array.flags.writeable = False
+        return array
     held = tensor._storage
     dtype = layout.dtype
     itemsize = dtype.itemsize
@@ -222,6 +228,8 @@ def item(tensor: Tensor) -> Any:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if storage.without_memory(tensor._storage):
             raise RuntimeError(launch.NO_DATA)
+        if layout.pending:
+            return pending.meant(item(tensor_from(tensor._storage, tensor._offset, layout.in_memory())), layout.pending)
         read = launch.readers.get(layout.dtype.name)
         if read is not None:
             readers[layout] = read

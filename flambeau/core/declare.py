@@ -18,7 +18,7 @@ from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.codegen.runtime.launch import KernelCheck
-from flambeau.core import arguments, modes, old_overloads, overrides
+from flambeau.core import arguments, modes, old_overloads, overrides, pending
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.call_keys import keepable, kept_key, key_function, signature_text
@@ -216,6 +216,8 @@ class Texts:
         self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
         checks += [f"unusual_list({n})" for n in lists]
+        if not declared.composite:      # its kernels read memory as it is
+            checks += [_pending(n, parameters[n]) for n in self.tensors] + [f"pending_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
         self.shared = " or ".join([*(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
                                    *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
@@ -248,7 +250,7 @@ class Texts:
             if answer is None:
                 arguments.raise_surplus(name, signature, values, surplus, method, function)
             return answer
-        scope |= {**self.suits, "Tensor": Tensor}
+        scope |= {**self.suits, "Tensor": Tensor, "pending_list": _pending_list}
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "with_surplus": with_surplus,
@@ -281,6 +283,18 @@ def _wanted(name: str, parameter: inspect.Parameter) -> str:
     return f"{name}._node is not None"
 
 
+def _pending(name: str, parameter: inspect.Parameter) -> str:
+    """The text that asks whether a tensor parameter was given a conjugate or negative view."""
+    annotation = str(parameter.annotation)
+    if "Operand" in annotation or parameter.default is None or "None" in annotation:
+        return f"({name}.__class__ is Tensor and {name}._layout.pending)"
+    return f"{name}._layout.pending"
+
+
+def _pending_list(tensors: Any) -> bool:
+    return tensors is not None and any([x is not None and x._layout.pending for x in tensors])
+
+
 def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Callable:
     """The public function of an operator."""
     implementation, texts = declared.implementation, Texts(declared, out)
@@ -304,6 +318,8 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
                 raise TypeError(f"{public}(): argument '{n}' (position {at}) must be Tensor, not {type(x).__name__}")
         if out_tensor is not None:
             return write_out(*given, *named.values(), out=out_tensor)
+        if pending.any_pending(given) or pending.any_pending(named.values()):
+            return on_copies(given, named)
         if modes.local.grad and any(x._node is not None for x in _flat_tensors(declared, given, named)):
             modes.local.grad = False
             try:
@@ -314,8 +330,20 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             return result
         return implementation(*given, **named)
 
+    def on_copies(given: list, named: dict) -> Any:
+        """A call with conjugate or negative views: they are what is recorded."""
+        recording = modes.local.grad and any(x._node is not None for x in _flat_tensors(declared, given, named))
+        before, modes.local.grad = modes.local.grad, False
+        try:
+            result = pending.resolving(implementation)(*given, **named)
+        finally:
+            modes.local.grad = before
+        if recording:
+            declared.record([*given, *named.values()], result)
+        return result
+
     fitting: dict[Any, Any] = register_cache({})
-    write = _writing(declared, implementation, fitting)
+    write = _writing(declared, pending.resolving(implementation), fitting)
 
     def write_out(*given: Any, out: Any) -> Any:
         return write(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)
@@ -486,8 +514,10 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             if recording and declared.parameters[0] in declared.rule_names:
                 saved_self = self.clone()
                 saved_self._node, saved_self._index = self._node, self._index
-            if writer is None or not writer(*given):
-                result = declared.implementation(*given[:positions], **dict(zip(named, given[positions:])))
+            resolve = pending.any_pending(given)
+            if resolve or writer is None or not writer(*given):
+                compute = pending.resolving(declared.implementation) if resolve else declared.implementation
+                result = compute(*given[:positions], **dict(zip(named, given[positions:])))
                 if tuple(result._layout.shape) != tuple(self._layout.shape):
                     raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
                                        f"{list(result._layout.shape)} should match")

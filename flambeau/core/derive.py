@@ -181,7 +181,7 @@ def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dic
 
 def flavored(operands: Any) -> bool:
     """Whether an operand is of a class that overrides calls, whose layouts no plan may be kept under."""
-    return any(isinstance(x, Tensor) and x._layout.flavor is not None for x in operands)
+    return any(isinstance(x, Tensor) and x._layout.answering is not None for x in operands)
 
 
 def overlapping(out: Tensor, operands: list[Any]) -> bool:
@@ -490,7 +490,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             if explain(error, public, given_operands, numbers_given, statics_given) is None:
                 raise
             return NotImplemented
-        if out is None or (out.__class__ is Tensor and out._layout.flavor is None):
+        if out is None or (out.__class__ is Tensor and out._layout.answering is None):
             layout = None if out is None else out._layout
             place, launch = learned(tuple(given_operands), numbers_given, statics_given, layout)
             if launch is not None and out is None:

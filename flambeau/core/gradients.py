@@ -17,6 +17,7 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
 from flambeau.core.overrides import any_override
+from flambeau.core.pending import any_pending
 from flambeau.core.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import Expr, cast, compute_dtype
@@ -95,7 +96,7 @@ class Joint:
         launch = self.launches.get(key)
         if launch is not None and not modes.active.count:
             return launch(*self.fresh, g, *saved)
-        if modes.active.count or any_override([g, *saved]) or not _tensors_first(saved):
+        if modes.active.count or any_override([g, *saved]) or any_pending([g, *saved]) or not _tensors_first(saved):
             return [gradient(g, saved) for gradient in self.gradients]
         launch = self.launches[key] = self._plan(g, saved)
         return launch(*self.fresh, g, *saved)

@@ -112,7 +112,7 @@ def _known_view(self: Any, key: Any, index: Sequence[Any]) -> Any:
 
 def _keep(self: Any, index: Sequence[Any], view: Any) -> None:
     """Remember the view that an index made, if it is of ints, slices, None and Ellipsis."""
-    if self._node is None and self._layout.flavor is None:
+    if self._node is None and self._layout.answering is None:
         for exact in (False, True):
             key = _basic_key(index, exact)
             if key is not None and (self._layout, key) not in _views:
@@ -267,7 +267,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
                 view = _select(view, dim, given, place)
                 continue
             layout = given._layout
-            if layout.ndim == 0 and layout.flavor is None:
+            if layout.ndim == 0 and layout.answering is None:
                 if layout.dtype in (bool_, uint8):
                     view = views.unsqueeze(view, dim)
                     _place(tensors, dim, _truth(bool(given.item())))
@@ -450,7 +450,7 @@ def _is_written(view: Any, value: Any) -> bool:
     x[i], which is then assigned to itself.
     """
     layout, node = value._layout, value._node
-    if layout is not view._layout or layout.flavor is not None:
+    if layout is not view._layout or layout.answering is not None:
         return False
     if not local.grad or (node is None and view._node is None):
         return True

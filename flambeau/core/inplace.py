@@ -18,6 +18,7 @@ import numpy as np
 
 from flambeau.base import memory_order
 from flambeau.base.errors import CapturedWrite
+from flambeau.base.layout import CONJUGATE, NEGATIVE
 from flambeau.codegen.runtime.launch import INFERENCE_WRITE
 from flambeau.core import create
 from flambeau.core import tensor as tensors
@@ -229,21 +230,29 @@ def _is_seen(base: Any, view: Any) -> bool:
     return own is seen or (own.is_complex and own.to_real() is seen)
 
 
-def _as_seen(base: Any, dtype: Any) -> Any:
-    """The base in numbers of its view's dtype."""
-    if base._layout.dtype is dtype:
-        return base
+def _as_seen(base: Any, layout: Any) -> Any:
+    """The base in numbers of its view's dtype, with what is pending of the view: its elements are those of the view."""
     from flambeau.core.derive import NAMESPACE  # made of this module
-    return NAMESPACE["view_as_real"](base)
+    different = base._layout.pending ^ layout.pending
+    if base._layout.dtype is not layout.dtype:
+        base = NAMESPACE["view_as_real"](NAMESPACE["conj"](base) if base._layout.pending & CONJUGATE else base)
+        different = base._layout.pending ^ layout.pending
+    elif different & CONJUGATE:
+        base = NAMESPACE["conj"](base)
+    return NAMESPACE["_neg_view"](base) if different & NEGATIVE else base
 
 
 def _regenerate(view: Any, base: Any) -> None:
     layout = view._layout
-    whole = _as_seen(base, layout.dtype)
-    node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
-                              (layout.shape, layout.strides, view._offset - whole._offset))
-    _move_retained(view, node, 0)
-    view._node, view._index = node, 0
+    whole = _as_seen(base, layout)
+    if whole is not base and whole._layout is layout and whole._offset == view._offset:
+        node, index = whole._node, whole._index     # a conjugate, say
+    else:
+        index = 0
+        node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
+                                  (layout.shape, layout.strides, view._offset - whole._offset))
+    _move_retained(view, node, index)
+    view._node, view._index = node, index
 
 
 class ConstantBackward0(Node):
@@ -425,7 +434,7 @@ class CopySlices(Node):
         edge = NO_EDGE if base._node is None else (base._node, base._index)
         layout = view._layout
         super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
-                         (rule, base._layout, layout, view._offset - _as_seen(base.detach(), layout.dtype)._offset))
+                         (rule, base._layout, layout, view._offset - _as_seen(base.detach(), layout)._offset))
         self.versions = _FREED_AT_ONCE
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
@@ -438,7 +447,7 @@ class CopySlices(Node):
                             .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])
         own = laid_out(result, layout)
-        whole = _as_seen(own, seen.dtype)
+        whole = _as_seen(own, seen)
         part = whole.as_strided(seen.shape, seen.strides, whole._offset + offset)
         run = running.run
         if run is not None and run.needed is not None and self.needs(0):

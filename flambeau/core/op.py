@@ -32,7 +32,7 @@ from flambeau.base.dtype import (
     uint64,
 )
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
 from flambeau.base.lazily import kept
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
@@ -204,7 +204,10 @@ class Pointwise:
         if may_fail and out is not None and result is not out_layout.dtype:     # converted at the end, if it comes to that
             fresh = self.plan(operands, numbers, statics, None)
             return lambda out, *given: out.copy_(fresh(None, *given))
-        nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype)
+        pending = (out_layout.pending, *[layout.pending for layout in layouts])
+        nest = self._nest(operands, numbers, statics, computation, result, out_layout.dtype, pending if any(pending) else ())
+        if any(pending):
+            out_layout, layouts = out_layout.in_memory(), [layout.in_memory() for layout in layouts]
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
         laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
@@ -239,11 +242,13 @@ class Pointwise:
         return computation, result, out_layout
 
     def _nest(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], computation: DType, result: DType,
-              stored: DType) -> Nest:
-        """The loop nest of such a call, whatever the shapes; `stored` is the dtype of the tensor that takes the result."""
+              stored: DType, pending: tuple[int, ...] = ()) -> Nest:
+        """The loop nest of such a call, whatever the shapes; `stored` is the dtype of the tensor that takes the result; pending:
+        of that tensor and of those among the operands, if any.
+        """
         kinds = self.number_kinds(numbers)
         key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout.dtype for x in operands], *kinds, *statics,
-               computation, result, stored)
+               computation, result, stored, *pending)
         nest = self.nests.get(key)
         if nest is not None:
             return nest
@@ -257,6 +262,8 @@ class Pointwise:
                 scalars.append((scalar_kind(x), leaves[-1].dtype))
             else:
                 e = element(position, x._layout.dtype)
+                if pending:
+                    e = taken(e, pending[position + 1])
                 leaves.append(cast(e, target) if target else e)
                 position += 1
         values: list[Any] = []
@@ -270,6 +277,8 @@ class Pointwise:
             scalars.append((scalar_kind(value), dtype))
         expression = simplify(self.expression(leaves, values, statics))
         expression = cast(cast(expression, compute_dtype(result)), compute_dtype(stored))
+        if pending:
+            expression = taken(expression, pending[0])
         inputs = tuple([x._layout.dtype for x in operands if x.__class__ not in NUMBERS])
         nest = self.nests[key] = Nest(self.name, (stored,), inputs, (Loop((), ((0, expression),)),), tuple(scalars))
         return nest
@@ -373,6 +382,13 @@ class Pointwise:
         names = ["grad", *(f"saved{k}" for k in range(len(used)))]
         return Pointwise(f"{self.name}_backward_{i}", body, names, kind=lambda common: (common, target), undecided=names[1:],
                          node=re.sub(r"\d+$", "", self.node_class_of((), statics).__name__))
+
+
+def taken(value: Expr, pending: int) -> Expr:
+    """What an element is of the one in memory, and the reverse."""
+    if pending & CONJUGATE:
+        value = scalar.conj(value)
+    return -value if pending & NEGATIVE else value
 
 
 def refusing_zero(launch: Callable) -> Callable:

@@ -160,7 +160,7 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
 
 def keep_flavor(tensor: Any) -> None:
     """Give a tensor of an overriding class the layout that belongs to the class."""
-    if isinstance(tensor, Tensor) and tensor._layout.flavor is not type(tensor):
+    if isinstance(tensor, Tensor) and tensor._layout.answering is not type(tensor):
         tensor._layout = tensor._layout.with_flavor(type(tensor))
 
 

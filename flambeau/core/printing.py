@@ -253,7 +253,7 @@ def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = N
     contents: text in the place of the numbers.
     """
     if prefix is None:
-        cls = tensor._layout.flavor
+        cls = tensor._layout.answering
         prefix = "tensor(" if cls is None else f"{cls.__name__}("
     suffixes, shown = suffixes_of(tensor)
     indent = len(prefix)

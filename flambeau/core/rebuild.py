@@ -57,11 +57,14 @@ def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
         return findable(rebuild_meta_tensor_no_storage), (tensor.dtype, shape, strides, requires_grad)
     storage, offset, shape, strides, dtype = storage_io.parts(tensor)
+    bits = tensor._layout.pending
+    metadata = {name: True for name, bit in (("conj", layouts.CONJUGATE), ("neg", layouts.NEGATIVE)) if bits & bit}
+    told = (metadata,) if metadata else ()
     if dtype in BY_DTYPE:
         reference = StorageReference.of(storage, dtype)
-        return findable(rebuild_tensor_v2), (reference, offset, shape, strides, requires_grad, OrderedDict())
+        return findable(rebuild_tensor_v2), (reference, offset, shape, strides, requires_grad, OrderedDict(), *told)
     reference = StorageReference.of(storage)
-    return findable(rebuild_tensor_v3), (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype)
+    return findable(rebuild_tensor_v3), (reference, offset, shape, strides, requires_grad, OrderedDict(), dtype, *told)
 
 
 def attributes_of(tensor: Tensor) -> Any:
@@ -193,20 +196,12 @@ def get_layout(name: str) -> layouts.layout:
 
 
 def with_metadata(tensor: Tensor, metadata: dict[str, bool] | None) -> Tensor:
-    """Applies the lazy conjugate and negative marks that a file may carry.
-
-    Raises NotImplementedError in a legacy file, where the values follow behind the pickle.
-    """
+    """Makes a tensor the conjugate or negative view that a file says it was."""
     if metadata and (metadata.get("conj") or metadata.get("neg")):
-        if getattr(reading, "values_follow", False):
-            raise NotImplementedError(
-                "a conjugate or negative view in a file of the format before PyTorch 1.6 can't be loaded: save "
-                "tensor.resolve_conj().resolve_neg(), or save without _use_new_zipfile_serialization=False"
-            )
-        if metadata.get("conj"):
-            tensor = tensor.conj()
-        if metadata.get("neg"):
-            tensor = tensor.neg()
+        if metadata.get("conj") and not tensor._layout.dtype.is_complex:
+            raise RuntimeError("a file says that a real tensor is a conjugate view")
+        bits = (layouts.CONJUGATE if metadata.get("conj") else 0) | (layouts.NEGATIVE if metadata.get("neg") else 0)
+        tensor._layout = tensor._layout.with_pending(bits)
     return tensor
 
 

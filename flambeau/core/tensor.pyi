@@ -381,10 +381,10 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """A COO tensor with its places in order and values at the same place added up. RuntimeError for other layouts."""
     def col_indices(self) -> Tensor:
         """The columns of the elements of a CSR or BSR tensor. RuntimeError for others."""
-    def conj(self) -> Tensor:
-        """The complex conjugate; a real tensor is returned as it is."""
+    def conj(self) -> Any:
+        """The complex conjugate, as a view; a real tensor is returned as it is."""
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """The complex conjugate; a real tensor is returned as it is."""
+        """The complex conjugate, computed; a real tensor is returned as it is."""
     def conj_physical_(self) -> Any:
         """In-place version of conj_physical()."""
     def const_data_ptr(self) -> _int:
@@ -671,7 +671,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Whether the places of a COO tensor are known to be in order and without repetition. RuntimeError for other layouts."""
     def is_complex(self) -> _bool: ...
     def is_conj(self) -> Any:
-        """False: conjugates are computed, not marked."""
+        """Whether this is a view whose elements are the conjugates of what lies in memory."""
     def is_contiguous(self, *, memory_format: Any = ...) -> _bool:
         """Whether the elements lie in the order of `memory_format` without gaps."""
     def is_distributed(self) -> _bool:
@@ -680,7 +680,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def is_inference(self) -> _bool:
         """Whether the memory of this tensor was allocated in inference mode."""
     def is_neg(self) -> Any:
-        """False: negatives are computed, not marked."""
+        """Whether this is a view whose elements are the negatives of what lies in memory."""
     def is_nonzero(self) -> _bool:
         """Whether the only element isn't zero. Raises RuntimeError unless there is exactly one."""
     def is_pinned(self, device: Any = None) -> _bool: ...
@@ -1031,9 +1031,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def resize_as_sparse_(self, other: Tensor) -> Any:
         """Give a sparse tensor the shape of another. RuntimeError for dense ones."""
     def resolve_conj(self) -> Any:
-        """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
+        """The tensor itself, or a copy of a conjugate view that has its elements in memory."""
     def resolve_neg(self) -> Any:
-        """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
+        """The tensor itself, or a copy of a negative view that has its elements in memory."""
     def retain_grad(self) -> None:
         """Have `backward` fill in this tensor's `grad` although it isn't a leaf."""
     def roll(self, shifts: Any, dims: Any = None) -> Tensor:

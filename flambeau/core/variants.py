@@ -32,7 +32,7 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     held = tensor._storage      # read once: another thread may set the tensor on another
     if needed > held.capacity:
         storage.resize(held, needed)
-    tensor._layout = layout
+    tensor._layout = layout.with_pending(tensor._layout.pending)
 
 
 def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:

@@ -98,12 +98,13 @@ def _parameters(geometry_of: Callable) -> tuple[list[str], list[str]]:
     return [p.name for p in own], [p.name for p in own if p.annotation == "int"]
 
 
-def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry],
-            gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> Callable[..., Any]:
+def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry], gradient: Callable[..., Any],
+            saved_names: tuple[str, ...] = (), pending: int = 0) -> Callable[..., Any]:
     """A view operator `operate(input, *arguments)`.
 
     geometry_of(shape, strides, *arguments) -> (shape, strides, offset) works out the view; gradient(gradient, layout,
-    *arguments) -> gradient of the input is written in differentiable operators.
+    *arguments) -> gradient of the input is written in differentiable operators; pending: what is pending of the view if it is
+    not of the input, and the reverse.
     """
     kind = node_class(node_name, gradient, saved_names)
     known: dict[Any, tuple[Layout, int]] = register_cache({})
@@ -128,7 +129,9 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
             wrong.blame(error)
             raise
         made = Layout.of(shape, strides, layout.dtype, layout.device)
-        if layout.flavor is None:
+        if layout.pending != pending:
+            made = made.with_pending(layout.pending ^ pending)
+        if layout.answering is None:
             entered()
             known[(layout, *given)] = (made, offset)
         view = view_of(input, input._offset + offset, made)

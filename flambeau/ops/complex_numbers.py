@@ -1,59 +1,85 @@
-"""Complex numbers: conjugates, and complex tensors from real parts.
+"""Complex numbers: conjugate and negative views, and complex tensors from real parts.
 
-Conjugation is carried out at once (PyTorch marks a view), so nothing is ever `is_conj`. The parts are views.
+`conj` is a view: what is pending of its elements stands in its layout (core.pending). So is the imaginary part of one, whose
+elements are the negatives of those in memory. The parts are views, too.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.layout import Layout
+from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout
 from flambeau.core import views
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE, pointwise, public
 from flambeau.core.tensor import Tensor, view_of
 from flambeau.core.views import node_class, remember
 from flambeau.ir import scalar as s
+from flambeau.ops.copy import clone
 
 
-@pointwise(name="_conj", method=False, inplace=False, node="ConjBackward0")
-def _conj(input: Tensor):
+@pointwise(name="_conj_physical", inplace=False, node="ConjPhysicalBackward0")
+def _conj_physical(input: Tensor):
     """The complex conjugate."""
     return s.conj(input)
 
 
-_conj.operator.dense = True     # as if it were a view
-del NAMESPACE["_conj"]
+_conj_physical.operator.dense = True
+
+_conj_view = views.declare("_conj", "ConjBackward0", lambda shape, strides: (shape, strides, 0),
+                           lambda gradient, layout: conj(gradient), pending=CONJUGATE)
+_neg = views.declare("_neg_view", "NegViewBackward0", lambda shape, strides: (shape, strides, 0),
+                     lambda gradient, layout: gradient.neg(), pending=NEGATIVE)
 
 
-@composite()
-def conj(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is."""
-    return _conj(input) if input._layout.dtype.is_complex else input
+@public
+def conj(input: Any) -> Any:
+    """The complex conjugate, as a view; a real tensor is returned as it is."""
+    return _conj_view(input) if input._layout.dtype.is_complex else input
+
+
+@public
+def _conj(input: Any) -> Any:
+    """The complex conjugate of a complex tensor, as a view. RuntimeError for a real one."""
+    if not input._layout.dtype.is_complex:
+        raise RuntimeError("_conj() expects a complex tensor, and a real one is its own conjugate: use conj()")
+    return _conj_view(input)
+
+
+@public
+def _neg_view(input: Any) -> Any:
+    """The negative, as a view."""
+    return _neg(input)
 
 
 @composite(out=True, inplace="function")
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate; a real tensor is returned as it is."""
-    return _conj(input) if input._layout.dtype.is_complex else input
+    """The complex conjugate, computed; a real tensor is returned as it is."""
+    return _conj_physical(input) if input._layout.dtype.is_complex else input
 
 
 @public
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed, not marked."""
-    return False
+    """Whether this is a view whose elements are the conjugates of what lies in memory."""
+    return input._layout.pending & CONJUGATE != 0
 
 
 @public
 def is_neg(input: Tensor) -> bool:
-    """False: negatives are computed, not marked."""
-    return False
+    """Whether this is a view whose elements are the negatives of what lies in memory."""
+    return input._layout.pending & NEGATIVE != 0
 
 
-@public(names=("resolve_neg",))
+@public
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: nothing is left to be carried out."""
-    return input
+    """The tensor itself, or a copy of a conjugate view that has its elements in memory."""
+    return clone(input) if input._layout.pending & CONJUGATE else input
+
+
+@public
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself, or a copy of a negative view that has its elements in memory."""
+    return clone(input) if input._layout.pending & NEGATIVE else input
 
 
 @composite(method=False, out=True)
@@ -120,8 +146,12 @@ def view_as_real(input: Any) -> Any:
     layout = input._layout
     if not layout.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if layout.pending & CONJUGATE:
+        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you "
+                           "can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT "
+                           "alias the original.")
     made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
-                     layout.device)
+                     layout.device).with_pending(layout.pending)
     pairs = view_of(input, 2 * input._offset, made)
     if input._node is not None:
         remember(pairs, input, _view_as_real_node, ())
@@ -147,7 +177,7 @@ def view_as_complex(input: Any) -> Any:
     if input._offset % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
-                     layout.device)
+                     layout.device).with_pending(layout.pending)
     numbers = view_of(input, input._offset // 2, made)
     if input._node is not None:
         remember(numbers, input, _view_as_complex_node, ())
@@ -157,7 +187,10 @@ def view_as_complex(input: Any) -> Any:
 @public(method=False)
 def real(input: Any) -> Any:
     """The real parts, as a view; a real tensor itself."""
-    return views.select(view_as_real(input), -1, 0) if input._layout.dtype.is_complex else input
+    layout = input._layout
+    if not layout.dtype.is_complex:
+        return input
+    return views.select(view_as_real(conj(input) if layout.pending & CONJUGATE else input), -1, 0)
 
 
 @public(method=False)
@@ -165,6 +198,8 @@ def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
     if not input._layout.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    if input._layout.pending & CONJUGATE:
+        return views.select(_neg(view_as_real(conj(input))), -1, 1)
     return views.select(view_as_real(input), -1, 1)
 
 

@@ -26,7 +26,7 @@ from flambeau.base.notices import warn_once
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
-from flambeau.core import inplace, modes, overrides
+from flambeau.core import inplace, modes, overrides, pending
 from flambeau.core.arguments import no_combination, refused
 from flambeau.core.create import CPU, make_tensor
 from flambeau.core.derive import NAMESPACE, public
@@ -49,11 +49,12 @@ class Copy(Pointwise):
             warn_once("Casting complex values to real discards the imaginary part")
         return super().plan(operands, numbers, statics, out)
 
-    def _nest(self, operands: Any, numbers: Any, statics: Any, computation: DType, result: DType, stored: DType) -> Nest:
+    def _nest(self, operands: Any, numbers: Any, statics: Any, computation: DType, result: DType, stored: DType,
+              pending: tuple[int, ...] = ()) -> Nest:
         """The loop nest; what is computed in float32 moves as integers where it isn't converted: a NaN keeps its bits."""
-        bits = _AS_INTEGERS.get(stored.itemsize) if stored is operands[0]._layout.dtype else None
+        bits = _AS_INTEGERS.get(stored.itemsize) if stored is operands[0]._layout.dtype and not pending else None
         if bits is None or stored.is_complex or compute_dtype(stored) is stored:
-            return super()._nest(operands, numbers, statics, computation, result, stored)
+            return super()._nest(operands, numbers, statics, computation, result, stored, pending)
         return Nest(self.name, (bits,), (bits,), (Loop((), ((0, element(0, bits)),)),))
 
 
@@ -116,9 +117,11 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
                 raise NotImplementedError("Cannot copy out of meta tensor; no data!")
             return self
         if src._storage is self._storage:
-            if src._layout is self._layout and src._offset == self._offset:
-                return self
             mine, theirs = self._layout, src._layout
+            if mine.in_memory() is theirs.in_memory() and src._offset == self._offset:
+                if mine.pending != theirs.pending and not memory_order.overlaps_itself(mine.shape, mine.strides):
+                    COPY.compute((src,), (), (), self)      # element by element in its place
+                return self
             if mine.dtype is theirs.dtype and memory_order.has_overlap(
                     (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
                 raise RuntimeError(memory_order.OVERLAPS_INPUT)
@@ -134,7 +137,7 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
             if together != tuple(shape):
                 raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(together)}")
             strides = memory_order.broadcast_strides(given.shape, given.strides, shape)
-            layout = Layout.of(shape, strides, given.dtype, given.device)
+            layout = Layout.of(shape, strides, given.dtype, given.device).with_pending(given.pending)
             src = tensor_from(src._storage, src._offset, layout)
         COPY.compute((src,), (), (), self)
         launch = COPY.other_plans.get((src._layout, self._layout))
@@ -466,6 +469,11 @@ def fill_raw(self: Tensor, value: Any) -> Tensor:
     layout = self._layout
     if layout.device.type == "meta":
         return self
+    if layout.pending:
+        if value.__class__ is complex and not layout.dtype.is_complex:
+            elements.check(value, layout.dtype)
+        fill_raw(tensor_from(self._storage, self._offset, layout.in_memory()), pending.meant(value, layout.pending))
+        return self
     return fill_or_make(self, layout, value)
 
 
@@ -484,7 +492,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         if value._layout.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} "
                                "dimensions.")
-        if value._layout.flavor is not None:
+        if value._layout.answering is not None:
             return overrides.dispatch(Tensor.fill_, (self, value), {})
         if needs_graph((self, value)):
             inplace.check(self)
@@ -522,6 +530,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
     return made
 
 
+pending.register(clone_raw, copy_raw)
 for _function in (copy_, clone, to, cpu, cuda, type_as, type, fill_, zero_):
     setattr(Tensor, _function.__name__, _function)
 NAMESPACE.update(clone=clone, fill=fill, fill_=fill_, zero_=zero_)

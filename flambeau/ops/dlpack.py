@@ -16,7 +16,7 @@ import numpy as np
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import all_dtypes
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, strided
+from flambeau.base.layout import CONJUGATE, Layout, strided
 from flambeau.core import create
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.tensor import Tensor, tensor_from
@@ -79,6 +79,10 @@ def __dlpack__(
         raise BufferError("Can't export tensors with layout other than torch.strided")
     if layout.device.type == "meta":
         raise BufferError("Cannot pack tensors on meta")
+    if layout.pending & CONJUGATE:
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    if layout.pending:
+        raise BufferError("Can't export tensors with the negative bit set")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
     if stream not in (None, -1):

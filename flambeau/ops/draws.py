@@ -23,6 +23,7 @@ from flambeau.core import inplace, modes, sampling
 from flambeau.core.derive import NAMESPACE, explained, public
 from flambeau.core.node import rename
 from flambeau.core.op import needs_graph, record, signature_of
+from flambeau.core.pending import written_through
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import ZERO, copy_raw
 
@@ -89,6 +90,9 @@ def _lay(sample: Sampler, source: Stream, out: Tensor, parameters: tuple) -> Non
     """Fill a tensor in drawing order; for one without elements or memory nothing is drawn."""
     layout = out._layout
     if layout.numel == 0 or layout.device.type == "meta":
+        return
+    if layout.pending:
+        written_through(lambda copy: _lay(sample, source, copy, parameters), out)
         return
     order = drawing_order(layout.shape, layout.strides)
     if layout.dtype.is_complex:     # a number's parts are drawn together

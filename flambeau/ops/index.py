@@ -172,7 +172,8 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
         if recorded and chosen._storage.inference:
             chosen._storage.version     # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
         launch = plans.get(("index", input._layout, layout))
-        if launch is None and layout.dtype is bool_ and input._layout.is_contiguous and layout.is_contiguous:
+        if launch is None and layout.dtype is bool_ and input._layout.is_contiguous and layout.is_contiguous and \
+                not input._layout.pending:
             count = layout.ndim
             if count and layout.shape == input._layout.shape[:count] and layout.flavor is None:
                 if not recorded and count == input._layout.ndim and input._layout.flavor is None and \

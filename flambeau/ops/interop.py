@@ -13,10 +13,10 @@ import numpy as np
 
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
-from flambeau.base.layout import Layout, contiguous_strides, preserve_format, register_cache
+from flambeau.base.layout import CONJUGATE, Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.base.notices import warn_once
 from flambeau.base.small_floats import AS_BITS
-from flambeau.core import create, inplace, modes, printing, storage, storage_io
+from flambeau.core import create, inplace, modes, pending, printing, storage, storage_io
 from flambeau.core.create import array_of, tolist_array
 from flambeau.core.derive import NAMESPACE, public
 from flambeau.core.nested import REQUIRES_GRAD, type_name
@@ -60,6 +60,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if self._node is not None and not force and modes.local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if force and self._layout.pending:
+        return array_of(pending.resolved(self))
     if self._layout not in _shared:
         _check_shared(self._layout)
     held = self._storage
@@ -80,6 +82,9 @@ def _check_shared(layout: Layout) -> None:
                         "memory first.")
     if layout.dtype.name not in np.sctypeDict and layout.dtype is not bool_:
         raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
+    if layout.pending:
+        which, way = ("conjugate", "conj") if layout.pending & CONJUGATE else ("negative", "neg")
+        raise RuntimeError(f"Can't call numpy() on Tensor that has {which} bit set. Use tensor.resolve_{way}().numpy() instead.")
     _shared[layout] = True
 
 
@@ -185,6 +190,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         made = tensor_from(self._storage, self._offset, layout)
     else:
         made = tensor_from(copy.deepcopy(self._storage, memo), self._offset, layout)
+        made = pending.resolved(made)
     if self.__class__ is not Tensor:
         made = become(made, self.__class__)
     memo[id(self)] = made
@@ -316,7 +322,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type "
                                f"{dtype.c_name}")
         if size is None:
-            self._storage, self._offset, self._layout = held, source._offset, source._layout
+            self._storage, self._offset, self._layout = held, source._offset, source._layout.with_pending(layout.pending)
             return self
     elif held is not None and source is not held and source.dtype is not dtype:
         raise RuntimeError(f"Expected a Storage of type {dtype.c_name} or an UntypedStorage, but got type "

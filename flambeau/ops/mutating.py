@@ -17,7 +17,7 @@ from flambeau.base.naming import PACKAGE
 from flambeau.base.notices import warn
 from flambeau.core import arguments as wrong
 from flambeau.core import inplace as rewiring
-from flambeau.core import modes, overrides
+from flambeau.core import modes, overrides, pending
 from flambeau.core.call_keys import kept_key
 from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
@@ -203,8 +203,14 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         write(*args, **kwargs)
         storage.writes = before + 1     # however many steps the write took
 
+    def through(*args: Any, **kwargs: Any) -> None:
+        storage = args[0]._storage
+        before = storage.writes
+        pending.written_through(write, *args, **kwargs)
+        storage.writes = before + 1
+
     def call(values: tuple) -> None:
-        once(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
+        (through if pending.any_pending(values) else once)(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
               **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
 
     def general(values: tuple) -> Any:
@@ -243,6 +249,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         rewiring.rebase(self, node)
         return self
     scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
+                             "Tensor": Tensor,
                              "recorded": recorded, "write": once, "refuse_overlap": check_repeats,
                              "refuse_shared": rewiring.refuse_shared,
                              "caught": wrong.CAUGHT, "explain": functools.partial(
@@ -267,7 +274,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
         apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
                       f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
-        special=" or ".join(f"({n}.__class__ not in plain)" for n in tensors))
+        special=" or ".join(f"{n}.__class__ not in plain or ({n}.__class__ is Tensor and {n}._layout.pending)" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = PACKAGE

@@ -98,11 +98,11 @@ def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNod
     layout, start = input._layout, 0
     made: list[tuple[Layout, int]] = []
     for size in sizes:
-        made.append((Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype, layout.device),
-                     start * layout.strides[dim]))
+        part = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype, layout.device)
+        made.append((part.with_pending(layout.pending) if layout.pending else part, start * layout.strides[dim]))
         start += size
     places = (made, kind, (dim, tuple(sizes)))
-    if call is not None and layout.flavor is None:
+    if call is not None and layout.answering is None:
         _places[call] = places
     return _parts(input, places)
 
@@ -191,7 +191,7 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> 
         _need_room(chunks)
         return _split_sizes(input, [0] * chunks, place, SplitWithSizesBackward0)
     made = split(input, size, place)
-    if layout.flavor is None:
+    if layout.answering is None:
         _places[layout, "chunk", chunks, dim] = _places[layout, "split", size, place]
     return made
 
@@ -249,9 +249,9 @@ def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, .
     place = geometry.wrap_dim(dim, layout.ndim)
     _need_room(layout.shape[place])
     made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
-                     layout.dtype, layout.device)
+                     layout.dtype, layout.device).with_pending(layout.pending)
     places = ([(made, index * layout.strides[place]) for index in range(layout.shape[place])], UnbindBackward0, (place,))
-    if layout.flavor is None:
+    if layout.answering is None:
         _places[layout, "unbind", dim] = places
     return _parts(input, places)
 
@@ -295,7 +295,7 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
         least, more = divmod(length, given)
         cuts = [index * least + min(index, more) for index in range(given + 1)]
     parts = tuple([views.slice_(input, place, start, end, 1) for start, end in itertools.pairwise(cuts)])
-    if given.__class__ is int and layout.flavor is None:
+    if given.__class__ is int and layout.answering is None:
         _places[layout, "tensor_split", given, dim] = tuple([(x._layout, x._offset - input._offset) for x in parts])
     return parts
 

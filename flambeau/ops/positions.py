@@ -13,6 +13,7 @@ from flambeau.codegen.elements import masking
 from flambeau.codegen.ordering import compact
 from flambeau.codegen.runtime.launch import readers
 from flambeau.core.create import CPU
+from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.copy import contiguous
 
@@ -75,6 +76,7 @@ def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor
     flat: (number,), counted in one row; begins: of the elements that differ from the one before and of the first instead, and
     after them how many elements there are (nothing for none).
     """
+    input = resolved(input)
     layout = input._layout
     if layout.device.type == "meta":
         raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")

@@ -17,6 +17,7 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
+    CONJUGATE,
     Layout,
     contiguous_format,
     register_cache,
@@ -104,6 +105,9 @@ def view_dtype(input: Any, dtype: DType) -> Any:
     """The same bytes as elements of another type. In PyTorch's eyes no view: no gradient flows through, and it has no base."""
     layout = input._layout
     own = layout.dtype
+    if layout.pending:
+        which = "conjugate view tensors" if layout.pending & CONJUGATE else "tensors with negative bit set"
+        raise RuntimeError(f"torch.Tensor.view is not supported for {which} when converting to a different dtype.")
     if dtype is own:
         return tensor_from(input._storage, input._offset, layout)
     shape, strides, offset = layout.shape, layout.strides, input._offset
@@ -491,8 +495,8 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     capacity = input._storage.capacity if layout.device.type != "meta" else sys.maxsize     # there is no memory to run out of
     shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
                                                          layout.dtype.itemsize, capacity)
-    made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device))
-    if storage_offset is None and layout.flavor is None and size.__class__ is stride.__class__ is tuple:
+    made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device).with_pending(layout.pending))
+    if storage_offset is None and layout.answering is None and size.__class__ is stride.__class__ is tuple:
         _strided[layout, size, stride] = made._layout, memory_order.extent(shape, strides) * layout.dtype.itemsize
     if input._node is not None:
         remember(made, input, AsStridedBackward0, (shape, strides, start - input._offset))
@@ -512,12 +516,6 @@ def alias(self: Any) -> Any:
 def _is_view(self: Any) -> bool:
     """Whether this tensor is a view of another; memory of inference mode has none."""
     return visible_base(self) is not None
-
-
-@public(names=("resolve_neg",))
-def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugation and negation are never delayed, so nothing is to resolve."""
-    return input
 
 
 @public

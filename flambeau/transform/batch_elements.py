@@ -81,6 +81,7 @@ def promoted(operator: Pointwise, args: Sequence[Any], given: list[Any], kwargs:
     "detach",
     "positive",
     "frexp",
+    "conj",
     "resolve_conj",
     "resolve_neg",
     "fake_quantize_per_tensor_affine",

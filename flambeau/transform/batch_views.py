@@ -32,6 +32,8 @@ def shifted(dim: int, ndim: int) -> int:
 
 
 _view("alias")(lambda x, value: value.alias())
+_view("_conj")(lambda x, value: value.conj())
+_view("_neg_view")(lambda x, value: value._neg_view())
 _view("select")(lambda x, value, dim, index: value.select(shifted(dim, x._layout.ndim), index))
 _view("unsqueeze")(lambda x, value, dim: value.unsqueeze(shifted(dim, x._layout.ndim + 1)))
 _view("permute")(lambda x, value, dims: value.permute((0, *[shifted(d, x._layout.ndim) for d in dims])))

@@ -174,7 +174,7 @@ def operator_of(function: Callable) -> Any:
 
 def blank(cls: type, layout: Any) -> Any:
     """An instance of a class of wrapped tensors with this layout and no memory."""
-    made = tensor_from(launch.new_storage(-1), 0, layout.with_flavor(cls))
+    made = tensor_from(launch.new_storage(-1), 0, layout.in_memory().with_flavor(cls))
     made.__class__ = cls
     return made
 

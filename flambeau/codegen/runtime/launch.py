@@ -48,6 +48,8 @@ _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator
 NO_DATA = "Tensor on device meta is not on the expected device cpu!"
 OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
             "thread resize or set a tensor that another one computes with")
+PENDING = ("a conjugate or negative view came to a kernel that reads memory as it is: hand over x.resolve_conj().resolve_neg(), "
+           "or for a result a tensor of its own")
 _FORKED = ("a signal's handler forked while an operator was at work: the threads that had a part in it are not in this process, "
            "so that its result is not to be had here")
 INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
@@ -586,6 +588,9 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     """
     entered()
     meta = any(layout.device.type == "meta" for layout in outputs)
+    for layout in (*outputs, *inputs):
+        if layout.pending:
+            raise NotImplementedError(PENDING)
     if meta:
         phases, scratch = (), 0
     operands = len(outputs) + len(inputs) + 2 * len(scalars)

@@ -196,7 +196,7 @@ def _layout_of(data: Tensor) -> Layout:
     layout = data._layout
     plain = Layout.of(layout.shape, layout.strides, layout.dtype, layout.device) if data.layout is strided else \
         Layout.contiguous(layout.shape, layout.dtype, layout.device)
-    return plain.with_flavor(MaskedTensor)
+    return plain.in_memory().with_flavor(MaskedTensor)
 
 
 def of_parts(data: Tensor, mask: Tensor) -> Any:

@@ -60,10 +60,22 @@ for _name in UNARY:
     _unary(_name)
 
 
-@rule("conj", "conj_physical", "resolve_conj", "resolve_neg")
+@rule("conj", "conj_physical")
 def conj(x: Any) -> Any:
     """The complex conjugate."""
-    return x.like(x._entries.conj()) if x._layout.dtype.is_complex else x
+    return x.like(x._entries.conj_physical()) if x._layout.dtype.is_complex else x
+
+
+@rule("resolve_conj", "resolve_neg")
+def resolved(x: Any) -> Any:
+    """The tensor itself."""
+    return x
+
+
+@rule("is_conj", "is_neg")
+def is_pending(x: Any) -> bool:
+    """False: conjugates of sparse tensors are computed."""
+    return False
 
 
 @rule("pow", "_pow_operator")

@@ -215,7 +215,7 @@ def _lacks_data(result: Any) -> bool:
 
 def _blank(cls: type, shape: Sequence[int], entries: Tensor) -> Any:
     layout = Layout.contiguous(tuple(shape), entries._layout.dtype, entries._layout.device)
-    made = tensor_from(launch.new_storage(-1), 0, layout.with_flavor(cls))
+    made = tensor_from(launch.new_storage(-1), 0, layout.in_memory().with_flavor(cls))
     made.__class__ = cls
     made._entries = entries
     return made
