@@ -225,19 +225,26 @@ def _refresh(base: Any, fresh: Any) -> None:
 
 
 def _is_seen(base: Any, view: Any) -> bool:
-    """Whether a view shows its base in numbers of the same dtype, or a complex one's in its real and imaginary parts."""
+    """Whether a view shows its base in numbers of the same dtype, a complex one's in its real and imaginary parts, or pairs as
+    complex numbers.
+    """
     own, seen = base._layout.dtype, view._layout.dtype
-    return own is seen or (own.is_complex and own.to_real() is seen)
+    if own is seen or (own.is_complex and own.to_real() is seen):
+        return True
+    *_, last = steps = base._layout.strides or (0,)
+    return (seen.is_complex and seen.to_real() is own and base._layout.shape[-1:] == (2,) and last == 1
+            and not any(step % 2 for step in steps[:-1]) and not base._offset % 2)
 
 
 def _as_seen(base: Any, layout: Any) -> Any:
     """The base in numbers of its view's dtype, with what is pending of the view: its elements are those of the view."""
     from flambeau.core.derive import NAMESPACE  # made of this module
-    different = base._layout.pending ^ layout.pending
-    if base._layout.dtype is not layout.dtype:
+    if layout.dtype.is_complex and base._layout.dtype is not layout.dtype:
+        base = NAMESPACE["view_as_complex"](base)
+    elif base._layout.dtype is not layout.dtype:
         base = NAMESPACE["view_as_real"](NAMESPACE["conj"](base) if base._layout.pending & CONJUGATE else base)
-        different = base._layout.pending ^ layout.pending
-    elif different & CONJUGATE:
+    different = base._layout.pending ^ layout.pending
+    if different & CONJUGATE:
         base = NAMESPACE["conj"](base)
     return NAMESPACE["_neg_view"](base) if different & NEGATIVE else base
 

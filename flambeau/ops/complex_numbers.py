@@ -137,7 +137,7 @@ def _(g, abs, angle):
 
 _view_as_real_node = node_class("ViewAsRealBackward0",
                                 lambda gradient, layout: NAMESPACE["view_as_complex"](gradient.contiguous()))
-_view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: NAMESPACE["view_as_real"](gradient))
+_view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(resolve_conj(gradient)))
 
 
 @public(method=False)

@@ -339,7 +339,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
     if needed > held.capacity:
         storage.resize(held, needed)
     self._storage, self._offset = held, storage_offset or 0
-    self._layout = Layout.of(shape, strides, dtype, layout.device)
+    self._layout = Layout.of(shape, strides, dtype, layout.device).with_pending(layout.pending)
     return self
 
 

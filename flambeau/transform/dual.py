@@ -14,7 +14,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.core import modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.transform.levels import Level, Wrapped, blank, invoke, mapped
 
 __all__ = ["Dual", "DualLevel"]
@@ -72,7 +72,7 @@ class DualLevel(Level):
             )
         if not modes.local.forward_grad:
             return primal
-        if primal._layout.flavor is None and tangent._layout.flavor is None:
+        if primal._layout.answering is None and tangent._layout.answering is None:
             tangent = lying_as(primal, tangent)
         if not levels_of(primal) <= levels_of(tangent):  # a write may give each example of the value a tangent of its own
             tangent = tangent + primal.new_zeros(())
@@ -103,13 +103,14 @@ def lying_as(primal: Any, tangent: Any) -> Any:
     own, layout = primal._layout, tangent._layout
     size = primal._storage.capacity // own.dtype.itemsize
     if not own.numel or own.device.type == "meta" or (
-        own.strides == layout.strides and tangent._storage.capacity // layout.dtype.itemsize == size
+        own.strides == layout.strides and own.pending == layout.pending and tangent._storage.capacity // layout.dtype.itemsize == size
     ):
         return tangent
     whole = tangent.new_zeros((size,))
     copy = whole.as_strided(own.shape, own.strides, primal._offset)
     if memory_order.overlaps_itself(own.shape, own.strides):
         return tangent
+    copy = tensor_from(copy._storage, copy._offset, copy._layout.with_pending(own.pending))
     copy.copy_(tangent)
     return copy
 

@@ -277,6 +277,18 @@ def test_gradients_of_writes_through_conjugates(write) -> None:
             np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("view", [
+    torch.view_as_complex, lambda b: torch.view_as_complex(b).conj(), lambda b: torch.view_as_complex(b)[1:],
+    lambda b: torch.view_as_complex(b).conj().imag])
+def test_gradients_of_writes_through_pairs_seen_as_complex_numbers(view) -> None:
+    def written(x: torch.Tensor) -> torch.Tensor:
+        base = x * 2
+        view(base).mul_(3)
+        return base * torch.arange(6.0, dtype=torch.float64).reshape(3, 2)
+    x = torch.arange(6.0, dtype=torch.float64).reshape(3, 2).requires_grad_()
+    assert torch.autograd.gradcheck(written, (x,))
+
+
 def test_a_view_follows_its_base() -> None:
     for view, name in ((torch.conj, "ConjBackward0"), (lambda y: y.conj().imag, "AsStridedBackward0"),
                        (torch._neg_view, "NegViewBackward0")):
@@ -331,6 +343,31 @@ def test_under_transforms() -> None:
     made = torch.func.grad(lambda z: (z.conj() * z).real.sum())(x)
     check(made, 2 * x)
     check(torch.func.vjp(torch.conj, x)[1](x * 2j)[0], (x * 2j).conj_physical())
+
+
+def test_a_tangent_lies_as_its_value_does() -> None:
+    kinds = (lambda x: x, torch.conj, torch._neg_view)
+    with torch.autograd.forward_ad.dual_level():
+        for of_value in kinds:
+            for of_tangent in kinds:
+                value, tangent = of_value(numbers(2)), of_tangent(numbers(2) * 2j)
+                dual = torch.autograd.forward_ad.make_dual(value, tangent)
+                kept = torch.autograd.forward_ad.unpack_dual(dual).tangent
+                assert (kept is tangent) == (of_value is of_tangent) and kept.is_conj() == value.is_conj()
+                check(kept, tangent)
+                check(torch.autograd.forward_ad.unpack_dual(torch.imag(dual)).tangent, torch.imag(tangent))
+
+
+def test_random_numbers_are_drawn_for_the_view() -> None:
+    for pending, physical in ((torch.conj, torch.conj_physical), (torch._neg_view, torch.neg)):
+        for draw in (lambda x: x.normal_(), lambda x: x.real.uniform_()):
+            wanted, view = torch.zeros(3, 2, dtype=C), pending(torch.zeros(3, 2, dtype=C))
+            torch.manual_seed(1)
+            draw(wanted)
+            torch.manual_seed(1)
+            draw(view)
+            check(view, wanted)
+            check(view._base, physical(wanted))
 
 
 def test_of_a_subclass() -> None:
