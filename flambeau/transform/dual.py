@@ -102,8 +102,9 @@ def lying_as(primal: Any, tangent: Any) -> Any:
     """
     own, layout = primal._layout, tangent._layout
     size = primal._storage.capacity // own.dtype.itemsize
+    alike = own.strides == layout.strides and own.pending == layout.pending
     if not own.numel or own.device.type == "meta" or (
-        own.strides == layout.strides and own.pending == layout.pending and tangent._storage.capacity // layout.dtype.itemsize == size
+        alike and tangent._storage.capacity // layout.dtype.itemsize == size
     ):
         return tangent
     whole = tangent.new_zeros((size,))
