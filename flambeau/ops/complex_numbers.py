@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout
+from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
 from flambeau.core import views
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE, pointwise, public
+from flambeau.core.modes import active
 from flambeau.core.tensor import Tensor, view_of
 from flambeau.core.views import node_class, remember
 from flambeau.ir import scalar as s
@@ -151,7 +152,9 @@ def view_as_real(input: Any) -> Any:
                            "can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT "
                            "alias the original.")
     made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
-                     layout.device).with_pending(layout.pending)
+                     layout.device)
+    if layout.pending:
+        made = made.with_pending(layout.pending)
     pairs = view_of(input, 2 * input._offset, made)
     if input._node is not None:
         remember(pairs, input, _view_as_real_node, ())
@@ -184,23 +187,39 @@ def view_as_complex(input: Any) -> Any:
     return numbers
 
 
+_reals: dict[Layout, Layout] = register_cache({})       # the layouts of parts by that of the complex tensor
+_imaginaries: dict[Layout, Layout] = register_cache({})
+
+
 @public(method=False)
 def real(input: Any) -> Any:
     """The real parts, as a view; a real tensor itself."""
     layout = input._layout
+    made = _reals.get(layout)
+    if made is not None and input._node is None and not active.count:
+        return view_of(input, 2 * input._offset, made)
     if not layout.dtype.is_complex:
         return input
-    return views.select(view_as_real(conj(input) if layout.pending & CONJUGATE else input), -1, 0)
+    part = views.select(view_as_real(conj(input) if layout.pending & CONJUGATE else input), -1, 0)
+    if layout.answering is None:
+        _reals[layout] = part._layout
+    return part
 
 
 @public(method=False)
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
-    if not input._layout.dtype.is_complex:
+    layout = input._layout
+    made = _imaginaries.get(layout)
+    if made is not None and input._node is None and not active.count:
+        return view_of(input, 2 * input._offset + 1, made)
+    if not layout.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    if input._layout.pending & CONJUGATE:
-        return views.select(_neg(view_as_real(conj(input))), -1, 1)
-    return views.select(view_as_real(input), -1, 1)
+    pairs = _neg(view_as_real(conj(input))) if layout.pending & CONJUGATE else view_as_real(input)
+    part = views.select(pairs, -1, 1)
+    if layout.answering is None:
+        _imaginaries[layout] = part._layout
+    return part
 
 
 def _set_real(self: Any, value: Any) -> None:

@@ -76,7 +76,8 @@ def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor
     flat: (number,), counted in one row; begins: of the elements that differ from the one before and of the first instead, and
     after them how many elements there are (nothing for none).
     """
-    input = resolved(input)
+    if input._layout.pending:
+        input = resolved(input)
     layout = input._layout
     if layout.device.type == "meta":
         raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")

@@ -34,22 +34,19 @@ def _batch(layout: Layout) -> tuple[int, int] | None:
     return None if step is None else (count, step[0])
 
 
-def _triangle(input: Tensor, diagonal: int, lower: bool) -> Tensor:
+def _triangle(input: Tensor, diagonal: int, lower: bool) -> Planned:
     layout = input._layout
-    key = ("triangle", layout, diagonal, lower)
-    launch = _plans.get(key)
-    if launch is None:
-        if layout.ndim < 2:
-            raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
-        batch = _batch(layout)
-        if batch is None:
-            return _triangle(contiguous(tensor_from(input._storage, input._offset, layout)), diagonal, lower)
-        if layout.device.type == "meta":
-            return Tensor.new_empty(input, layout.shape)
-        out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-        steps = batch[0], layout.shape[-2] * layout.shape[-1], batch[1]
-        launch = _plans[key] = triangle_plan(layout, out, steps, lower, int(diagonal))
-    return launch(None, input)
+    if layout.ndim < 2:
+        raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
+    if layout.device.type == "meta":
+        return Tensor.new_empty(input, layout.shape)
+    batch = _batch(layout)
+    if batch is None:       # the matrices of a copy lie evenly
+        dense = contiguous(tensor_from(input._storage, input._offset, layout))
+        return _triangle(dense, diagonal, lower)(None, dense)
+    out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
+    steps = batch[0], layout.shape[-2] * layout.shape[-1], batch[1]
+    return triangle_plan(layout, out, steps, lower, int(diagonal))
 
 
 def _into(lower: bool) -> Callable[[Tensor, int], bool]:
@@ -72,8 +69,8 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
     return write
 
 
-@operator(inplace=_into(True), out=True)
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
+@operator(inplace=_into(True), out=True, planned=True)
+def tril(input: Tensor, diagonal: int = 0) -> Planned:
     """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
     return _triangle(input, diagonal, True)
 
@@ -83,8 +80,8 @@ def _(g, diagonal):
     return (g.tril(diagonal),)
 
 
-@operator(inplace=_into(False), out=True)
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
+@operator(inplace=_into(False), out=True, planned=True)
+def triu(input: Tensor, diagonal: int = 0) -> Planned:
     """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
     return _triangle(input, diagonal, False)
 
