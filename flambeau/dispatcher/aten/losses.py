@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
@@ -87,12 +85,8 @@ def multi_margin_loss_backward(
 def multilabel_margin_loss_forward(self: Tensor, target: Tensor, reduction: int) -> tuple[Any, Tensor]:
     """The multi-label margin loss, and which classes are targets, as numbers of the input's dtype."""
     result = margin_loss.multilabel_margin_loss(self, target, reduction=REDUCTIONS[reduction])
-    rows = np.atleast_2d(target.detach().numpy())
-    chosen = np.zeros(rows.shape, bool)
-    for row, marks in zip(rows, chosen):
-        listed = row[: (row < 0).argmax()] if (row < 0).any() else row
-        marks[listed] = True
-    is_target = NAMESPACE["from_numpy"](chosen.reshape(tuple(target._layout.shape))).to(self._layout.dtype)
+    valid = (target >= 0).to(self._layout.dtype).cumprod(-1)
+    is_target = NAMESPACE["zeros_like"](valid).scatter_reduce(-1, target.clamp(min=0), valid, "amax")
     return result, is_target
 
 
