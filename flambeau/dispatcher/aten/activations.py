@@ -1,17 +1,19 @@
 """Gradients of activations as operators of their own, and activations with the scales that only the dispatcher has.
 
-Each is the rule of its activation, declared as a pointwise operator of gradient and input (or output). Stands on ops.activation.
+Each is the rule of its activation, made a pointwise operator of gradient and input (or result). Stands on ops.activation.
 """
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from flambeau.core.annotations import Number
 from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
+from flambeau.core.op import signature_of
 from flambeau.core.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
-from flambeau.dispatcher.aten.registry import implementation
+from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS, implementation
 from flambeau.ir import scalar as s
 from flambeau.ops.random import rrelu_slopes
 
@@ -21,74 +23,34 @@ def _declared(body: Any) -> Any:
     return implementation(body.__name__)(pointwise(function=False, method=False, inplace=False, types="fc")(body))
 
 
-def _rule(name: str, *arguments: Any) -> Any:
-    return OPERATORS[name].rule(*arguments)
+def _gradient(name: str, first: str = "grad_output") -> None:
+    """`name_backward`, by the rule of the activation: of the gradient, its input (or its result) and its numbers."""
+    declared = OPERATORS[name]
+    rule = signature_of(declared.rule).parameters
+    saved = "output" if "out" in rule else "self"
+    numbers = [n for n in rule if n in declared.numbers]
+
+    def body(*values: Any, **statics: Any) -> Any:
+        gradient, x, *rest = values
+        given = {"g": gradient, "out": x, "input": x, **dict(zip(numbers, rest)), **statics}
+        return declared.rule(**{n: given[n] for n in rule})
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(n, kind, annotation="Tensor") for n in (first, saved)]
+    parameters += [inspect.Parameter(n, kind, annotation="Number") for n in numbers]
+    parameters += [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=declared.statics[n])
+        for n in rule
+        if n in declared.statics
+    ]
+    body.__name__, body.__doc__ = f"{name}_backward", f"The gradient of {name}."
+    body.__signature__ = inspect.Signature(parameters)
+    _declared(body)
 
 
-@_declared
-def tanh_backward(grad_output: Tensor, output: Tensor):
-    """The gradient of tanh, of its result."""
-    return _rule("tanh", grad_output, output)
-
-
-@_declared
-def sigmoid_backward(grad_output: Tensor, output: Tensor):
-    """The gradient of sigmoid, of its result."""
-    return _rule("sigmoid", grad_output, output)
-
-
-@_declared
-def gelu_backward(grad_output: Tensor, self: Tensor, *, approximate="none"):
-    """The gradient of gelu."""
-    return _rule("gelu", grad_output, self, approximate)
-
-
-@_declared
-def silu_backward(grad_output: Tensor, self: Tensor):
-    """The gradient of silu."""
-    return _rule("silu", grad_output, self)
-
-
-@_declared
-def mish_backward(grad_output: Tensor, self: Tensor):
-    """The gradient of mish."""
-    return _rule("mish", grad_output, self)
-
-
-@_declared
-def hardsigmoid_backward(grad_output: Tensor, self: Tensor):
-    """The gradient of hardsigmoid."""
-    return _rule("hardsigmoid", grad_output, self)
-
-
-@_declared
-def hardswish_backward(grad_output: Tensor, self: Tensor):
-    """The gradient of hardswish."""
-    return _rule("hardswish", grad_output, self)
-
-
-@_declared
-def hardshrink_backward(grad_out: Tensor, self: Tensor, lambd: Number):
-    """The gradient of hardshrink."""
-    return _rule("hardshrink", grad_out, self, lambd)
-
-
-@_declared
-def softshrink_backward(grad_output: Tensor, self: Tensor, lambd: Number):
-    """The gradient of softshrink."""
-    return _rule("softshrink", grad_output, self, lambd)
-
-
-@_declared
-def hardtanh_backward(grad_output: Tensor, self: Tensor, min_val: Number, max_val: Number):
-    """The gradient of hardtanh."""
-    return _rule("hardtanh", grad_output, self, min_val, max_val)
-
-
-@_declared
-def softplus_backward(grad_output: Tensor, self: Tensor, beta: Number, threshold: Number):
-    """The gradient of softplus."""
-    return _rule("softplus", grad_output, self, beta, threshold)
+for _name in "tanh sigmoid gelu silu mish hardsigmoid hardswish softshrink hardtanh softplus".split():
+    _gradient(_name)
+_gradient("hardshrink", "grad_out")
 
 
 @_declared
@@ -121,35 +83,26 @@ def elu_backward(
 
 
 @_declared
-def logit_backward(grad_output: Tensor, self: Tensor, eps: Number = -1.0):
-    """The gradient of logit; nothing outside of [eps, 1 - eps]."""
+def _logit_backward(grad_output: Tensor, self: Tensor, eps: Number = -1.0):
+    """The gradient of logit, nothing outside of [eps, 1 - eps]; of a negative eps NaN outside of [0, 1]."""
     inside = grad_output / (self * (1 - self))
     unclamped = s.where((self < 0) | (self > 1), float("nan"), inside)
     return s.where(eps < 0, unclamped, s.where((self < eps) | (self > 1 - eps), 0, inside))
 
 
-_logit_backward = logit_backward
+@implementation()
+def logit_backward(grad_output: Tensor, self: Tensor, eps: float | None = None) -> Any:
+    """The gradient of logit, whose `eps` may be None: then it is NaN outside of [0, 1]."""
+    return _logit_backward(grad_output, self, -1.0 if eps is None else eps)
 
 
-@implementation("logit_backward")
-def _(grad_output: Tensor, self: Tensor, eps: float | None = None) -> Tensor:
-    made: Tensor = _logit_backward(grad_output, self, -1.0 if eps is None else eps)
-    return made
+_gradient("logsigmoid")
 
 
-@_declared
-def log_sigmoid_backward(grad_output: Tensor, self: Tensor, buffer: Tensor):
+@implementation()
+def log_sigmoid_backward(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Any:
     """The gradient of logsigmoid; `buffer` is what the forward pass kept, which isn't needed."""
-    return _rule("logsigmoid", grad_output, self)
-
-
-_log_sigmoid_backward = log_sigmoid_backward
-
-
-@implementation("log_sigmoid_backward")
-def _(grad_output: Tensor, self: Tensor, buffer: Tensor) -> Tensor:
-    made: Tensor = _log_sigmoid_backward(grad_output, self, self)
-    return made
+    return IMPLEMENTATIONS["logsigmoid_backward"](grad_output, self)
 
 
 @implementation()

@@ -5,6 +5,7 @@ Stands on the views of core and ops.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.core.derive import NAMESPACE
@@ -86,16 +87,9 @@ def diagonal_backward(grad_output: Tensor, input_sizes: Any, offset: int, dim1: 
 def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Any) -> Any:
     """The gradient of what masked_scatter took from its source: the chosen elements in front, zeros behind them."""
     found = grad_output.masked_select(mask)
-    flat = _zeros(grad_output, (_count(sizes),))
+    flat = _zeros(grad_output, (math.prod(sizes),))
     flat[: found.numel()] = found
     return flat.view(tuple(sizes))
-
-
-def _count(sizes: Any) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 # ---------------------------------------------------------------- parts of a tensor

@@ -6,6 +6,7 @@ dispatcher.dispatch_modes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +18,9 @@ __all__ = ["LOWERINGS"]
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 
 
-def _lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names or (function.__name__,):
-            LOWERINGS[name] = function
-        return function
-
-    return register
+def _lowering(function: Callable[..., Any]) -> Callable[..., Any]:
+    LOWERINGS[function.__name__] = function
+    return function
 
 
 def _aten() -> Any:
@@ -32,7 +29,7 @@ def _aten() -> Any:
     return ops.aten
 
 
-@_lowering()
+@_lowering
 def linear(own: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """A product with the transposed weight."""
     if input._layout.ndim == 2 and bias is not None:
@@ -41,7 +38,7 @@ def linear(own: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     return product if bias is None else _aten().add.Tensor(product, bias)
 
 
-@_lowering("matmul")
+@_lowering
 def matmul(own: Any, input: Tensor, other: Tensor) -> Any:
     """A product of vectors, matrices or batches, by its ranks."""
     aten = _aten()
@@ -55,9 +52,7 @@ def matmul(own: Any, input: Tensor, other: Tensor) -> Any:
     if x.ndim == 2 and y.ndim == 2:
         return aten.mm.default(input, other)
     if x.ndim > 2 and y.ndim <= 2:
-        rows = 1
-        for size in x.shape[:-1]:
-            rows *= size
+        rows = math.prod(x.shape[:-1])
         flat = aten.view.default(input, [rows, x.shape[-1]]) if x.is_contiguous else input.reshape(rows, x.shape[-1])
         product = aten.mm.default(flat, other) if y.ndim == 2 else aten.mv.default(flat, other)
         return aten._unsafe_view.default(product, [*x.shape[:-1], *y.shape[1:]])
@@ -72,9 +67,7 @@ def _batched(aten: Any, input: Tensor, other: Tensor) -> Any:
 
     x = aten.unsqueeze.default(input, 0) if input._layout.ndim == 1 else input
     lead = geometry.broadcast(x._layout.shape[:-2], other._layout.shape[:-2])
-    count = 1
-    for size in lead:
-        count *= size
+    count = math.prod(lead)
 
     def flat(t: Tensor) -> Any:
         sizes = t._layout.shape[-2:]
@@ -100,7 +93,7 @@ _soft("softmax")
 _soft("log_softmax")
 
 
-@_lowering()
+@_lowering
 def layer_norm(
     own: Any,
     input: Tensor,
@@ -115,7 +108,7 @@ def layer_norm(
     return _aten().native_layer_norm.default(input, shape, weight, bias, eps)[0]
 
 
-@_lowering()
+@_lowering
 def batch_norm(
     own: Any,
     input: Tensor,
@@ -132,7 +125,7 @@ def batch_norm(
     return _aten().native_batch_norm.default(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-@_lowering()
+@_lowering
 def cross_entropy_loss(
     own: Any,
     input: Tensor,
@@ -151,7 +144,7 @@ def cross_entropy_loss(
     return *_aten().nll_loss_forward.default(logs, target, weight, number, ignore_index), None
 
 
-@_lowering()
+@_lowering
 def dropout(own: Any, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Zeros at random, the rest scaled."""
     if not training or p == 0 or inplace or not input.numel():
@@ -160,7 +153,7 @@ def dropout(own: Any, input: Tensor, p: float = 0.5, training: bool = True, inpl
     return _aten().mul.Tensor(input, _aten().div_.Scalar(noise, 1 - p))
 
 
-@_lowering()
+@_lowering
 def contiguous(own: Any, input: Tensor, memory_format: Any = None) -> Any:
     """A copy unless the tensor is contiguous."""
     if memory_format is not None:
@@ -168,19 +161,19 @@ def contiguous(own: Any, input: Tensor, memory_format: Any = None) -> Any:
     return input if input._layout.is_contiguous else _aten().clone.default(input, memory_format=contiguous_format)
 
 
-@_lowering()
+@_lowering
 def item(own: Any, input: Tensor) -> Any:
     """The only element."""
     return _aten()._local_scalar_dense.default(input)
 
 
-@_lowering()
+@_lowering
 def tensor(own: Any, *args: Any, **kwargs: Any) -> Any:
     """A tensor of Python's numbers, which a mode may put its own in the place of."""
     return _aten().lift_fresh.default(own(*args, **kwargs))
 
 
-@_lowering()
+@_lowering
 def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
     """A copy in another dtype."""
     return _aten()._to_copy.default(input, dtype=dtype)
@@ -189,7 +182,7 @@ def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
 # ---------------------------------------------------------------- convolutions, pooling, attention
 
 
-@_lowering()
+@_lowering
 def _convolve(
     own: Any, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
@@ -200,7 +193,7 @@ def _convolve(
     )
 
 
-@_lowering()
+@_lowering
 def _gradient_of_input(
     own: Any,
     grad: Tensor,
@@ -219,7 +212,7 @@ def _gradient_of_input(
     return _aten().convolution.default(grad, weight, bias, list(stride), list(padding), list(dilation), True, extra, groups)
 
 
-@_lowering()
+@_lowering
 def _gradient_of_weight(
     own: Any, input: Tensor, grad: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
@@ -256,7 +249,7 @@ _pooling(2)
 _pooling(3)
 
 
-@_lowering()
+@_lowering
 def scaled_dot_product_attention(
     own: Any,
     query: Tensor,
@@ -300,13 +293,13 @@ _loss("soft_margin_loss")
 # ---------------------------------------------------------------- numbers in front
 
 
-@_lowering()
+@_lowering
 def _rpow_operator(own: Any, exponent: Tensor, base: Any) -> Any:
     """A number to the power of a tensor."""
     return _aten().pow.Scalar(base, exponent)
 
 
-@_lowering()
+@_lowering
 def norm(own: Any, input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """A norm of all elements, or along dimensions."""
     if p == "nuc" or input._layout.dtype.is_complex:

@@ -5,6 +5,7 @@ Stands on ops.pool, average_pool, adaptive_pool and irregular_pool.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ def _maximum(dims: int) -> None:
     def scattered(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         """Each gradient at the element that was the largest; indices count within a plane."""
         planes = self._layout.shape[:-dims]
-        zeros = self.new_zeros((*planes, self.numel() // max(1, _product(planes))))
+        zeros = self.new_zeros((*planes, self.numel() // max(1, math.prod(planes))))
         made: Tensor = zeros.scatter_add(-1, indices.flatten(-dims), grad_output.flatten(-dims)).reshape(self._layout.shape)
         return made
 
@@ -62,7 +63,7 @@ def _maximum(dims: int) -> None:
 
     def unpool(self: Tensor, indices: Tensor, output_size: Any, stride: Any = None, padding: Any = None) -> Tensor:
         planes = self._layout.shape[:-dims]
-        zeros = self.new_zeros((*planes, _product(output_size)))
+        zeros = self.new_zeros((*planes, math.prod(output_size)))
         made: Tensor = zeros.scatter(-1, indices.flatten(-dims), self.flatten(-dims)).reshape((*planes, *output_size))
         return made
 
@@ -104,13 +105,6 @@ def _average(dims: int) -> None:
     implementation(f"avg_pool{dims}d_backward")(backward)
     implementation(f"_adaptive_avg_pool{dims}d")(adaptive)
     implementation(f"_adaptive_avg_pool{dims}d_backward")(adaptive_backward)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 for _dims in (2, 3):
