@@ -200,19 +200,6 @@ def test_a_tensor_made_of_tensors() -> None:
         dispatch.transform_subclass(pair, lambda name, x: x[:1])
 
 
-def test_modes_below_autograd_are_not_entered() -> None:
-    from flambeau.utils import _python_dispatch as dispatch
-
-    class Noting(dispatch.TorchDispatchMode):
-        pass
-
-    with pytest.raises(NotImplementedError, match=r"with a torch\.overrides\.TorchFunctionMode"), Noting():
-        pass
-    assert dispatch._get_current_dispatch_mode() is None and not dispatch.is_in_torch_dispatch_mode()
-    with dispatch._disable_current_modes() as modes:
-        assert modes == dispatch._get_current_dispatch_mode_stack() == []
-
-
 def test_small_helpers() -> None:
     from flambeau.multiprocessing.spawn import ProcessRaisedException
     from flambeau.numa.binding import AffinityMode, NumaOptions

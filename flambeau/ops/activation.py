@@ -432,7 +432,7 @@ def _(g, noise):
     return g * noise
 
 
-@pointwise(name="_rrelu_still", function=False, method=False, types="f", kernel="rrelu_with_noise_out_cpu", node="RreluWithNoise")
+@pointwise(name="_rrelu_still", function=False, method=False, types="f", kernel="leaky_relu_cpu", node="RreluWithNoise")
 def _rrelu_still(input: Tensor, slope: Number = 0.0):
     """rrelu with the mean slope."""
     return where(input > 0, input, input * slope)

@@ -21,6 +21,7 @@ from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.node import one_step
+from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored
@@ -171,7 +172,7 @@ def _full_rank_solution(A: Tensor, B: Tensor, rcond: float) -> Tensor | None:
     """X from the triangle of A or of its adjoint; None unless the Frobenius norms of the triangle and of its inverse show that no
     singular value is as small as rcond times the largest."""
     m, n = A._layout.shape[-2:]
-    Q, R = factored.qr.factor(A if m >= n else adjoint(A), False)
+    Q, R = factored.qr.factor(A if m >= n else resolved(adjoint(A)), False)
     inverse = linalg_solve_triangular(R, eye_like(R), upper=True)
     if not (vector_norm(R, 2, (-2, -1)) * vector_norm(inverse, 2, (-2, -1)) * rcond < 1).all():
         return None

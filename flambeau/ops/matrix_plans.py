@@ -16,6 +16,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.runtime import launch
 from flambeau.core.create import array_of
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
 
 plans: dict[Any, Callable] = register_cache({})
@@ -55,7 +56,8 @@ def even_batch(layout: Layout) -> tuple[int, int]:
 
 
 def evenly(x: Tensor) -> Tensor:
-    """x, or a copy of it whose matrices lie evenly."""
+    """x, or a copy of it whose matrices lie evenly, and as they are meant."""
+    x = resolved(x)
     return x if batch_of(checked(x)) is not None else NAMESPACE["clone"](x, memory_format=contiguous_format)
 
 

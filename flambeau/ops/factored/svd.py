@@ -8,6 +8,7 @@ from __future__ import annotations
 from flambeau.base.dtype import int32
 from flambeau.base.layout import Layout
 from flambeau.codegen.factorization.svd import svd_phases
+from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
 from flambeau.ops.factored import qr
 from flambeau.ops.matmul import adjoint, matmul
@@ -49,7 +50,7 @@ def _is_long(a: Layout) -> bool:
 
 def _upright(A: Tensor) -> Tensor:
     """A, or its adjoint if it has more columns than rows."""
-    return adjoint(A) if A._layout.shape[-2] < A._layout.shape[-1] else A
+    return resolved(adjoint(A)) if A._layout.shape[-2] < A._layout.shape[-1] else A
 
 
 def _by_triangle(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
