@@ -1,9 +1,10 @@
 """LLVM IR text to callable addresses: memory cache, then disk cache, then LLVM.
 
-The address of a kernel that has to be compiled comes later: who asks for the number waits for it, so that the kernels of a plan
-are compiled at the same time. No lock is held over any of it: what several threads make at the same time, the first one to enter
-it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache or its
-compiler.
+The address of a kernel that isn't there yet comes later: its text is written when a plan that runs it is made (`begin`), and who
+asks for the number waits for it, so that the kernels of a plan are compiled at the same time; what is planned on the meta device,
+and never run, compiles nothing. No lock is held over any of it: what several threads make at the same time, the first one to
+enter it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache
+or its compiler.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache as remembered
 from functools import partial, wraps
 from types import FunctionType
@@ -57,11 +58,18 @@ def compiled(pipeline: Pipeline = EXPLICIT, name: str = "kernel") -> Callable[[C
     return decorate
 
 
-def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, Functions]]:
+def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, Addresses]]:
     """The same for a text of several functions, whose addresses are given by name."""
-    def decorate(write: Callable[P, str]) -> Callable[P, Functions]:
-        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline, "").functions())
+    def decorate(write: Callable[P, str]) -> Callable[P, Addresses]:
+        return _once(write, lambda *args, **named: Addresses(_awaited(partial(write, *args, **named), pipeline, "")))
     return decorate
+
+
+def begin(addresses: Iterable[Address]) -> None:
+    """Have the kernels compiled whose addresses are asked for next."""
+    for address in addresses:
+        if address.__class__ is _Awaited:
+            address.begin()     # type: ignore[attr-defined]
 
 
 def _once(write: Callable, make: Callable) -> Any:
@@ -101,19 +109,42 @@ class _Awaited:
     """
 
     def __init__(self, identity: str, write: Callable[[], str], pipeline: Pipeline, name: str = "kernel") -> None:
-        self._module, self._name = partial(_module, identity, write, pipeline, name), name
+        self._given, self._name = (identity, write, pipeline), name
 
     def if_known(self) -> Address:
         """The address as a number, if it is there."""
-        module = self._module()
-        return self if isinstance(module, _Compilation) else module[self._name]
+        module = _modules.get(self._given[0])
+        return self if module is None or isinstance(module, _Compilation) else module[self._name]
+
+    def begin(self) -> Functions | _Compilation:
+        """Have it compiled, unless it is there."""
+        return _module(*self._given, self._name)
+
+    def named(self, name: str) -> _Awaited:
+        """Another function in the same text."""
+        return _Awaited(*self._given, name)
 
     def functions(self) -> Functions:
-        module = self._module()
+        """The addresses of all functions in the text."""
+        module = self.begin()
         return module.functions() if isinstance(module, _Compilation) else module
 
     def __index__(self) -> int:
         return self.functions()[self._name]
+
+
+class Addresses:
+    """The addresses of the functions in one text, by name."""
+
+    def __init__(self, module: _Awaited) -> None:
+        self._of = module
+
+    def __getitem__(self, name: str) -> Address:
+        return self._of.named(name).if_known()
+
+    def numbers(self) -> Functions:
+        """All of them, once they are there."""
+        return self._of.functions()
 
 
 def _module(identity: str, write: Callable[[], str], pipeline: Pipeline, name: str) -> Functions | _Compilation:

@@ -17,7 +17,7 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
-from flambeau.codegen.jit import Address, compiled_module
+from flambeau.codegen.jit import Address, begin, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
 from flambeau.codegen.runtime.threads import planned_threads
 
@@ -520,7 +520,7 @@ def _runtime() -> str:
                   wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ))
 
 
-_address = _runtime()
+_address = _runtime().numbers()
 Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
 memory.set_limits()
 threads.initialise(_address["fb_worker"], _address["fb_watch"])
@@ -584,7 +584,7 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
     as long as the plan, because constants are addresses in it; counted: whether a write to a given result makes saved
     tensors stale.
-    Results on the meta device get no memory and nothing is run.
+    Results on the meta device get no memory, and nothing is compiled or run.
     """
     entered()
     meta = any(layout.device.type == "meta" for layout in outputs)
@@ -593,6 +593,8 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
             raise NotImplementedError(PENDING)
     if meta:
         phases, scratch = (), 0
+    for phase in phases:
+        begin((phase[0], *phase[3]))
     operands = len(outputs) + len(inputs) + 2 * len(scalars)
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
