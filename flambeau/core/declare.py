@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
@@ -24,6 +24,7 @@ from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.call_keys import keepable, kept_key, key_function, signature_text
 from flambeau.core.declared import TENSOR, TENSORS, Operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
+from flambeau.core.facets import Facets
 from flambeau.core.node import one_step, rename
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import WRITTEN
@@ -130,6 +131,7 @@ def operator(
     differentiable: int | None = None,
     planned: bool = False,
     real_gradients: str | None = None,
+    **facets: Unpack[Facets],
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
@@ -146,7 +148,7 @@ def operator(
     """
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
-        declared = Operator(public, implementation, node)
+        declared = Operator(public, implementation, node, **facets)
         declared.differentiable, declared.real_gradients = differentiable, real_gradients
         if planned:
             _plan_and_keep(declared)
@@ -556,7 +558,8 @@ def {name}({signature}):
 
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None,
-              planned: Callable | None = None, resizes: bool = False) -> Callable[[Callable], Callable]:
+              planned: Callable | None = None, resizes: bool = False,
+              **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
     `name_` ("function": in the namespace too), which gives the tensor the result's shape if it `resizes`; node: the name of
     its last step, where PyTorch takes but one.
@@ -568,7 +571,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         if node is not None:
             implementation = one_step(node)(implementation)
         public = name or implementation.__name__
-        declared = Operator(public, implementation, None)
+        declared = Operator(public, implementation, None, **facets)
         declared.composite = True
         if planned is not None:
             implementation = _plan_afterwards(declared, planned)

@@ -6,9 +6,10 @@ A rule's parameters say by their names what is saved. Stands on core.node and op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.core import modes
+from flambeau.core.facets import Facets, OpDef
 from flambeau.core.node import NO_EDGE, MultiNode, Node, anomaly
 from flambeau.core.op import signature_of
 from flambeau.core.operator_recording import (
@@ -43,11 +44,13 @@ def parameter_kind(annotation: Any) -> str:
     return TENSORS if text in ("Tensors", "Sequence[Tensor]", "Sequence[Tensor]|None", "Tensors|None") else OTHER
 
 
-class Operator:
+class Operator(OpDef):
     """An implementation with a derivative rule; `record` makes the node of a call."""
 
-    def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None):
-        self.name, self.implementation = name, implementation
+    def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None,
+                 **facets: Unpack[Facets]):
+        super().__init__(name, **facets)
+        self.implementation = implementation
         self.signature = signature_of(implementation)
         self.parameters = list(self.signature.parameters)
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}

@@ -11,7 +11,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from flambeau.core import arguments, modes, old_overloads, overrides
 from flambeau.core import inplace as rewiring
 from flambeau.core.autocast import autocasting, cast_arguments
 from flambeau.core.create import from_array, make_tensor
+from flambeau.core.facets import Facets, OpDef
 from flambeau.core.op import (
     BOOL,
     NUMBERS,
@@ -654,10 +655,12 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
     return made
 
 
-def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True) -> Any:
+def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
+           **facets: Unpack[Facets]) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
-        return lambda given: public(given, names=names, method=method, namespace=namespace)
+        return lambda given: public(given, names=names, method=method, namespace=namespace, **facets)
+    OpDef(function.__name__, **facets)
     arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)
@@ -691,7 +694,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
               types: str = "bifc", kernel: str | None = None, guarded: bool = False,
               undefined: str | None = None, out: bool = True,
-              real_gradients: str | None = None) -> Callable[[Callable], Callable]:
+              real_gradients: str | None = None, **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
@@ -712,7 +715,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
             else:
                 statics[parameter.name] = parameter.default
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
-                             types, kernel, guarded, undefined, real_gradients)
+                             types, kernel, guarded, undefined, real_gradients, **facets)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only)
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, out)

@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from flambeau.base.lazily import kept
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
+from flambeau.core.facets import Facets, OpDef
 from flambeau.core.gradients import (
     IDENTITY,
     NUMBERS,
@@ -69,7 +70,7 @@ class Folded:
     """Stands for a keyword-only number that has its default value, which is then part of the kernel."""
 
 
-class Pointwise:
+class Pointwise(OpDef):
     """One declared pointwise operator.
 
     body: a function of scalar expressions, its parameters being `operands` (tensors or numbers), then `numbers` (run-time
@@ -92,8 +93,9 @@ class Pointwise:
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
                  check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
                  types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-                 undefined: str | None = None, real_gradients: str | None = None):
-        self.name, self.body = name, body
+                 undefined: str | None = None, real_gradients: str | None = None, **facets: Unpack[Facets]):
+        super().__init__(name, **facets)
+        self.body = body
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
         self.types, self.kernel, self.guarded = types, kernel or f"{name}_cpu", guarded

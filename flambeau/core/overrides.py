@@ -17,7 +17,8 @@ from typing import Any
 from flambeau.base.naming import public_module
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core import arguments
-from flambeau.core.autocast import LISTED, cast_arguments
+from flambeau.core.autocast import autocasting, cast_arguments
+from flambeau.core.facets import record_of
 from flambeau.core.modes import Mode, active, local
 from flambeau.core.modes import dispatch as dispatch_to_mode
 from flambeau.core.nested import type_name
@@ -330,7 +331,7 @@ Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
 
 def asking(function: Callable) -> Callable:
     """A form of `function` that asks the modes and the overriding classes among its arguments, and obeys autocast."""
-    listed = function.__name__ in LISTED
+    record = record_of(function.__name__)
 
     @functools.wraps(function)
     def ask(*args: Any, **kwargs: Any) -> Any:
@@ -343,8 +344,8 @@ def asking(function: Callable) -> Callable:
             found = askable([*args, *kwargs.values()])
             if found:
                 return dispatch(ask, args, kwargs, found)
-            if listed and local.autocast_enabled.get("cpu"):
-                with cast_arguments(ask, args, kwargs) as (given, named):
+            if autocasting(record):
+                with cast_arguments(record, args, kwargs) as (given, named):
                     return function(*given, **named)
             return function(*args, **kwargs)
         except arguments.CAUGHT as error:
@@ -356,7 +357,6 @@ def asking(function: Callable) -> Callable:
                 raise
         return dispatch(ask, args, kwargs, found)
 
-    ask.name = function.__name__  # type: ignore[attr-defined]
     return ask
 
 

@@ -17,6 +17,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.annotations import Number
+from flambeau.core.autocast import lower
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import pointwise
 from flambeau.core.rows import FULL, Rows
@@ -168,7 +169,7 @@ def _(g, input, weight):
     return where(input > 0, g, weight * g), where(input > 0, 0, input * g)
 
 
-@composite()
+@composite(autocast=lower)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1).
 

@@ -10,6 +10,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core import modes
 from flambeau.core.arguments import within_range
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor, within_memory
@@ -107,7 +108,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_mean(input, output_size, 2)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, D, H, W) or (C, D, H, W) over windows that give `output_size` (None: the input's size)."""
     return _adaptive_mean(input, output_size, 3)
@@ -176,7 +177,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return _adaptive_maximum(input, output_size, 2, return_indices)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of (N, C, D, H, W) or (C, D, H, W) over windows that give `output_size`; places (int64) with return_indices."""
     return _adaptive_maximum(input, output_size, 3, return_indices)

@@ -20,6 +20,7 @@ from flambeau.codegen.attention.forward import attention_phases
 from flambeau.codegen.attention.scores import Attention
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
+from flambeau.core.autocast import lower
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.node import one_step
@@ -246,7 +247,7 @@ def _fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
     return attn_mask is None or (attn_mask._node is None and attn_mask._layout.ndim in (2, 4))
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=lower)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -14,6 +14,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.pooling import pairs as pool_pairs
 from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import windows
@@ -154,7 +155,7 @@ def avg_pool2d(
     return average_windows(input, w)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,

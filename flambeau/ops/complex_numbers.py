@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
 from flambeau.core import views
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE, pointwise, public
 from flambeau.core.modes import active
@@ -108,7 +109,7 @@ def _(g):
     return s.real(g), s.imag(g)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, autocast=single)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype
@@ -161,7 +162,7 @@ def view_as_real(input: Any) -> Any:
     return pairs
 
 
-@public(method=False)
+@public(method=False, autocast=single)
 def view_as_complex(input: Any) -> Any:
     """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
     layout = input._layout

@@ -22,8 +22,10 @@ from flambeau.codegen.convolution.conv import (
     conv_grad_weight_phases,
 )
 from flambeau.codegen.runtime import launch as launching
+from flambeau.core.autocast import lower
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.facets import described
 from flambeau.core.op import RELEASE_FROM
 from flambeau.core.tensor import Tensor
 
@@ -303,6 +305,7 @@ def _shape_errors(n: int, x: Layout, w: Layout, bias: Tensor | None, padding: Nu
 _complete: dict[Any, tuple] = register_cache({})
 
 
+@described(autocast=lower)
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
                 output_padding: Any, groups: int) -> Tensor:
     """A convolution with all its arguments, over a batch. Raises RuntimeError where they don't fit."""
@@ -443,42 +446,42 @@ def _transposed(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stri
     return made if batched else made.squeeze(0)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:
     """Convolution over (N, C, L) or (C, L) with a weight of (O, C / groups, K)."""
     return _forward(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:
     """Convolution over (N, C, H, W) or (C, H, W) with a weight of (O, C / groups, KH, KW)."""
     return _forward(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1) -> Tensor:
     """Convolution over (N, C, D, H, W) or (C, D, H, W)."""
     return _forward(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, L) with a weight of (C, O / groups, K)."""
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, H, W) with a weight of (C, O / groups, KH, KW)."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, D, H, W)."""

@@ -17,9 +17,11 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.base.notices import warn
 from flambeau.core import engine, modes
 from flambeau.core.annotations import Planned
+from flambeau.core.autocast import single
 from flambeau.core.create import array_of
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
+from flambeau.core.facets import described
 from flambeau.core.node import one_step, refuse_gradient
 from flambeau.core.rows import FULL, KEPT, Rows
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from
@@ -267,7 +269,7 @@ def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
-@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True)
+@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True, autocast=single)
 def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Planned:
     """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
@@ -325,7 +327,8 @@ def _cross_entropy_node(arguments: Sequence[Any]) -> str:
     return "AddBackward0" if arguments[5] else _nll_node(arguments)
 
 
-@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1, planned=True)
+@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1, planned=True,
+          autocast=single)
 def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing) -> Planned:
     """(loss, total weight, logarithms of the sums of exponentials) of scores and class indices."""
     axis = _check(input, target, weight)
@@ -428,6 +431,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
+@described(autocast=single)
 @explained
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):

@@ -17,6 +17,7 @@ from flambeau.codegen.losses import ctc as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import KernelCheck, Phase
 from flambeau.core.arguments import no_combination
+from flambeau.core.autocast import single
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained
 from flambeau.core.op import RELEASE_FROM
@@ -76,7 +77,7 @@ class _Problem:
         raise RuntimeError(f"index {bad} is out of bounds for dimension 2 with size {self.sizes[2]}")
 
 
-@operator(function=False, method=False, differentiable=1, name="ctc_loss")
+@operator(function=False, method=False, differentiable=1, name="ctc_loss", autocast=single)
 def fused_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths, target_lengths, blank, zero_infinity):
     """(negative log-likelihoods (N,), alpha (N, T, row): the logarithms of the forward recursion)."""
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)

@@ -10,8 +10,10 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, get_default_dtype, uint8
 from flambeau.core.annotations import Tensors
+from flambeau.core.autocast import lower
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.facets import described
 from flambeau.core.op import call
 from flambeau.core.tensor import Tensor
 from flambeau.ops.conv import convolution
@@ -166,6 +168,7 @@ def _(g, mask, indices, need):
 NAMESPACE["convolution"] = convolution
 
 
+@described(autocast=lower)
 def conv_tbc(input, weight, bias, pad=0):
     """conv1d of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
     return NAMESPACE["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)

@@ -24,8 +24,10 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Tensors
 from flambeau.core.arguments import MISSING, refused, typename
+from flambeau.core.autocast import lower, untouched
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.facets import described
 from flambeau.core.modes import active, local
 from flambeau.core.node import one_step
 from flambeau.core.op import RELEASE_FROM
@@ -193,6 +195,7 @@ def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tup
     return x, kept
 
 
+@described(autocast=lower)
 def einsum(equation: Any = MISSING, *operands: Any) -> Tensor:
     """Sums of products of the elements of the operands along dimensions named in `equation` ("ij,jk->ik").
 
@@ -233,7 +236,7 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=True, autocast=lower)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
@@ -293,7 +296,7 @@ def _chain_order(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     return split
 
 
-@composite(method=False, function=False, out=True, name="linalg_multi_dot")
+@composite(method=False, function=False, out=True, name="linalg_multi_dot", autocast=lower)
 def multi_dot(tensors: Tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
     chain = list(tensors)
@@ -328,6 +331,7 @@ def multi_dot(tensors: Tensors) -> Tensor:
     return made.view(shape[first._layout.ndim == 1:len(shape) - (last._layout.ndim == 1)])
 
 
+@described(autocast=lower)
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of matrices in the cheapest order."""
     warn_once("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
@@ -347,7 +351,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 NAMESPACE["chain_matmul"] = chain_matmul
 
 
-@composite(method=False)
+@composite(method=False, autocast=untouched)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 . weight . input2 + bias: (*, in1), (*, in2) and (out, in1, in2) give (*, out)."""
     a, b, w = input1._layout, input2._layout, weight._layout
@@ -370,7 +374,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return made if bias is None else made + bias
 
 
-@composite(method=False, function=False, out=True, name="linalg_vecdot")
+@composite(method=False, function=False, out=True, name="linalg_vecdot", autocast=lower)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`, with broadcasting."""
     for given in (x, y):

@@ -19,6 +19,7 @@ from flambeau.base.dtype import get_default_dtype
 from flambeau.base.geometry import wrap_real_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen import fourier
+from flambeau.core.autocast import single
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -237,8 +238,8 @@ def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: st
     return _recorded(kind, _resized(x, d, size), (d,), scale, forward)
 
 
-def _declared(name: str) -> Callable[[Callable], Callable]:
-    return composite(method=False, function=False, out=True, name=f"fft_{name}")
+def _declared(name: str, autocast: Any = single) -> Callable[[Callable], Callable]:
+    return composite(method=False, function=False, out=True, name=f"fft_{name}", autocast=autocast)
 
 
 @_declared("fft")
@@ -374,13 +375,13 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _whole_several("irfftn", input, s, dim, norm, False)
 
 
-@_declared("hfftn")
+@_declared("hfftn", autocast=None)
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The real transform over several dimensions of a signal that is Hermitian in time."""
     return _whole_several("hfftn", input, s, dim, norm, True)
 
 
-@_declared("ihfftn")
+@_declared("ihfftn", autocast=None)
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of hfftn."""
     return _several("ihfftn", "real", input, s, dim, norm, False)
@@ -410,13 +411,13 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
     return _whole_several("irfftn", input, s, dim, norm, False)
 
 
-@_declared("hfft2")
+@_declared("hfft2", autocast=None)
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """hfftn over the last two dimensions."""
     return _whole_several("hfftn", input, s, dim, norm, True)
 
 
-@_declared("ihfft2")
+@_declared("ihfft2", autocast=None)
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of hfft2."""
     return _several("ihfftn", "real", input, s, dim, norm, False)

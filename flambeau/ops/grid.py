@@ -25,6 +25,7 @@ from flambeau.codegen.resampling import taps as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.core import create, engine, modes
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM, Pointwise, call
@@ -290,7 +291,8 @@ def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple
     return launch(None, first, second, indices)
 
 
-@operator(method=False, function=False, name="grid_sampler", node=lambda arguments: f"GridSampler{len(arguments[3])}DBackward0")
+@operator(method=False, function=False, name="grid_sampler", node=lambda arguments: f"GridSampler{len(arguments[3])}DBackward0",
+          autocast=single)
 def _sum(planes: Tensor, weights: Tensor, indices: Tensor, target: tuple[int, ...]) -> Tensor:
     """The sums (N, C, *target) of the elements of planes (N, C, S) at indices (K, N, P), times weights; target has P places."""
     batch, channels, size = planes._layout.shape
@@ -333,7 +335,7 @@ def _(g, grad, planes, indices, target, need):
             _to_planes(grad, g, indices, planes._layout.shape[2], target) if need["planes"] else None, None)
 
 
-@composite(method=False)
+@composite(method=False, autocast=single)
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -378,7 +380,7 @@ def grid_sampler(
         input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners))
 
 
-@composite(method=False)
+@composite(method=False, autocast=single)
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -386,7 +388,7 @@ def grid_sampler_2d(
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@composite(method=False)
+@composite(method=False, autocast=single)
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -400,7 +402,7 @@ def _number(what: str, value: str, names: tuple[str, ...], words: str) -> int:
     return names.index(value)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.pooling.fractional import tables_plan
 from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.settings import alert
@@ -159,7 +160,7 @@ def _fractional(
     )
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -175,7 +176,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -295,7 +296,7 @@ def max_unpool1d(
     return _unpool(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1], 2).squeeze(-1)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -303,7 +304,7 @@ def max_unpool2d(
     return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 2), 2)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=single)
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

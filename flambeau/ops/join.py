@@ -18,6 +18,7 @@ from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core import overrides
 from flambeau.core.annotations import Tensors
 from flambeau.core.arguments import is_int, refused
+from flambeau.core.autocast import widest
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.modes import active, local
@@ -132,7 +133,7 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
     return _in_groups(out, moves)
 
 
-@operator(method=False, function=False, out=True, name="cat")
+@operator(method=False, function=False, out=True, name="cat", autocast=widest)
 def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
     """cat, told how long each tensor is along `dim`."""
     key = (dim, *[x._layout for x in tensors])
@@ -214,7 +215,7 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
 NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
 
 
-@operator(method=False, function=False, out=True, name="stack")
+@operator(method=False, function=False, out=True, name="stack", autocast=widest)
 def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     given = _is_list("stack", tensors)

@@ -17,9 +17,11 @@ import numpy as np
 
 from flambeau.base.dtype import finfo, int64
 from flambeau.core import returns
+from flambeau.core.autocast import lower, single
 from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, explained
+from flambeau.core.facets import described
 from flambeau.core.node import one_step
 from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
@@ -95,6 +97,7 @@ def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> 
     return made if atol is None else NAMESPACE["maximum"](as_tensor(atol, dtype=made.dtype), made)
 
 
+@described(autocast=single)
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
@@ -113,6 +116,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
     return made if out is None else deliver(out, made, "linalg_pinv")
 
 
+@described(autocast=single)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """See linalg.pinv."""
     return linalg_pinv(input, rcond)
@@ -122,6 +126,7 @@ NAMESPACE["pinverse"] = pinverse
 Tensor.pinverse = pinverse
 
 
+@described(autocast=single)
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                        out: Tensor | None = None) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
@@ -200,6 +205,7 @@ def _(gs, out0, A, B, rcond, need):
     return gA, gB
 
 
+@described(autocast=single)
 @explained
 def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of the least squares problems min |input X - b|, least norm if there are many.
@@ -341,7 +347,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     return made.clone() if made is given else made  # type: ignore[union-attr,return-value]
 
 
-@composite(out=True)
+@composite(out=True, autocast=lower)
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """See linalg.matrix_power."""
     return linalg_matrix_power(input, n)
@@ -402,7 +408,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 # ---------------------------------------------------------------- tensors as matrices, diagonals
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the input taken as a matrix of its first `ind` dimensions by the others."""
     if ind <= 0:
@@ -416,7 +422,7 @@ def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     return linalg_inv(input.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(input, X, X.ndim) = B; `dims` of the input are moved to the end first."""
     if dims is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
+from flambeau.core.autocast import single
 from flambeau.core.create import copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
@@ -28,7 +29,7 @@ _INDEFINITE = ("The factorization could not be completed because the input is no
 
 
 @operator(method=False, function=False, out=True, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0",
-          differentiable=1)
+          differentiable=1, autocast=single)
 def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False):
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
     square("linalg.cholesky", input)
@@ -52,7 +53,7 @@ def _(g, out, upper):
     return _cholesky_gradient(g, out, upper)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """L with L L^H = A; LinAlgError unless A is positive-definite."""
     made, info = linalg_cholesky_ex(input, upper=upper)
@@ -61,7 +62,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return made
 
 
-@composite(out=True, node="CholeskyBackward0")
+@composite(out=True, node="CholeskyBackward0", autocast=single)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
     warn_once("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
@@ -77,7 +78,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return made
 
 
-@operator(out=True, node="CholeskySolveBackward0")
+@operator(out=True, node="CholeskySolveBackward0", autocast=single)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
     for x in (B, L):
@@ -110,7 +111,7 @@ def _(g, out, L, upper, need):
     return gB, gL
 
 
-@operator(out=True, node="CholeskyInverseBackward0")
+@operator(out=True, node="CholeskyInverseBackward0", autocast=single)
 def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)

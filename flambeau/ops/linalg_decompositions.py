@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core import returns
+from flambeau.core.autocast import single
 from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
@@ -111,7 +112,7 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
                            "specified loss function depends on this phase term, making it ill-defined.")
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None):
     """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError if A holds NaN."""
     matrices("linalg.svd", A)
@@ -128,7 +129,7 @@ def _singular_values(A: Tensor):
     return values
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values in descending order: (*, m, n) gives (*, min(m, n))."""
     matrices("linalg.svd", A)
@@ -138,7 +139,7 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return _singular_values(A)
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
     matrices("linalg.svd", input)
@@ -159,7 +160,7 @@ def _read_above(UPLO: Any) -> bool:
     return UPLO.upper() == "U"
 
 
-@operator(method=False, function=False, out=True, node="LinalgEighBackward0")
+@operator(method=False, function=False, out=True, node="LinalgEighBackward0", autocast=single)
 def linalg_eigh(input: Tensor, UPLO: str = "L"):
     """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read. NaN for a matrix
     that holds NaN or infinities."""
@@ -198,7 +199,7 @@ def _hermitian_values(A: Tensor, UPLO: str = "L"):
     return values
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending."""
     square("linalg.eigh", input)
@@ -217,7 +218,7 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
     return np.linalg.eigvals(array).astype(wide)
 
 
-@operator(method=False, function=False, out=True, node="LinalgEigBackward0")
+@operator(method=False, function=False, out=True, node="LinalgEigBackward0", autocast=single)
 def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
     square("linalg.eig", input)
@@ -255,7 +256,7 @@ def _eigenvalues(A: Tensor):
     return copy_array(_general_array(A, False))
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
     square("linalg.eigvals", input)

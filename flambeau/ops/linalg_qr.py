@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.overrides import PLAIN
@@ -22,7 +23,7 @@ from flambeau.ops.matmul import adjoint, matmul
 # ---------------------------------------------------------------- QR and Householder reflectors
 
 
-@operator(method=False, function=False, out=True, node="LinalgQrBackward0")
+@operator(method=False, function=False, out=True, node="LinalgQrBackward0", autocast=single)
 def linalg_qr(A: Tensor, mode: Any = "reduced"):
     """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r" (Q is empty)."""
     matrices("linalg.qr", A)
@@ -79,7 +80,7 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
     return linalg_solve_triangular(adjoint(R), made, upper=False, left=False)
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def qr(input: Tensor, some: bool = True):
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
     warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
@@ -88,7 +89,7 @@ def qr(input: Tensor, some: bool = True):
     return returns.qr(tuple(linalg_qr(input, "reduced" if some else "complete")))
 
 
-@operator(out=True)
+@operator(out=True, autocast=single)
 def geqrf(input: Tensor):
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
     if input._layout.ndim < 2:
@@ -114,7 +115,7 @@ def _without_graph(*tensors: Tensor) -> bool:
     return all(x._node is None and x.__class__ in PLAIN and x._layout.device.type != "meta" for x in tensors)
 
 
-@composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0")
+@composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0", autocast=single)
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
@@ -155,7 +156,7 @@ def _reflect(input: Tensor, tau: Tensor, x: Tensor, k: int, adjoint_too: bool = 
     return x
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """See linalg.householder_product."""
     return linalg_householder_product(input, input2)
@@ -190,7 +191,7 @@ def _check_product(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
     computed("ormqr_cpu", input)
 
 
-@composite(out=True, node="OrmqrBackward0")
+@composite(out=True, node="OrmqrBackward0", autocast=single)
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     _check_product(input, tau, other, left)

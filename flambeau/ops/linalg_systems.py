@@ -11,6 +11,7 @@ from flambeau.base import geometry
 from flambeau.base.notices import warn_once
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import returns
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
 from flambeau.ops import factored
@@ -111,7 +112,7 @@ def _check_solved(name: str, info: Tensor) -> None:
         raise refused(name, info, "The solver failed because the input matrix is singular.")
 
 
-@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0")
+@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0", autocast=single)
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)
@@ -119,7 +120,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return made
 
 
-@composite(out=True, node="TriangularSolveBackward0")
+@composite(out=True, node="TriangularSolveBackward0", autocast=single)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
@@ -182,7 +183,7 @@ def _(g, out, LU, pivots, left, adjoint, need):
 _adjoint = adjoint
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """See linalg.lu_solve."""
     warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
@@ -195,7 +196,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # ---------------------------------------------------------------- inverses
 
 
-@operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1)
+@operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1, autocast=single)
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
     square("linalg.inv", A)
@@ -215,7 +216,7 @@ def _(g, out):
     return -matmul(inverse, matmul(g, inverse))
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, autocast=single)
 def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; LinAlgError where there is none."""
     made, info = linalg_inv_ex(A)
@@ -224,7 +225,7 @@ def linalg_inv(A: Tensor) -> Tensor:
     return made
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def inverse(input: Tensor) -> Tensor:
     """See linalg.inv."""
     return linalg_inv(input)

@@ -18,8 +18,10 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.notices import warn
 from flambeau.core.annotations import Number
+from flambeau.core.autocast import single
 from flambeau.core.declare import operator
 from flambeau.core.derive import NAMESPACE, explained, pointwise
+from flambeau.core.facets import described
 from flambeau.core.node import one_step, refuse_gradient
 from flambeau.core.op import IDENTITY, ZERO, Pointwise, call
 from flambeau.core.rows import KEPT, Rows
@@ -55,7 +57,8 @@ class ElementLoss:
                          number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)))
         self.plans: dict[Any, Any] = register_cache({})
 
-        @operator(function=False, method=False, node=total_node or title, name=name, real_gradients=real_gradients)
+        @operator(function=False, method=False, node=total_node or title, name=name, real_gradients=real_gradients,
+                  autocast=single)
         def total(input: Tensor, target: Tensor, mean, numbers):
             key = (input._layout, target._layout, mean)
             launch = self.plans.get(key)
@@ -338,6 +341,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 
+@described(autocast=single)
 @explained
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input), of log-probabilities `input`; 0 where target is 0. reduction "batchmean" divides by
@@ -364,6 +368,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _reduced(loss, reduction)
 
 
+@described(autocast=single)
 @explained
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
     """exp(input) - target input (log_input), or input - target log(input + eps); full: with Stirling's term where target > 1."""
@@ -426,6 +431,7 @@ _full_gaussian = one_step("AddBackward0")(_gaussian)
 # ---------------------------------------------------------------- margins
 
 
+@described(autocast=single)
 @explained
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """input where target is 1, max(0, margin - input) where it is -1 (both where it is something else)."""
@@ -444,6 +450,7 @@ def _hinge(input: Tensor, target: Tensor, margin: Number = 1.0):
     return s.where(target == -1, 0, input) + s.where(target == 1, 0, s.clamp(margin - input, 0))
 
 
+@described(autocast=single)
 @explained
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target (input1 - input2) + margin). Raises RuntimeError unless all have the same number of dimensions."""
@@ -454,6 +461,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     return _reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
+@described(autocast=single)
 @explained
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. inputs: (N, D) or (D,); target:
@@ -514,6 +522,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     return _reduced(_class_mean(loss if weight is None else loss * weight), reduction)
 
 
+@described(autocast=single)
 @explained
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
                         reduction="mean"):

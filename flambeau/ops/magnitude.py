@@ -13,6 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float64, get_default_dtype, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.arguments import refused
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
 from flambeau.core.rows import Rows
@@ -258,7 +259,7 @@ def _(g, out, input, dim, keepdim):
 # ---------------------------------------------------------------- trace
 
 
-@operator()
+@operator(autocast=single)
 def trace(input: Tensor):
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     layout = input._layout

@@ -15,6 +15,7 @@ from flambeau.codegen.losses import margins as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import KernelCheck, Phase
 from flambeau.core import modes
+from flambeau.core.autocast import single
 from flambeau.core.declare import operator
 from flambeau.core.derive import explained
 from flambeau.core.op import RELEASE_FROM
@@ -115,7 +116,7 @@ def _learn_single(key: Any, input: Tensor, target: Tensor, weight: Tensor | None
     return launch
 
 
-@operator(function=False, method=False, name="multi_margin_loss")
+@operator(function=False, method=False, name="multi_margin_loss", autocast=single)
 def fused_multi_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None, p, margin, reduction):
     """The loss of scores (N, C) or (C,) and target classes (N,) or ()."""
     key = (input._layout, target._layout, None if weight is None else weight._layout, p, reduction)
@@ -200,7 +201,7 @@ def _several_work(layout: Layout) -> int:
     return layout.numel * (1 + _rows_of(layout)[1] // 4)
 
 
-@operator(function=False, method=False, name="multilabel_margin_loss", differentiable=1)
+@operator(function=False, method=False, name="multilabel_margin_loss", differentiable=1, autocast=single)
 def fused_multilabel_margin_loss(input: Tensor, target: Tensor, reduction):
     """(the loss, which classes are targets: 1 or 0) of scores (N, C) or (C,) and target classes of that shape."""
     key = (input._layout, target._layout, reduction)

@@ -19,6 +19,7 @@ from flambeau.base.small_floats import FORMATS
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core.annotations import Planned
+from flambeau.core.autocast import lower
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import OPERATORS
 from flambeau.core.node import one_step, rename
@@ -77,7 +78,7 @@ def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
     return launch
 
 
-@operator(node="MmBackward0", out=True, planned=True)
+@operator(node="MmBackward0", out=True, planned=True, autocast=lower)
 def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
     a, b = input._layout, mat2._layout
@@ -103,7 +104,7 @@ def adjoint(x: Tensor) -> Tensor:
     return x.conj() if x._layout.dtype.is_complex else x
 
 
-@operator(node="BmmBackward0", out=True, planned=True)
+@operator(node="BmmBackward0", out=True, planned=True, autocast=lower)
 def bmm(input: Tensor, mat2: Tensor) -> Planned:
     """Products of matrices in batches, (b, m, k) by (b, k, n)."""
     a, b = input._layout, mat2._layout
@@ -250,7 +251,7 @@ def _matmul_plan(input: Tensor, other: Tensor) -> Callable | None:
     return _matmul_batched.operator.kept.get((a, b))
 
 
-@composite(dunder="__matmul__", out=True, planned=_matmul_plan)
+@composite(dunder="__matmul__", out=True, planned=_matmul_plan, autocast=lower)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product: vectors, matrices, and batches of matrices whose leading dimensions broadcast."""
     if not isinstance(other, Tensor):
@@ -366,7 +367,7 @@ _linear_plain_batched.vjp(_linear_vjp)
 _linear_plain_vector.vjp(_linear_vjp)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, autocast=lower)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
     a, w = input._layout, weight._layout
@@ -392,7 +393,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return matmul(input, weight.t()) + bias
 
 
-@operator(node="AddmmBackward0", out=True, inplace=True, planned=True)
+@operator(node="AddmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
     a, b = mat1._layout, mat2._layout
@@ -438,7 +439,7 @@ def _(g, mat1, mat2, beta, alpha, need):
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
 
-@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True)
+@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -483,7 +484,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
-@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True)
+@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -586,7 +587,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 _inner = one_step("ViewBackward0")(dot)
 
 
-@composite(out=True)
+@composite(out=True, autocast=lower)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions of both."""
     if input._layout.ndim == 0 or other._layout.ndim == 0:

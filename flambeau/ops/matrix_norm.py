@@ -12,6 +12,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import promote_types
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -112,7 +113,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor
     return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim)
 
 
-@composite(method=False, function=False, out=True, name="linalg_cond")
+@composite(method=False, function=False, out=True, name="linalg_cond", autocast=single)
 def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
     layout = input._layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.base import memory_order
 from flambeau.base.layout import Layout, contiguous_format, register_cache
@@ -22,6 +22,7 @@ from flambeau.core.call_keys import kept_key
 from flambeau.core.declare import COMPLAINT, operator
 from flambeau.core.declared import TENSOR
 from flambeau.core.derive import compile_source
+from flambeau.core.facets import Facets
 from flambeau.core.operator_recording import WRITTEN
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.ops.copy import clone, clone_raw
@@ -72,6 +73,7 @@ def mutating(
     apart: tuple[str, ...] = (),
     expanded: str | None = None,
     moved: Callable | None = None,
+    **facets: Unpack[Facets],
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
 
@@ -109,7 +111,8 @@ def mutating(
             others, number = _others(args, made.operator)
             launch = copy_and_move(layout, fresh_layout, others, moves)
             return _filling_last(launch, layout) if number else launch
-        made = operator(node=node, out=out, function=function, method=method, name=public, planned=moved is not None)(
+        made = operator(node=node, out=out, function=function, method=method, name=public,
+                        planned=moved is not None, **facets)(
             implementation if moved is None else planned)
         made.write = write
         if moved is not None:

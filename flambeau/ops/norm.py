@@ -19,8 +19,10 @@ from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.core import modes
 from flambeau.core.arguments import refused
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
+from flambeau.core.facets import described
 from flambeau.core.rows import FULL, KEEPDIM, KEPT, Rows
 from flambeau.core.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
@@ -513,6 +515,7 @@ def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None 
 # ---------------------------------------------------------------- local response
 
 
+@described(autocast=single)
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """input / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta; input: (N, C, ...) with 3
     dimensions at least.

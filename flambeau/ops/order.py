@@ -15,6 +15,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.ordering.runs import longest_run_plan
 from flambeau.core import returns
 from flambeau.core.annotations import Number
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.node import one_step
@@ -235,7 +236,7 @@ def _share(rank: s.Expr, midpoint: bool) -> s.Expr:
     return s.constant(0.5, rank.dtype) if midpoint else rank - s.floor(rank)
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
 
@@ -245,7 +246,7 @@ def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(out=True)
+@composite(out=True, autocast=single)
 def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """quantile of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

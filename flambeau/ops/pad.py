@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.base.dtype import bool_
+from flambeau.base.dtype import bool_, float32
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.elements.move import Buffer, Move
 from flambeau.core.arguments import ints, refused
@@ -129,6 +129,13 @@ def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) 
             for sizes, strides, source, target in pieces]
 
 
+def _in_float32(given: Sequence[Any], named: dict[str, Any]) -> Any:
+    """Under autocast float32 where values are repeated or mirrored, but for mirrored volumes."""
+    mode = named.get("mode", given[2] if len(given) > 2 else "constant")
+    sizes = named.get("pad", given[1] if len(given) > 1 else ())
+    return float32 if mode == "replicate" or (mode == "reflect" and len(sizes) < 6) else None
+
+
 def _title(arguments: Sequence[Any]) -> str:
     _, pad, mode = arguments
     if mode == "circular":
@@ -136,7 +143,7 @@ def _title(arguments: Sequence[Any]) -> str:
     return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{len(pad) // 2}DBackward0"
 
 
-@operator(function=False, method=False, name="pad", node=_title)
+@operator(function=False, method=False, name="pad", node=_title, autocast=_in_float32)
 def _mirrored(input: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
     """Padding with the tensor's own elements."""
     layout = input._layout

@@ -16,6 +16,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.rows.distances import distance_gradient_plan, distances_plan
 from flambeau.core import engine, modes
 from flambeau.core.annotations import Number
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE, pointwise
 from flambeau.core.tensor import Tensor, empty_layout
@@ -119,7 +120,7 @@ def _cdist_plan(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> C
     return _between.operator.kept.get((x1._layout, x2._layout, float(p)))
 
 
-@composite(method=False, node="CdistBackward0", planned=_cdist_plan)
+@composite(method=False, node="CdistBackward0", planned=_cdist_plan, autocast=single)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r).
 

@@ -22,6 +22,7 @@ from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.core import modes
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.op import RELEASE_FROM
@@ -343,7 +344,7 @@ def max_pool2d(
     return max_pool_planes(input, w, return_indices)
 
 
-@composite(method=False)
+@composite(method=False, autocast=single)
 def max_pool3d(
     input: Tensor,
     kernel_size: Any,

@@ -18,6 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.core.annotations import Planned
 from flambeau.core.arguments import is_int
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.rows import KEEPDIM, KEPT, Rows
@@ -281,7 +282,7 @@ def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None)
 _products = Reducer(_prepare_product)
 
 
-@operator(out=True, node=overloads("Prod"), planned=True)
+@operator(out=True, node=overloads("Prod"), planned=True, autocast=single)
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Planned:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     return _products.learn(input, dim, keepdim, dtype)

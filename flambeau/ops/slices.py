@@ -16,6 +16,7 @@ from flambeau.base.notices import warn_once
 from flambeau.codegen.elements.move import Buffer, Index, Move
 from flambeau.core import modes
 from flambeau.core.annotations import Operand, Planned
+from flambeau.core.autocast import widest
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.settings import alert
@@ -245,7 +246,7 @@ def _copy_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: 
     return _row_moves(layout, _check_copy(input, dim, index, source), index._layout, source._layout, None, slots=(0, 2, 1))
 
 
-@mutating(apart=("index", "source"), moved=_copy_moved)
+@mutating(apart=("index", "source"), moved=_copy_moved, autocast=widest)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
     at = _check_copy(input, dim, index, source)

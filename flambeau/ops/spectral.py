@@ -9,6 +9,7 @@ import builtins
 from typing import Any
 
 from flambeau.base.notices import warn_once
+from flambeau.core.autocast import single
 from flambeau.core.declare import composite
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
@@ -48,7 +49,7 @@ def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | 
     return NAMESPACE["cat"]([window.new_zeros(left), window, window.new_zeros(n_fft - win_length - left)])
 
 
-@composite()
+@composite(autocast=single)
 def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
          center: builtins.bool = True, pad_mode: str = "reflect", normalized: builtins.bool = False,
          onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None,

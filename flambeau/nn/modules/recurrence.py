@@ -9,11 +9,11 @@ remains is one operator for equally long sequences (flambeau.ops.recurrent), and
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import flambeau
-from flambeau.core.autocast import cast_arguments
+from flambeau.core.autocast import cast_arguments, lower
+from flambeau.core.facets import described, record_of
 from flambeau.core.modes import active, local
 from flambeau.core.overrides import PLAIN
 from flambeau.core.tensor import Tensor
@@ -134,9 +134,6 @@ def _run_packed(step: Callable, steps: list[Tensor], start: State, rest: tuple, 
     return flambeau.cat(outputs), final
 
 
-_LISTED = SimpleNamespace(name="lstm")  # the entry of autocast's list that layers follow
-
-
 def _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse) -> tuple:
     """Gradients that can be differentiated again: those of the same layer in tensor operators."""
     given = [x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
@@ -178,7 +175,7 @@ def run_layers(
     Returns (T, batch, directions * size) or packed (rows, directions * size), and the final states.
     """
     if active.count and mode != "GRU" and local.autocast_enabled.get("cpu"):
-        with cast_arguments(_LISTED, (input, states, weights), {}) as ((input, states, weights), _):
+        with cast_arguments(record_of("lstm"), (input, states, weights), {}) as ((input, states, weights), _):
             return run_layers(
                 mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional
             )
@@ -234,12 +231,14 @@ def _layer_function(mode: str, *args: Any) -> tuple[Tensor, ...]:
     return output, *finals
 
 
+@described(autocast=lower)
 def rnn_tanh(*args: Any) -> tuple[Tensor, Tensor]:
     """(input, hx, weights, has_biases, num_layers, dropout, train, bidirectional, batch_first), or packed
     (data, batch_sizes, hx, weights, ..., bidirectional). Returns (output, hidden)."""
     return _layer_function("RNN_TANH", *args)
 
 
+@described(autocast=lower)
 def rnn_relu(*args: Any) -> tuple[Tensor, Tensor]:
     """`rnn_tanh` with relu."""
     return _layer_function("RNN_RELU", *args)
@@ -250,6 +249,7 @@ def gru(*args: Any) -> tuple[Tensor, Tensor]:
     return _layer_function("GRU", *args)
 
 
+@described(autocast=lower)
 def lstm(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     """A long short-term memory; hx is (hidden, cell). Returns (output, hidden, cell)."""
     return _layer_function("LSTM", *args)
