@@ -31,6 +31,7 @@ from flambeau.core.operator_recording import WRITTEN
 from flambeau.core.out_rules import check_dim, refuse_graph
 from flambeau.core.tensor import Tensor, tensor_from
 from flambeau.core.variants import convertible, copy_into, deliver, leave_fitted, offered, resize
+from flambeau.core.without_data import abstract_first
 
 _SOURCE = '''
 def {name}({signature}):
@@ -131,6 +132,7 @@ def operator(
     differentiable: int | None = None,
     planned: bool = False,
     real_gradients: str | None = None,
+    abstract: Callable | None = None,
     **facets: Unpack[Facets],
 ) -> Callable[[Callable], Callable]:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
@@ -145,10 +147,13 @@ def operator(
     planned: the implementation returns a launcher, `launch(None, *tensors)`, which is kept under the layouts of the tensors and
     the values of the other arguments and serves all calls like this one (or the result itself, of a call that can't be kept);
     `@made.complains` gives the exception for the bad data that its kernels may find.
+    abstract: of an implementation that is no plan, a function of the same arguments that checks them and gives the layouts of the
+    results, which is all that is computed on the meta device.
     """
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
-        declared = Operator(public, implementation, node, **facets)
+        computed = implementation if abstract is None else abstract_first(implementation, abstract)
+        declared = Operator(public, computed, node, **facets)
         declared.differentiable, declared.real_gradients = differentiable, real_gradients
         if planned:
             _plan_and_keep(declared)

@@ -8,6 +8,7 @@ differentiable operators.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator as python_operator
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from flambeau.core.node import one_step
 from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
+from flambeau.core.without_data import known, needs_values
 from flambeau.ops import factored
 from flambeau.ops.linalg_arguments import (
     COMPUTED,
@@ -35,7 +37,6 @@ from flambeau.ops.linalg_arguments import (
     floating,
     matrices,
     square,
-    values_of,
 )
 from flambeau.ops.linalg_decompositions import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
 from flambeau.ops.linalg_systems import (
@@ -88,7 +89,7 @@ def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> 
     for title, given in (("atol", atol), ("rcond" if name.endswith("pinv") else "rtol", rtol)):
         if isinstance(given, Tensor) and given.is_complex():
             raise RuntimeError(f"{name}: {title} tensor of complex type is not supported. Got {given._layout.dtype.scalar_name}")
-    as_tensor = NAMESPACE["as_tensor"]
+    as_tensor = functools.partial(NAMESPACE["as_tensor"], device=A._layout.device)
     if rtol is None:
         rtol = finfo(A._layout.dtype).eps * max(A._layout.shape[-2:])
         if atol is not None:
@@ -157,7 +158,8 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
     """(X, squared residuals, which are empty if some matrix lacks full rank, ranks). inclusive: singular values that are exactly
     rcond times the largest count.
     """
-    solved = _full_rank_solution(A, B, rcond) if min(A._layout.shape[-2:]) >= factored.svd.LONG_FROM else None
+    long = min(A._layout.shape[-2:]) >= factored.svd.LONG_FROM and known(A)
+    solved = _full_rank_solution(A, B, rcond) if long else None
     if solved is not None:
         rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
         residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
@@ -168,6 +170,8 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
     inverse = NAMESPACE["where"](keep, 1 / values, 0.0)
     found = matmul(adjoint(Vh), inverse.unsqueeze(-1) * matmul(adjoint(U), B))
     residuals = values.new_empty([0])
+    if with_residuals and not known(A):     # there are none if some matrix lacks full rank
+        raise needs_values(A, "linalg_lstsq.out")
     if with_residuals and keep.all():
         residuals = (matmul(A, found) - B).abs().square().sum(-2)
     return laid_in_columns(found), residuals, keep.sum(-1)
@@ -256,9 +260,8 @@ def linalg_det(A: Tensor):
 def _(g, out, A):
     if not A._layout.numel:
         return A * 0
-    values = values_of(out.detach())
     scaled = (g * (out.conj() if out.is_complex() else out))
-    if np.all(values != 0):
+    if not known(out) or np.all(array_of(out.detach()) != 0):
         return scaled[..., None, None] * adjoint(linalg_inv_ex(A)[0])
     return g[..., None, None] * _cofactors(A)
 
@@ -324,7 +327,7 @@ def logdet(input: Tensor) -> Tensor:
 
 @one_step("CopyBackwards")
 def _identity(input: Tensor) -> Tensor:
-    return NAMESPACE["eye"](input._layout.shape[-1], dtype=input.dtype) + constant_zero(input)
+    return eye_like(input) + constant_zero(input)
 
 
 @composite(method=False, function=False, out=True)

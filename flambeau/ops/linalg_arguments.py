@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import bool_
-from flambeau.core.create import array_of
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 
@@ -18,13 +17,6 @@ def order_of_norm(name: str, order: Any) -> Any:
     if isinstance(order, complex):
         raise RuntimeError(f"{name}: Expected a non-complex scalar as the order of norm.")
     return order
-
-
-def values_of(x: Tensor) -> Any:
-    """The elements as a NumPy array; meta tensors have none."""
-    if x._layout.device.type == "meta":
-        raise NotImplementedError("linear algebra on meta tensors is not supported: use tensors on the CPU")
-    return array_of(x)
 
 
 def floating(name: str, x: Tensor, low: bool = False) -> None:
@@ -80,4 +72,4 @@ def constant_zero(x: Tensor) -> Tensor:
 
 
 def eye_like(x: Tensor) -> Tensor:
-    return NAMESPACE["eye"](x._layout.shape[-1], dtype=x.dtype)
+    return NAMESPACE["eye"](x._layout.shape[-1], dtype=x._layout.dtype, device=x._layout.device)

@@ -12,11 +12,12 @@ from flambeau.base import geometry
 from flambeau.base.notices import warn_once
 from flambeau.core import returns
 from flambeau.core.autocast import single
-from flambeau.core.create import copy_array
+from flambeau.core.create import array_of, copy_array
 from flambeau.core.declare import composite, operator
 from flambeau.core.tensor import Tensor
+from flambeau.core.without_data import known
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import computed, factorizable, square, values_of
+from flambeau.ops.linalg_arguments import computed, factorizable, square
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import failed, refused
@@ -116,8 +117,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)
     computed("cholesky_inverse_out_cpu", L)
-    zeros = values_of(L).diagonal(0, -2, -1) == 0
-    if zeros.any():
+    if known(L) and (zeros := array_of(L).diagonal(0, -2, -1) == 0).any():
         first = np.where(zeros.any(-1), zeros.argmax(-1) + 1, 0).astype(np.int32)
         raise refused("cholesky_inverse", copy_array(first), "The diagonal element {} is zero, the inversion could not be "
                       "completed because the input matrix is singular.")

@@ -7,21 +7,24 @@ collection of matrix derivative results". Used by ops.linalg, torch.linalg.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
+from flambeau.base.layout import Layout
 from flambeau.core import returns
 from flambeau.core.autocast import single
 from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
+from flambeau.core.without_data import known
 from flambeau.ops import factored
-from flambeau.ops.linalg_arguments import computed, eye_like, factorizable, matrices, square, values_of
+from flambeau.ops.linalg_arguments import computed, eye_like, factorizable, matrices, square
 from flambeau.ops.linalg_systems import linalg_solve
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import checked, failed, laid_in_columns, refused
+from flambeau.ops.matrix_plans import failed, in_columns, laid_in_columns, plain, refused
 
 # ---------------------------------------------------------------- singular values
 
@@ -37,14 +40,14 @@ def _check(name: str, info: Tensor, found: str) -> None:
 
 def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, Vh) of (*, m, n), without a graph: all columns of U and V, or their first min(m, n)."""
-    if checked(A).numel:
+    if A._layout.numel:
         U, S, Vh, info = factored.svd.factor(A, full)
         _check("linalg.svd", info, "singular values")
         return U, S, Vh
     *batch, m, n = A._layout.shape
     k = min(m, n)
-    eye = NAMESPACE["eye"]
-    left, right = (laid_in_columns(eye(rows, columns, dtype=A.dtype).expand(*batch, rows, columns))
+    eye = functools.partial(NAMESPACE["eye"], dtype=A._layout.dtype, device=A._layout.device)
+    left, right = (laid_in_columns(eye(rows, columns).expand(*batch, rows, columns))
                    for rows, columns in ((m, m if full else k), (n if full else k, n)))
     return left, factored.svd.values(A)[0], right
 
@@ -105,11 +108,15 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
     for rotation in (rotation_u, rotation_v):
         if rotation is not None:
             total = total + rotation.detach().diagonal(0, -2, -1)
-    left = np.abs(values_of(total))
-    if left.size and left.max() > 2e-2:
+    if not _vanishes(total, 2e-2):
         raise RuntimeError("svd_backward: The singular vectors in the complex case are specified up to multiplication "
                            "by e^{i phi}. The "
                            "specified loss function depends on this phase term, making it ill-defined.")
+
+
+def _vanishes(x: Tensor, tolerance: float) -> bool:
+    """Whether no element is larger than that."""
+    return not (known(x) and x._layout.numel and np.abs(array_of(x)).max() > tolerance)
 
 
 @composite(method=False, function=False, out=True, autocast=single)
@@ -178,8 +185,7 @@ def _(gs, outs):
         return None if gL is None else matmul(V * gL.unsqueeze(-2), adjoint(V))
     product = matmul(adjoint(V), gV)
     if V.is_complex():
-        phases = np.abs(values_of(product.detach()).diagonal(0, -2, -1).imag)
-        if phases.size and phases.max() > 1e-2:
+        if not _vanishes(product.detach().diagonal(0, -2, -1).imag, 1e-2):
             raise RuntimeError("linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
                                "multiplication by e^{i "
                                "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
@@ -207,8 +213,17 @@ def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     return linalg_eigh(input, UPLO)[0] if input._node is not None else _hermitian_values(input, UPLO)
 
 
+def _eigen_layouts(name: str, input: Tensor) -> tuple[Layout, Layout]:
+    """Of the eigenvalues and eigenvectors of square matrices."""
+    square(name, input)
+    factorizable(name, "linalg_eig_out_cpu", input, empty=False)
+    layout = input._layout
+    wide = layout.with_dtype(layout.dtype.to_complex())
+    return plain(layout.shape[:-1], wide), in_columns(layout.shape, wide)
+
+
 def _general_array(x: Tensor, vectors: bool) -> Any:
-    array = values_of(x)
+    array = array_of(x)
     if not np.isfinite(array).all():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     wide = np.complex64 if array.dtype in (np.float32, np.complex64) else np.complex128
@@ -218,11 +233,10 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
     return np.linalg.eigvals(array).astype(wide)
 
 
-@operator(method=False, function=False, out=True, node="LinalgEigBackward0", autocast=single)
+@operator(method=False, function=False, out=True, node="LinalgEigBackward0", autocast=single,
+          abstract=lambda input: returns.linalg_eig(_eigen_layouts("linalg.eig", input)))
 def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
-    square("linalg.eig", input)
-    factorizable("linalg.eig", "linalg_eig_out_cpu", input, empty=False)
     values, vectors = _general_array(input, True)
     return returns.linalg_eig((copy_array(values), copy_columns(vectors)))
 
@@ -237,8 +251,7 @@ def _(gs, outs, layouts):
     else:
         product = matmul(adjoint(V), gV)
         diagonal = product.diagonal(0, -2, -1)
-        phases = np.abs(values_of(diagonal.detach()).imag)
-        if phases.size and phases.max() > 1e-2:
+        if not _vanishes(diagonal.detach().imag, 1e-2):
             raise RuntimeError("linalg_eig_backward: The eigenvectors in the complex case are specified up to "
                                "multiplication by e^{i "
                                "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
@@ -251,7 +264,7 @@ def _(gs, outs, layouts):
     return made if layouts[0].dtype.is_complex else made.real
 
 
-@operator(method=False, function=False)
+@operator(method=False, function=False, abstract=lambda A: _eigen_layouts("linalg.eigvals", A)[0])
 def _eigenvalues(A: Tensor):
     return copy_array(_general_array(A, False))
 

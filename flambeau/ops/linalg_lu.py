@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import float32
+from flambeau.base import geometry
+from flambeau.base.dtype import float32, int32
 from flambeau.base.notices import warn_once
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core import returns
-from flambeau.core.create import copy_array, copy_columns
+from flambeau.core.create import array_of, copy_array, copy_columns
 from flambeau.core.declare import composite, operator
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.tensor import Tensor
 from flambeau.core.variants import deliver
 from flambeau.ops import factored, lapack
-from flambeau.ops.linalg_arguments import COMPUTED, computed, factorizable, matrices, square, values_of
+from flambeau.ops.linalg_arguments import COMPUTED, computed, factorizable, matrices, square
 from flambeau.ops.linalg_systems import linalg_solve_triangular
 from flambeau.ops.matmul import adjoint, matmul
-from flambeau.ops.matrix_plans import failed, refused
+from flambeau.ops.matrix_plans import failed, in_columns, infos, plain, refused
 
 # ---------------------------------------------------------------- LU
 
@@ -120,7 +121,7 @@ def _factors_of_any(LU: Tensor) -> tuple[Tensor, Tensor]:
         return _factors(LU)
     m, n = LU._layout.shape[-2:]
     k = min(m, n)
-    return LU[..., :k].tril(-1) + NAMESPACE["eye"](m, k, dtype=LU.dtype), LU[..., :k, :].triu()
+    return LU[..., :k].tril(-1) + NAMESPACE["eye"](m, k, dtype=LU._layout.dtype, device=LU._layout.device), LU[..., :k, :].triu()
 
 
 def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
@@ -181,12 +182,18 @@ Tensor.lu = lu
 # ---------------------------------------------------------------- LDL
 
 
-@operator(method=False, function=False, out=True)
-def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False):
-    """(LD, pivots, info) of symmetric (or Hermitian) matrices, in LAPACK's compact form; the lower triangle is read."""
+def _ldl_layouts(input: Tensor, **settings: Any) -> Any:
+    """Of LD, the pivots and the infos."""
     square("torch.linalg.ldl_factor_ex", input)
     factorizable("torch.linalg.ldl_factor_ex", "ldl_factor_kernel_cpu", input)
-    made, pivots, info = lapack.ldl(values_of(input), hermitian)
+    a = input._layout
+    return returns.linalg_ldl_factor_ex((in_columns(a.shape, a), plain(a.shape[:-1], a, int32), infos(a)))
+
+
+@operator(method=False, function=False, out=True, abstract=_ldl_layouts)
+def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False):
+    """(LD, pivots, info) of symmetric (or Hermitian) matrices, in LAPACK's compact form; the lower triangle is read."""
+    made, pivots, info = lapack.ldl(array_of(input), hermitian)
     infos = copy_array(np.asarray(info))
     if check_errors and failed(infos):
         raise refused("torch.linalg.ldl_factor_ex", infos, "The factorization could not be completed because D[{0},{0}] is zero.")
@@ -200,10 +207,15 @@ def linalg_ldl_factor(input: Tensor, *, hermitian: bool = False):
     return returns.linalg_ldl_factor((made, pivots))
 
 
-@operator(method=False, function=False, out=True)
+def _ldl_solution(LD: Tensor, pivots: Tensor, B: Tensor, **settings: Any) -> Any:
+    batch = geometry.broadcast(LD._layout.shape[:-2], B._layout.shape[:-2])
+    return in_columns((*batch, *B._layout.shape[-2:]), B._layout)
+
+
+@operator(method=False, function=False, out=True, abstract=_ldl_solution)
 def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
     """X with A X = B from the results of ldl_factor; batches broadcast."""
-    factor, swaps, b = values_of(LD), values_of(pivots), values_of(B)
+    factor, swaps, b = array_of(LD), array_of(pivots), array_of(B)
     for good, words in ((swaps != 0, "|pivot| >= 1"), (np.abs(swaps) <= factor.shape[-2], "|pivot| <= LD.size(-2)")):
         if not good.all():
             raise RuntimeError(f"Pivots given to ldl_solve must all satisfy {words}. Did you properly pass the result of "

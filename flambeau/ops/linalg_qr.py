@@ -111,8 +111,8 @@ def _reflectors_times(input: Tensor, tau: Tensor, other: Tensor, adjoint_too: bo
 
 
 def _without_graph(*tensors: Tensor) -> bool:
-    """Whether these are plain tensors with data that no derivative is wanted of: the kernels' products have no rule."""
-    return all(x._node is None and x.__class__ in PLAIN and x._layout.device.type != "meta" for x in tensors)
+    """Whether these are plain tensors that no derivative is wanted of: the kernels' products have no rule."""
+    return all(x._node is None and x.__class__ in PLAIN for x in tensors)
 
 
 @composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0", autocast=single)
@@ -139,7 +139,7 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     computed("orgqr_cpu", input)
     if k and _without_graph(input, tau):
         return _reflectors_product(input, tau)
-    start = NAMESPACE["eye"](m, n, dtype=input.dtype).expand(*input._layout.shape)
+    start = NAMESPACE["eye"](m, n, dtype=input._layout.dtype, device=input._layout.device).expand(*input._layout.shape)
     if not k:
         return start + constant_zero(input)
     return _reflect(input, tau, start, k)
@@ -147,7 +147,8 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
 
 def _reflect(input: Tensor, tau: Tensor, x: Tensor, k: int, adjoint_too: bool = False) -> Tensor:
     """Reflectors 0 to k - 1 (or the adjoint of their product) applied to x from the left."""
-    vectors = input[..., :k].tril(-1) + NAMESPACE["eye"](input._layout.shape[-2], k, dtype=input.dtype)
+    vectors = input[..., :k].tril(-1) + NAMESPACE["eye"](
+        input._layout.shape[-2], k, dtype=input._layout.dtype, device=input._layout.device)
     for i in range(k) if adjoint_too else range(k - 1, -1, -1):
         v = vectors[..., i:i + 1]
         factor = tau[..., i, None, None]

@@ -18,17 +18,10 @@ from flambeau.core.create import array_of
 from flambeau.core.derive import NAMESPACE
 from flambeau.core.pending import resolved
 from flambeau.core.tensor import Tensor
+from flambeau.core.without_data import known
 
 plans: dict[Any, Callable] = register_cache({})
 RELEASE_FROM = 1 << 18          # multiplications from which other Python threads run meanwhile
-
-
-def checked(x: Tensor) -> Layout:
-    """The layout of a tensor that has data; meta tensors have none."""
-    layout = x._layout
-    if layout.device.type == "meta":
-        raise NotImplementedError("linear algebra on meta tensors is not supported: use tensors on the CPU")
-    return layout
 
 
 def batch_of(layout: Layout) -> tuple[int, int] | None:
@@ -58,7 +51,7 @@ def even_batch(layout: Layout) -> tuple[int, int]:
 def evenly(x: Tensor) -> Tensor:
     """x, or a copy of it whose matrices lie evenly, and as they are meant."""
     x = resolved(x)
-    return x if batch_of(checked(x)) is not None else NAMESPACE["clone"](x, memory_format=contiguous_format)
+    return x if batch_of(x._layout) is not None else NAMESPACE["clone"](x, memory_format=contiguous_format)
 
 
 def expanded(x: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -80,7 +73,7 @@ def in_columns(shape: tuple[int, ...], like: Layout) -> Layout:
 def laid_in_columns(x: Tensor) -> Tensor:
     """A copy of x each of whose matrices' columns is in one piece."""
     layout = in_columns(x._layout.shape, x._layout)
-    return NAMESPACE["empty_strided"](layout.shape, layout.strides, dtype=layout.dtype).copy_(x)
+    return NAMESPACE["empty_strided"](layout.shape, layout.strides, dtype=layout.dtype, device=layout.device).copy_(x)
 
 
 def plain(shape: tuple[int, ...], like: Layout, dtype: DType | None = None) -> Layout:
@@ -101,6 +94,8 @@ def keep(key: Any, phases: list, outputs: list[Layout], inputs: list[Layout], sc
 
 def failed(info: Tensor) -> bool:
     """Whether some info is not zero."""
+    if not known(info):
+        return False
     if info._layout.numel == 1:
         return launch.readers["int32"](info) != 0
     return bool(array_of(info).any())

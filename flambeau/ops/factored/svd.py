@@ -14,7 +14,6 @@ from flambeau.ops.factored import qr
 from flambeau.ops.matmul import adjoint, matmul
 from flambeau.ops.matrix_plans import (
     batch_of,
-    checked,
     evenly,
     failed,
     in_columns,
@@ -68,7 +67,7 @@ def factor(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     min(m, n) columns. Info is -4 where there is NaN."""
     launch = plans.get(("svd", A._layout, full))
     if launch is None:
-        if not full and _is_long(checked(A)):
+        if not full and _is_long(A._layout):
             made = _by_triangle(A)
             if not failed(made[3]):
                 return made
@@ -89,7 +88,7 @@ def values(A: Tensor) -> tuple[Tensor, Tensor]:
         return A.new_zeros(layout.shape, dtype=layout.dtype), A.new_zeros(A._layout.shape[:-2], dtype=int32)
     launch = plans.get(("svdvals", A._layout))
     if launch is None:
-        if _is_long(checked(A)):
+        if _is_long(A._layout):
             made, info = values(qr.triangle(_upright(A)))
             if not failed(info):
                 return made, info
