@@ -33,34 +33,34 @@ from flambeau.base.dtype import (
 from flambeau.base.layout import (
     Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr,
     sparse_coo, sparse_csc, sparse_csr, strided)
-from flambeau.core import derive as _derive
-from flambeau.core import overrides as _overrides
-from flambeau.core import storage_types as _storage_types
-from flambeau.core.modes import (
+from flambeau.core.operator import variants as _variants
+from flambeau.core.modes import overrides as _overrides
+from flambeau.core.tensor import storage_types as _storage_types
+from flambeau.core.modes.modes import (
     autocast, enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled)
-from flambeau.core.printing import set_printoptions
-from flambeau.core.tensor import Tensor
-from flambeau.core.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
+from flambeau.core.tensor.printing import set_printoptions
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.modes.threads import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from flambeau.version import __version__
 
 globals().update(_dtypes.all_dtypes())
 _overrides.ask_everywhere(
-    _derive.NAMESPACE,
+    _variants.NAMESPACE,
     never=(
         "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided",
         "full", "zeros", "ones", "arange", "rand", "randn", "randint", "is_tensor", "from_dlpack", "cat", "stack",
         "reshape", "permute", "transpose", "clone", "numel",
     ),
 )
-globals().update(_derive.NAMESPACE)
-_adopt(globals(), _derive.NAMESPACE)
-_derive.save_code()
+globals().update(_variants.NAMESPACE)
+_adopt(globals(), _variants.NAMESPACE)
+_variants.save_code()
 
 from math import e, inf, nan, pi
 
 _storage_types.files = lambda: _importlib.import_module(f"{__name__}.serialization")
 newaxis = None
-torch_function_names = tuple(_derive.NAMESPACE)
+torch_function_names = tuple(_variants.NAMESPACE)
 
 _ROOMS = frozenset(
     (
@@ -118,5 +118,5 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 if _flags.debug >= 1:
-    from flambeau.core.narration import narrate as _narrate
+    from flambeau.core.modes.op_log import narrate as _narrate
     _narrate().__enter__()

@@ -10,10 +10,10 @@ from flambeau import random as random, testing as testing, types as types, utils
 from flambeau.base.device import device as device
 from flambeau.base.dtype import dtype as dtype
 from flambeau.base.layout import Size as Size
-from flambeau.core.modes import autocast as autocast, enable_grad as enable_grad
-from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad
-from flambeau.core.modes import set_grad_enabled as set_grad_enabled
-from flambeau.core.tensor import Tensor as Tensor
+from flambeau.core.modes.modes import autocast as autocast, enable_grad as enable_grad
+from flambeau.core.modes.modes import inference_mode as inference_mode, no_grad as no_grad
+from flambeau.core.modes.modes import set_grad_enabled as set_grad_enabled
+from flambeau.core.tensor.tensor import Tensor as Tensor
 from flambeau.random import Generator as Generator
 from flambeau.random import manual_seed as manual_seed
 

@@ -5,7 +5,7 @@ that PyTorch took out of the namespace, which say where to find what replaces th
 from __future__ import annotations
 
 import flambeau as torch
-from flambeau.ops.facts import REMOVED as _REMOVED
+from flambeau.ops.tensor_methods.predicates import REMOVED as _REMOVED
 
 eig, lstsq, matrix_rank, solve = (_REMOVED[name] for name in ("eig", "lstsq", "matrix_rank", "solve"))
 _symeig = _REMOVED["symeig"]

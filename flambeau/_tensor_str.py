@@ -1,13 +1,13 @@
-"""torch._tensor_str: how tensors print, under PyTorch's names. All of it is in core.printing."""
+"""torch._tensor_str: how tensors print, under PyTorch's names. All of it is in core.tensor.printing."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.printing import get_printoptions, printoptions, set_printoptions, tensor_body, tensor_repr
-from flambeau.core.printing import options as PRINT_OPTS
-from flambeau.core.printing import with_suffixes as _add_suffixes
+from flambeau.core.tensor.printing import get_printoptions, printoptions, set_printoptions, tensor_body, tensor_repr
+from flambeau.core.tensor.printing import options as PRINT_OPTS
+from flambeau.core.tensor.printing import with_suffixes as _add_suffixes
 
 __all__ = [
     "PRINT_OPTS",

@@ -17,10 +17,10 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.failures import ExceptionWrapper, KeyErrorMessage
-from flambeau.core.rebuild import rebuild_meta_tensor_no_storage as _rebuild_meta_tensor_no_storage
-from flambeau.core.rebuild import rebuild_tensor as _rebuild_tensor
-from flambeau.core.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2
-from flambeau.core.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3
+from flambeau.core.tensor.rebuild import rebuild_meta_tensor_no_storage as _rebuild_meta_tensor_no_storage
+from flambeau.core.tensor.rebuild import rebuild_tensor as _rebuild_tensor
+from flambeau.core.tensor.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2
+from flambeau.core.tensor.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3
 from flambeau.nn.parameter import _rebuild_parameter, _rebuild_parameter_with_state
 
 __all__ = [

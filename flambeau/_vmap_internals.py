@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.vmap import _examples, _in_front, _lifted, name_of
 from flambeau.transform.batched import Batch
 from flambeau.utils._pytree import tree_unflatten

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.notices import warn_once
+from flambeau.base.warn import warn_once
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 

@@ -19,22 +19,9 @@ from typing import Any
 from flambeau.base.device import device as _Device
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
-from flambeau.core import absent as _absent
-from flambeau.core.checks import (
-    _check,
-    _check_index,
-    _check_is_size,
-    _check_not_implemented,
-    _check_tensor_all,
-    _check_tensor_all_with,
-    _check_type,
-    _check_value,
-    _check_with,
-)
-from flambeau.core.derive import NAMESPACE as _NAMESPACE
-from flambeau.core.legacy_types import CPU as _TYPES
-from flambeau.core.legacy_types import set_default_tensor_type, tensortype, typename
-from flambeau.core.modes import (
+from flambeau.core.autograd.node import anomaly as _anomaly
+from flambeau.core.autograd.node import rename as _rename
+from flambeau.core.modes.modes import (
     autocast_decrement_nesting,
     autocast_increment_nesting,
     clear_autocast_cache,
@@ -45,10 +32,8 @@ from flambeau.core.modes import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from flambeau.core.node import anomaly as _anomaly
-from flambeau.core.node import rename as _rename
-from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
-from flambeau.core.settings import (
+from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from flambeau.core.modes.settings import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
     get_float32_matmul_precision,
@@ -60,13 +45,28 @@ from flambeau.core.settings import (
     set_warn_always,
     use_deterministic_algorithms,
 )
-from flambeau.core.storage import Storage as UntypedStorage
-from flambeau.core.tensor import Tensor
-from flambeau.core.variants import deliver as _deliver
-from flambeau.ops.facts import REMOVED as _REMOVED
-from flambeau.ops.foreach import FOREACH as _FOREACH
-from flambeau.ops.typed_storages import KINDS as _TYPED_STORAGES
-from flambeau.ops.typed_storages import TypedStorage, from_file
+from flambeau.core.operator import unsupported as _unsupported
+from flambeau.core.operator.checks import (
+    _check,
+    _check_index,
+    _check_is_size,
+    _check_not_implemented,
+    _check_tensor_all,
+    _check_tensor_all_with,
+    _check_type,
+    _check_value,
+    _check_with,
+)
+from flambeau.core.operator.out_argument import deliver as _deliver
+from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.tensor.legacy_types import CPU as _TYPES
+from flambeau.core.tensor.legacy_types import set_default_tensor_type, tensortype, typename
+from flambeau.core.tensor.storage import Storage as UntypedStorage
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise.foreach import FOREACH as _FOREACH
+from flambeau.ops.interop.typed_storage import KINDS as _TYPED_STORAGES
+from flambeau.ops.interop.typed_storage import TypedStorage, from_file
+from flambeau.ops.tensor_methods.predicates import REMOVED as _REMOVED
 
 globals().update(_TYPES)
 globals().update(_FOREACH)
@@ -394,15 +394,15 @@ globals().update(_TYPED_STORAGES)
 Storage = _TYPED_STORAGES["FloatStorage"]
 _storage_classes = {UntypedStorage, TypedStorage, *_TYPED_STORAGES.values()}
 globals().update(
-    _absent.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
+    _unsupported.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
 )
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"
     )
 )
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "",
         "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
         "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir "
@@ -427,7 +427,7 @@ globals().update(
     )
 )
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "",
         "flambeau computes on the CPU; use the operator without the library's name (torch.nn.functional)",
         (
@@ -445,7 +445,7 @@ globals().update(
     )
 )
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "",
         "flambeau has no quantized tensors; use float32, bfloat16 or float16",
         (
@@ -486,8 +486,8 @@ _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.spli
 spmm = dsmm = hsmm = _NAMESPACE["mm"]
 saddmm = _NAMESPACE["addmm"]
 eig, lstsq, matrix_rank, solve, symeig = (_REMOVED[_n] for _n in ("eig", "lstsq", "matrix_rank", "solve", "symeig"))
-embedding_bag = _absent.function("embedding_bag", "use torch.nn.functional.embedding_bag")
-slice_inverse = _absent.function("slice_inverse", "use slice_scatter")
+embedding_bag = _unsupported.function("embedding_bag", "use torch.nn.functional.embedding_bag")
+slice_inverse = _unsupported.function("slice_inverse", "use slice_scatter")
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:

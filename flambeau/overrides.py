@@ -1,4 +1,4 @@
-"""torch.overrides: tools for classes that implement `__torch_function__`. A face over core.overrides."""
+"""torch.overrides: tools for classes that implement `__torch_function__`. A face over core.modes.overrides."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.naming import public_module
-from flambeau.core import absent as _absent
-from flambeau.core.overrides import (
+from flambeau.core.modes.overrides import (
     BaseTorchFunctionMode,
     TorchFunctionMode,
     any_override,
@@ -24,7 +23,8 @@ from flambeau.core.overrides import (
     nowrap_functions,
     redispatch,
 )
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator import unsupported as _unsupported
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -43,7 +43,7 @@ __all__ = [
     "wrap_torch_function",
 ]
 
-enable_reentrant_dispatch = _absent.function(
+enable_reentrant_dispatch = _unsupported.function(
     "overrides.enable_reentrant_dispatch",
     "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
 )

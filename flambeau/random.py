@@ -12,8 +12,8 @@ from flambeau.base.device import device as Device
 from flambeau.base.naming import public_module
 from flambeau.base.rng import Generator as _Stream
 from flambeau.base.rng import default_generator as _stream
-from flambeau.core.create import array_of, from_array
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.create import array_of, from_array
+from flambeau.core.tensor.tensor import Tensor
 
 
 class Generator(_Stream):

@@ -8,7 +8,7 @@ from typing import IO, Any, TypeAlias
 
 from flambeau.base.device import device
 from flambeau.base.naming import adopt
-from flambeau.core.rebuild import get_layout as _get_layout  # noqa: F401 - what pickles call
+from flambeau.core.tensor.rebuild import get_layout as _get_layout  # noqa: F401 - what pickles call
 from flambeau.serialize import *  # noqa: F403
 from flambeau.serialize import __all__ as __all__
 from flambeau.serialize.records import is_path as _is_path  # noqa: F401 - for programs that take files apart, as those below

@@ -11,8 +11,8 @@ from flambeau.base.device import device as _device_type
 from flambeau.base.dtype import dtype as _dtype
 from flambeau.base.layout import Size
 from flambeau.base.layout import layout as _layout
-from flambeau.core.storage import Storage
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage", "Tensor"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import flambeau as torch
-from flambeau.core import absent
+from flambeau.core.operator import unsupported as absent
 
 
 def test_the_list_is_what_the_package_has(root: Path) -> None:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import flambeau as torch
-from flambeau.core.declared import Operator
-from flambeau.core.derive import OPERATORS
-from flambeau.core.op import Pointwise
+from flambeau.core.operator.opdef import Operator
+from flambeau.core.operator.pointwise import Pointwise
+from flambeau.core.operator.variants import OPERATORS
 
 
 def implementation_of(operator: object) -> object:

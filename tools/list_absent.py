@@ -2,7 +2,7 @@
 
     python tools/list_absent.py [--check]      --check: exit with 1 where the file isn't what would be written
 
-Imports every module of the package, since names are made where they belong; core.absent remembers them.
+Imports every module of the package, since names are made where they belong; core.operator.unsupported remembers them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from textwrap import fill
 
 import flambeau
-from flambeau.core import absent
+from flambeau.core.operator import unsupported as absent
 
 LIST = Path(__file__).resolve().parent.parent / "docs" / "not_implemented.md"
 HEAD = """\

@@ -1,4 +1,4 @@
-"""Write the type stubs of the namespace from what is registered: flambeau/__init__.pyi and flambeau/core/tensor.pyi.
+"""Write the type stubs of the namespace from what is registered: flambeau/__init__.pyi and flambeau/core/tensor/tensor.pyi.
 
 Operators are attached when flambeau is imported, which editors and mypy can't see; the stubs tell them.
 `python tools/make_stubs.py` writes the files, `--check` says whether they are up to date (a test does that).
@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 import flambeau  # noqa: E402
 from flambeau.base import dtype as dtypes  # noqa: E402
-from flambeau.core.arguments import MISSING  # noqa: E402
-from flambeau.core.tensor import Tensor  # noqa: E402
+from flambeau.core.operator.arguments import MISSING  # noqa: E402
+from flambeau.core.tensor.tensor import Tensor  # noqa: E402
 
 KNOWN = {
     "Tensor": "Tensor",
@@ -291,10 +291,10 @@ def namespace_stub() -> str:
             "from flambeau import random as random, testing as testing, types as types, utils as utils, version as version\n"
             "from flambeau.base.device import device as device\nfrom flambeau.base.dtype import dtype as dtype\n"
             "from flambeau.base.layout import Size as Size\n"
-            "from flambeau.core.modes import autocast as autocast, enable_grad as enable_grad\n"
-            "from flambeau.core.modes import inference_mode as inference_mode, no_grad as no_grad\n"
-            "from flambeau.core.modes import set_grad_enabled as set_grad_enabled\n"
-            "from flambeau.core.tensor import Tensor as Tensor\nfrom flambeau.random import Generator as Generator\n"
+            "from flambeau.core.modes.modes import autocast as autocast, enable_grad as enable_grad\n"
+            "from flambeau.core.modes.modes import inference_mode as inference_mode, no_grad as no_grad\n"
+            "from flambeau.core.modes.modes import set_grad_enabled as set_grad_enabled\n"
+            "from flambeau.core.tensor.tensor import Tensor as Tensor\nfrom flambeau.random import Generator as Generator\n"
             "from flambeau.random import manual_seed as manual_seed\n\n"
             "__version__: Any\ne: float\ninf: float\nnan: float\npi: float\nnewaxis: None\n"
             "\ndef __getattr__(name: str) -> Any: ..."

@@ -9,12 +9,12 @@ from typing import Any
 import flambeau as torch
 from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
 from flambeau.base.errors import LinAlgError as _LinAlgError
-from flambeau.core import absent as _absent
-from flambeau.core.derive import NAMESPACE as _NAMESPACE
-from flambeau.core.node import Node as _Node
-from flambeau.core.node import running as _running
-from flambeau.core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
-from flambeau.core.tensor import Tensor as TensorBase
+from flambeau.core.autograd.node import Node as _Node
+from flambeau.core.autograd.node import running as _running
+from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
+from flambeau.core.operator import unsupported as _unsupported
+from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.tensor.tensor import Tensor as TensorBase
 
 _TensorMeta = type(TensorBase)
 _WITHOUT_SCRIPTS = "there are no scripts whose execution could be chosen; leave it out"
@@ -111,7 +111,7 @@ def _get_tracing_state() -> None:
 
 def _is_torch_function_enabled() -> bool:
     """Whether classes override calls in this thread."""
-    from flambeau.core.modes import local
+    from flambeau.core.modes.modes import local
 
     return local.overrides
 
@@ -147,7 +147,7 @@ def _jit_can_fuse_on_cpu() -> bool:
 
 _jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "_C.",
         _WITHOUT_SCRIPTS,
         "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.modes import local
-from flambeau.core.node import running
-from flambeau.core.saved import SavedTensor
+from flambeau.core.autograd.node import running
+from flambeau.core.autograd.saved_tensors import SavedTensor
+from flambeau.core.modes.modes import local
 
 __all__ = ["SavedTensor"]
 

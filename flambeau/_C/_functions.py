@@ -1,14 +1,14 @@
-"""torch._C._functions: steps of the graph that programs and tests make by themselves. Stands on core.node."""
+"""torch._C._functions: steps of the graph that programs and tests make by themselves. Stands on core.autograd.node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import tensor as tensors
-from flambeau.core.modes import local
-from flambeau.core.node import NO_EDGE, AccumulateGrad, MultiNode
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.node import NO_EDGE, AccumulateGrad, MultiNode
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor import tensor as tensors
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["AccumulateGrad", "DelayedError", "UndefinedGrad"]
 

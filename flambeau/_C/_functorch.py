@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched, Fallback
 from flambeau.transform.dual import Dual
 from flambeau.transform.levels import Wrapped, stack

@@ -12,7 +12,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.fakes import get_ctx
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient, OperatorRecord, record_of

@@ -34,10 +34,10 @@ from flambeau._dynamo.decorators import (
 from flambeau._dynamo.eval_frame import OptimizedModule, explain, export, optimize, optimize_assert
 from flambeau._dynamo.external_utils import is_compiling
 from flambeau.compiler import list_backends, reset
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "_dynamo.", "functions are not captured to graphs, so there are no backends", "lookup_backend register_backend replay")
 )
 

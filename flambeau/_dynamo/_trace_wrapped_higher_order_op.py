@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import absent as _absent
-from flambeau.core.overrides import TorchFunctionMode
+from flambeau.core.modes.overrides import TorchFunctionMode
+from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = ["TransformGetItemToIndex", "trace_wrapped"]
 
-trace_wrapped = _absent.function(
+trace_wrapped = _unsupported.function(
     "_dynamo.trace_wrapped", "functions are not captured to graphs; call the function itself")
 
 

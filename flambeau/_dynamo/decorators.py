@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from flambeau.compiler import allow_in_graph, assume_constant_result, disable, set_stance
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing",
@@ -19,7 +19,7 @@ __all__ = [
     "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph",
 ]
 
-leaf_function = _absent.function(
+leaf_function = _unsupported.function(
     "_dynamo.leaf_function", "functions are not captured to graphs; call the function itself")
 
 

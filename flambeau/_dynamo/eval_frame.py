@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 _ADVICE = "functions are not captured to graphs; call the function itself, or hand it to torch.compile"
-OptimizedModule = _absent.kind("_dynamo.OptimizedModule", _ADVICE)
-explain = _absent.function("_dynamo.explain", _ADVICE)
-export = _absent.function("_dynamo.export", _ADVICE)
+OptimizedModule = _unsupported.kind("_dynamo.OptimizedModule", _ADVICE)
+explain = _unsupported.function("_dynamo.explain", _ADVICE)
+export = _unsupported.function("_dynamo.export", _ADVICE)
 
 
 def is_dynamo_supported() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.modules import functional_call
 
 __all__ = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau._inductor import config
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = ["config", "cudagraph_mark_step_begin", "list_mode_options", "list_options"]
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "_inductor.", "functions are not captured to graphs that could be compiled; call the function itself",
         "aot_compile aoti_compile_and_package aoti_load_package compile standalone_compile")
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.device import device as Device
-from flambeau.core.modes import autocast, is_autocast_available, is_autocast_enabled
+from flambeau.core.modes.modes import autocast, is_autocast_available, is_autocast_enabled
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
 

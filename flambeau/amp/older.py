@@ -1,6 +1,6 @@
 """The older names of autocast and GradScaler, fixed to one device: torch.cpu.amp and torch.cuda.amp.
 
-Stands on core.autocast and amp.grad_scaler through the package itself. Used by flambeau.cpu.amp and flambeau.cuda.amp.
+Stands on core.modes.autocast and amp.grad_scaler through the package itself. Used by flambeau.cpu.amp and flambeau.cuda.amp.
 """
 
 from __future__ import annotations

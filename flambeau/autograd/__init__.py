@@ -21,11 +21,12 @@ from flambeau.autograd.grad_mode import (
 )
 from flambeau.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from flambeau.autograd.variable import Variable
-from flambeau.base.lazily import submodules
+from flambeau.base.lazy_import import submodules
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core import absent, captured, engine
-from flambeau.core.function import Function
-from flambeau.core.saved import SavedTensor
+from flambeau.core.autograd import engine, mutation_guard
+from flambeau.core.autograd.function import Function
+from flambeau.core.autograd.saved_tensors import SavedTensor
+from flambeau.core.operator import unsupported
 
 __all__ = [
     "Function", "GradcheckError", "NestedIOFunction", "SavedTensor", "Variable", "_force_original_view_tracking",
@@ -35,7 +36,7 @@ __all__ = [
     "set_multithreading_enabled", "variable",
 ]
 
-enforce_grad_layout_policy = absent.function(
+enforce_grad_layout_policy = unsupported.function(
     "autograd.enforce_grad_layout_policy", "gradients have the layout that their computation gives; call .contiguous() on them")
 
 
@@ -52,8 +53,8 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
                                "Please only use `grad_tensors`.")
         grad_tensors = grad_variables
-    if captured.transformed():
-        raise RuntimeError(captured.NO_BACKWARD)
+    if mutation_guard.transformed():
+        raise RuntimeError(mutation_guard.NO_BACKWARD)
     try:
         engine.backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
     except Exception as error:

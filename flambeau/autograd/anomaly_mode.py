@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core.arguments import refused
-from flambeau.core.node import anomaly
+from flambeau.core.autograd.node import anomaly
+from flambeau.core.operator.arguments import refused
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.gradient_edge import GradientEdge
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.gradient_edge import GradientEdge
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["grad", "over_rows"]
 

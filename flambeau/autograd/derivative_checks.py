@@ -14,9 +14,9 @@ import flambeau as torch
 from flambeau.autograd import batched, jacobians
 from flambeau.autograd.jacobians import Case, Moving, as_tuple, dense, is_sparse, requires_grad
 from flambeau.base.naming import public_module
-from flambeau.core import tensor as tensors
-from flambeau.core.node import MultiNode
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.node import MultiNode
+from flambeau.core.tensor import tensor as tensors
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["GradcheckError", "Options", "run"]
 

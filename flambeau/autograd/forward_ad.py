@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from flambeau.core.modes import local
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform import tangents as _rules  # noqa: F401 - what dual tensors do under operators
 from flambeau.transform.dual import Dual, DualLevel
 from flambeau.transform.levels import stack

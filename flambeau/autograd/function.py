@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.core.function import BackwardCFunction, Function, FunctionCtx, once_differentiable
+from flambeau.core.autograd.function import BackwardCFunction, Function, FunctionCtx, once_differentiable
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 

@@ -1,6 +1,6 @@
 """`flambeau.autograd.functional`: vjp, jvp, jacobian, hessian and products with them, for functions of tensors.
 
-Stands on core.engine; jvp differentiates the backward pass a second time. What is vectorized stands on flambeau.transform.
+Stands on core.autograd.engine; jvp differentiates the backward pass a second time. What is vectorized stands on flambeau.transform.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd import batched
-from flambeau.core import engine
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import enable_grad
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.autograd import engine
+from flambeau.core.modes.modes import enable_grad
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor, empty_layout
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

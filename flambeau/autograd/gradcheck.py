@@ -15,7 +15,7 @@ from flambeau.autograd import derivative_checks as checks
 from flambeau.autograd import jacobians
 from flambeau.autograd.derivative_checks import GradcheckError
 from flambeau.autograd.jacobians import Case, as_tuple
-from flambeau.base.notices import warn
+from flambeau.base.warn import warn
 
 __all__ = [
     "GradcheckError",

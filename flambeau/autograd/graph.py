@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.locks import long_lock
-from flambeau.core.function import BackwardCFunction
-from flambeau.core.gradient_edge import GradientEdge, edge_of
-from flambeau.core.hooks import RemovableHandle
-from flambeau.core.modes import local
-from flambeau.core.node import Node as _Node
-from flambeau.core.node import choose_constructor, running
-from flambeau.core.tensor import Tensor, empty_layout
+from flambeau.core.autograd.function import BackwardCFunction
+from flambeau.core.autograd.gradient_edge import GradientEdge, edge_of
+from flambeau.core.autograd.hooks import RemovableHandle
+from flambeau.core.autograd.node import Node as _Node
+from flambeau.core.autograd.node import choose_constructor, running
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor.tensor import Tensor, empty_layout
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",

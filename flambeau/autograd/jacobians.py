@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
     "Analytical", "Case", "Moving", "as_tuple", "by_backward", "dense", "differentiable", "entries", "is_sparse",

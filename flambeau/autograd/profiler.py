@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau.profiler as _profiler
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler import DeviceType, ProfilerActivity, kineto_available, record_function
 from flambeau.profiler.averages import EventList, FunctionEvent, FunctionEventAvg
 
@@ -120,5 +120,5 @@ class emit_nvtx:
         return None
 
 
-emit_itt = _absent.kind("autograd.profiler.emit_itt", "use torch.profiler.profile and export_chrome_trace")
-load_nvprof = _absent.function("autograd.profiler.load_nvprof", "there is no CUDA; use torch.profiler.profile")
+emit_itt = _unsupported.kind("autograd.profiler.emit_itt", "use torch.profiler.profile and export_chrome_trace")
+load_nvprof = _unsupported.function("autograd.profiler.load_nvprof", "there is no CUDA; use torch.profiler.profile")

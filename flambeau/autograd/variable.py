@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import engine
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd import engine
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Variable"]
 

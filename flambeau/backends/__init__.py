@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau.codegen import cpu as processor
-from flambeau.core.settings import get_float32_matmul_precision, set_float32_matmul_precision
+from flambeau.core.modes.settings import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = [
     "cpu",

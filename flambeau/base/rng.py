@@ -1,7 +1,7 @@
 """The random generator: MT19937, its seeds and states, and the rules by which PyTorch's CPU generator makes samples of it.
 
 Stands on NumPy only (its MT19937 keeps the raw 32-bit stream, seeded the classic way). The samples are made by kernels
-that draw from the same state: core.sampling and codegen.sampling.rejection, which follow the rules below.
+that draw from the same state: core.operator.sampling and codegen.sampling.rejection, which follow the rules below.
 They were worked out from the outputs of PyTorch 2.13 on x86-64.
 
 Words. `draw32` is the next 32-bit word; `draw64` is two words, the first one high. `u24` is (draw32 mod 2^24) 2^-24
@@ -29,7 +29,7 @@ Every stream takes one sample per element unless it says otherwise:
     random()           the non-negative integers of the dtype: draw32 mod (max + 1), draw64 for int64; the integers that
                        a floating dtype holds exactly, 0 to 2^24 (float32), 2^53 (float64, draw64), 2^11, 2^8; bool:
                        the lowest bit.
-    permutation of n   Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i) (core.sampling).
+    permutation of n   Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i) (core.operator.sampling).
     bernoulli(p)       a number p: u53 < p. A tensor p: u53 < p if p is float64, else u24 < p.
     exponential        (-1 / rate) log1p(-u53).
     geometric          ceil(log(u53) / log1p(-p)).

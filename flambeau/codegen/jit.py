@@ -21,11 +21,11 @@ from typing import Any, ParamSpec, SupportsIndex
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.flags import flags
 from flambeau.base.naming import PACKAGE
-from flambeau.codegen.images import cache
-from flambeau.codegen.images.image import Image, map_image
-from flambeau.codegen.images.link import link
 from flambeau.codegen.llvm import EXPLICIT, Pipeline, Translation, working
-from flambeau.codegen.split import halves
+from flambeau.codegen.object_cache import cache
+from flambeau.codegen.object_cache.image import Image, map_image
+from flambeau.codegen.object_cache.link import link
+from flambeau.codegen.partition import halves
 
 Address = SupportsIndex     # of machine code, which may be still to come
 Functions = dict[str, int]  # addresses by name

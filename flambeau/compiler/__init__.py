@@ -7,10 +7,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "compiler.",
         "torch.compile is not there yet; call the function itself",
         "save_cache_artifacts load_cache_artifacts load_compiled_function substitute_in_graph",

@@ -7,10 +7,10 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
-from flambeau.base.lazily import submodules as _submodules
+from flambeau.base.lazy_import import submodules as _submodules
 from flambeau.base.naming import public_module
-from flambeau.core.absent import all_of as _all_of
-from flambeau.core.legacy_types import CUDA as _TYPES
+from flambeau.core.operator.unsupported import all_of as _all_of
+from flambeau.core.tensor.legacy_types import CUDA as _TYPES
 
 default_generators: tuple[Any, ...] = ()
 has_half = True

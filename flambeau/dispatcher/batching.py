@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.captured import MORE
+from flambeau.core.autograd.mutation_guard import MORE
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
 from flambeau.dispatcher.record import OperatorRecord

@@ -4,7 +4,7 @@ An overload is answered by a function made from its schema, which takes the sche
 has: an implementation of that very operator (the room `aten`), else the function, operator or method of its name. An operator
 that PyTorch has and flambeau has not exists all the same, as a key of tables and to be compared with; calling it raises
 NotImplementedError.
-Stands on core.derive, aten and builtin_schemas; used by overloads and namespaces.
+Stands on core.operator.variants, aten and builtin_schemas; used by overloads and namespaces.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
-from flambeau.core import variants
-from flambeau.core.attention import plain_signature
-from flambeau.core.derive import NAMESPACE, OPERATORS, compile_source
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.interception import plain_signature
+from flambeau.core.operator import out_argument
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import Argument, FunctionSchema
 from flambeau.dispatcher.schema_types import ListType
 from flambeau.dispatcher.tags import Tag
-from flambeau.ops.foreach import FOREACH
+from flambeau.ops.elementwise.foreach import FOREACH
 
 __all__ = ["answer_of", "overloads_of"]
 
@@ -79,8 +79,8 @@ def _delivered(schema: FunctionSchema, name: str) -> Callable[..., Any] | None:
         targets = [kwargs.pop(n) for n in outs]
         result = fresh(*args, **kwargs)
         if len(outs) == 1 and not isinstance(result, tuple):
-            return variants.deliver(targets[0], result, name)
-        return variants.deliver(tuple(targets), tuple(result), name)
+            return out_argument.deliver(targets[0], result, name)
+        return out_argument.deliver(tuple(targets), tuple(result), name)
     return write
 
 

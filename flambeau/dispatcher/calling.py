@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import modes, overrides
-from flambeau.core.modes import autocast_cast
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes import modes, overrides
+from flambeau.core.modes.modes import autocast_cast
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import fakes, gradients, keys
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import OperatorRecord, fallthrough_kernel

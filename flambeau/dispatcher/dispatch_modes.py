@@ -3,7 +3,7 @@
 While such a mode is on, a public function is answered here instead of by itself: what PyTorch computes by other operators runs
 its own body, or the one that `lowerings` writes in PyTorch's operators; anything else is bound to the schema of an overload, and
 the innermost mode is handed that. What the mode calls belongs to the modes outside, and at last to the function. Stands on
-core.attention, which has public functions ask, and on overloads; used by torch.utils._python_dispatch.
+core.modes.interception, which has public functions ask, and on overloads; used by torch.utils._python_dispatch.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
-from flambeau.core import attention, modes, op, overrides, returns, views
-from flambeau.core.arguments import MISSING
-from flambeau.core.declared import TENSOR, TENSORS, Operator
-from flambeau.core.derive import NAMESPACE, OPERATORS, RENAMED
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes import interception, modes, overrides
+from flambeau.core.operator import pointwise, return_types
+from flambeau.core.operator import view as views
+from flambeau.core.operator.arguments import MISSING
+from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, expressions
 from flambeau.dispatcher.aten import lowerings
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 from flambeau.dispatcher.schema_types import ListType
-from flambeau.ops import loss, margin_loss
-from flambeau.ops.copy import convert
-from flambeau.ops.foreach import FOREACH
-from flambeau.ops.index import index
+from flambeau.ops.creation.copy import convert
+from flambeau.ops.elementwise.foreach import FOREACH
+from flambeau.ops.indexing.index import index
+from flambeau.ops.nn import loss, margin_loss
 
 __all__ = ["DispatchMode", "hand_over"]
 
@@ -49,7 +51,7 @@ class DispatchMode:
 
     def __enter__(self) -> Any:
         held = self.__dict__.setdefault("_held", [])
-        held.append(attention.Attention())
+        held.append(interception.Attention())
         modes.local.dispatch_modes.append(self)
         modes.active.enter()
         return self
@@ -169,7 +171,7 @@ def _own_overload(function: FunctionType) -> OpOverload | None:
     name = function.__name__.strip("_") + "_" * function.__name__.endswith("_")
     if record_of(f"flambeau::{name}") is None:
         parts: list[str] = []
-        for parameter in attention.plain_signature(function).parameters.values():
+        for parameter in interception.plain_signature(function).parameters.values():
             if parameter.name in ("surplus", "out"):
                 continue
             if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
@@ -177,7 +179,7 @@ def _own_overload(function: FunctionType) -> OpOverload | None:
             default = "=None" * (parameter.default is not parameter.empty and parameter.default is not MISSING)
             parts.append(f"{_type_of(declared, parameter.name)} {parameter.name}{default}")
         made = define(parse_schema(f"flambeau::{name}({', '.join(parts)}) -> Any"), origin=__name__)
-        made.set_kernel("CompositeImplicitAutograd", attention.plain(function), __name__)
+        made.set_kernel("CompositeImplicitAutograd", interception.plain(function), __name__)
     found: OpOverload = getattr(ops.flambeau, name).default
     return found
 
@@ -194,7 +196,7 @@ def _type_of(declared: Any, parameter: str) -> str:
 def _as_public(name: str, result: Any) -> Any:
     """A result of a mode as the public function returns it: several results in a class of their own."""
     if isinstance(result, (tuple, list)):
-        kind = getattr(returns, name, None)
+        kind = getattr(return_types, name, None)
         if kind is not None and len(result) == kind.n_fields:
             return kind(result)
         return tuple(result)
@@ -251,5 +253,5 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
     return given, named
 
 
-attention.attend_modes(answer, _public_functions)
-op.by_steps = expressions.gradient
+interception.attend_modes(answer, _public_functions)
+pointwise.by_steps = expressions.gradient

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE, OPERATORS
-from flambeau.core.op import Pointwise
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.pointwise import Pointwise
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.expression import Expr, leaf, topological
 
 __all__ = ["gradient"]

@@ -1,7 +1,7 @@
 """Operators under autograd: the Function made of what `register_autograd` was given, and what stands behind results
 whose operator has no gradient.
 
-Stands on core.function and record; used by calling.
+Stands on core.autograd.function and record; used by calling.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.naming import public_module
-from flambeau.core import modes
-from flambeau.core.function import Function
-from flambeau.core.node import NO_EDGE, MultiNode
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.function import Function
+from flambeau.core.autograd.node import NO_EDGE, MultiNode
+from flambeau.core.modes import modes
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.record import OperatorRecord
 
 __all__ = ["get_fallback_mode", "recorded", "set_fallback_mode", "warn_in_backward"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from flambeau.base.device import device
 from flambeau.base.dtype import dtype
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["infer_schema"]
 

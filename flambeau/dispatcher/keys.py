@@ -2,7 +2,7 @@
 
 A tensor on the CPU has the keys CPU, AutogradCPU and, for an operator that knows autocast, AutocastCPU; one on the meta
 device Meta and AutogradMeta. Alias keys (Autograd, CompositeImplicitAutograd ...) stand for several. Stands on
-core.modes, whose switches are those of the built-in operators; used by the whole room and by torch._C.
+core.modes.modes, whose switches are those of the built-in operators; used by the whole room and by torch._C.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from flambeau.base.naming import public_module
-from flambeau.core import modes
+from flambeau.core.modes import modes
 
 __all__ = [
     "AFTER_AUTOGRAD", "AUTOGRAD", "BACKENDS", "AutoDispatchBelowAutograd", "DispatchKey", "DispatchKeySet",

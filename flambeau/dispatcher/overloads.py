@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from flambeau.base.lazily import kept
+from flambeau.base.lazy_import import kept
 from flambeau.base.naming import public_module
-from flambeau.core.modes import local
+from flambeau.core.modes.modes import local
 from flambeau.dispatcher import builtin, builtin_schemas, calling
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord

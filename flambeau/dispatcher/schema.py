@@ -12,7 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 from flambeau.base.device import device
-from flambeau.base.lazily import kept
+from flambeau.base.lazy_import import kept
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher import schema_types as types
 from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType, Type

@@ -1,7 +1,7 @@
 """The types of a schema's arguments and results: Tensor, int, Optional[...], List[...] and their like.
 
 Each is an object of a class by PyTorch's name (`TensorType`, `ListType` ...), prints as PyTorch's does, and takes a
-Python value for an argument of its type or refuses it (`take`). Stands on base and core.tensor; used by schema and
+Python value for an argument of its type or refuses it (`take`). Stands on base and core.tensor.tensor; used by schema and
 calling.
 """
 
@@ -16,7 +16,7 @@ from flambeau.base.dtype import dtype
 from flambeau.base.layout import layout, memory_format
 from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
     "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "GeneratorType",

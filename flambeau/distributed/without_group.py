@@ -2,7 +2,7 @@
 
 A process here is always alone, which is how PyTorch's CPU build behaves before `init_process_group`: a collective raises
 its ValueError. What would make a group, shard a tensor or talk to another process raises NotImplementedError. Stands on
-core.absent; used by every module of the room.
+core.operator.unsupported; used by every module of the room.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.naming import public_module
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 ADVICE = (
     "flambeau computes in one process; leave the process group uninitialized (programs that ask "
@@ -22,7 +22,7 @@ UNINITIALIZED = "Default process group has not been initialized, please make sur
 
 def absent(room: str, functions: str = "", kinds: str = "") -> dict[str, Any]:
     """Functions and classes of `torch.distributed.<room>` that raise NotImplementedError when they are used."""
-    return _absent.all_of(f"distributed.{room}." if room else "distributed.", ADVICE, functions, kinds)
+    return _unsupported.all_of(f"distributed.{room}." if room else "distributed.", ADVICE, functions, kinds)
 
 
 def collective(name: str) -> Callable[..., Any]:

@@ -1,9 +1,9 @@
 """torch.export: capturing whole programs is not there yet; the room says what to do."""
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "export.",
         "run the module itself; its weights travel with torch.save(module.state_dict())",
         "export load save draft_export unflatten register_dataclass dims default_decompositions",

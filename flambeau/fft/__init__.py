@@ -1,8 +1,9 @@
-"""torch.fft: discrete Fourier transforms. Re-exports of ops.fft and ops.fft_frequencies."""
+"""torch.fft: discrete Fourier transforms. Re-exports of ops.fft.transforms and ops.fft.frequencies."""
 
 from flambeau.base.naming import adopt
-from flambeau.core.tensor import Tensor
-from flambeau.ops.fft import (
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from flambeau.ops.fft.transforms import (
     fft,
     fft2,
     fftn,
@@ -22,7 +23,6 @@ from flambeau.ops.fft import (
     rfft2,
     rfftn,
 )
-from flambeau.ops.fft_frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 
 __all__ = [
     "Tensor", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn",

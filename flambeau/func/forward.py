@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import local
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import local
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.gradients import split_aux, tensors_only, vjp
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.pullback import Gradient, normal

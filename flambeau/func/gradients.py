@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import enable_grad, local
-from flambeau.core.node import AccumulateGrad
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.node import AccumulateGrad
+from flambeau.core.modes.modes import enable_grad, local
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.levels import Wrapped
 from flambeau.transform.pullback import Gradient, fresh, gradients, leads_outside, plain_of, settled
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten

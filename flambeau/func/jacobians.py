@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import inference_mode
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import inference_mode
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.forward import pushed
 from flambeau.func.gradients import Argnums, aside, chosen, pulled, replaced
 from flambeau.func.vmap import vmap

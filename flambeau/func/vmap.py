@@ -9,8 +9,8 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.rng import default_generator
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_unflatten
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.core import attention
+from flambeau.core.modes import interception
 from flambeau.fx._compatibility import compatibility
 from flambeau.fx._lazy_graph_module import _make_graph_module
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
@@ -338,7 +338,7 @@ class Tracer(TracerBase):
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
     ) -> tuple[Callable[..., Any], list[Any]]:
         """The function to run, and its arguments: the root module, proxies of the inputs, and concrete values."""
-        signed = attention.plain(inspect.unwrap(root_fn))
+        signed = interception.plain(inspect.unwrap(root_fn))
         code = signed.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames)
@@ -434,7 +434,7 @@ def _annotations(function: Any) -> dict[str, Any]:
     if str(getattr(function, "__module__", "")).partition(".")[0] != torch.__name__:
         return found
     try:
-        hints = typing.get_type_hints(attention.plain(function))
+        hints = typing.get_type_hints(interception.plain(function))
     except (NameError, TypeError):
         return {}
     return {name: hint for name, hint in hints.items() if hint is not Any}

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.arguments import MISSING
-from flambeau.core.attention import plain_signature
+from flambeau.core.modes.interception import plain_signature
+from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.names import public_name
 
 # Operators of Tensor whose methods bear another name in PyTorch.

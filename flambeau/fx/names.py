@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.attention import TensorMethod
+from flambeau.core.modes.interception import TensorMethod
 
 # Functions of torch that PyTorch writes in Python, by their module.
 _IN_MODULES = {

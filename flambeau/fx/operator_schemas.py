@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flambeau as torch
-from flambeau.core.arguments import MISSING
+from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.calls import plain_signature
 from flambeau.fx.names import public_name
 from flambeau.nn import Module

@@ -1,7 +1,7 @@
 """Proxies: values that don't exist yet. What is done to one becomes a node of a graph.
 
 A proxy answers Python's operators, attributes and calls, and by `__torch_function__` the public functions; it refuses what would
-need the value: conditions, loops, lengths. Stands on fx.node and core.attention, which tells public functions to look out for
+need the value: conditions, loops, lengths. Stands on fx.node and core.modes.interception, which tells public functions to look out for
 proxies while there are any; used by the tracers.
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import attention
+from flambeau.core.modes import interception
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.calls import arranged, method_name
 from flambeau.fx.graph import Graph, magic_methods, reflectable_magic_methods
@@ -43,7 +43,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 _FOLDER = os.path.dirname(__file__) + os.sep
 _TRACER_FILE = _FOLDER + "_symbolic_trace.py"
-_ATTENTION = os.path.dirname(attention.__file__) + os.sep
+_ATTENTION = os.path.dirname(interception.__file__) + os.sep
 
 
 class TraceError(ValueError):
@@ -242,7 +242,7 @@ class Proxy:
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
-        self._attention = attention.Attention()
+        self._attention = interception.Attention()
         if node is not None:
             self.node = node
 
@@ -257,7 +257,7 @@ class Proxy:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__["_attention"] = attention.Attention()
+        self.__dict__["_attention"] = interception.Attention()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
         made = type(self).__new__(type(self))
@@ -337,7 +337,7 @@ class Attribute(Proxy):
         self.root, self.attr = root, attr
         self.tracer = root.tracer
         self._node: Node | None = None
-        self._attention = attention.Attention()
+        self._attention = interception.Attention()
 
     @property
     def node(self) -> Node:  # type: ignore[override]
@@ -418,4 +418,4 @@ for _method in reflectable_magic_methods:
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 _UNCONCERNED = ("torch.is_tensor", "torch.is_storage", "torch.typename", "torch.compile")
-attention.attend(Proxy, lambda: [f for f, name in public_functions().items() if name not in _UNCONCERNED])
+interception.attend(Proxy, lambda: [f for f, name in public_functions().items() if name not in _UNCONCERNED])

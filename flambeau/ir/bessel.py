@@ -3,7 +3,7 @@
 float32 works in double precision inside. Near zero they are polynomials made for this file (Chebyshev interpolation), times the
 zeros there, so that values beside a zero keep their digits, and the logarithm; far out they are Hankel's expansions, whose slowly
 varying factors are polynomials of an inverse power (Abramowitz and Stegun, 9.2, 9.7 and 10.4). What only some elements need
-stands in functions that vectors without them pass by. Stands on ir.scalar and ir.elementary; used by ops.bessel.
+stands in functions that vectors without them pass by. Stands on ir.scalar and ir.elementary; used by ops.elementwise.bessel.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 value (expressions are hash-consed) and simplifies. The results are expressions again, so every order follows. The
 conventions (ties, zeros, bounds) and the conjugate-gradient rule for complex numbers are PyTorch's.
 
-Stands on ir.scalar and ir.simplify. Used by core.op to derive the gradient of pointwise operators.
+Stands on ir.scalar and ir.simplify. Used by core.operator.pointwise to derive the gradient of pointwise operators.
 """
 
 from __future__ import annotations

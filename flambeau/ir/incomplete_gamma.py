@@ -2,7 +2,7 @@
 
 The power series below the mean and a continued fraction above it (Abramowitz and Stegun, 6.5); for a large first argument
 Temme's uniform expansion (N. Temme, 1979). float32 works in double precision inside. Stands on ir.scalar; used by
-ops.incomplete_gamma.
+ops.elementwise.incomplete_gamma.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
-from flambeau.base.lazily import kept
+from flambeau.base.lazy_import import kept
 from flambeau.ir.expression import describe
 from flambeau.ir.scalar import Expr, compute_dtype, leaf, make, topological
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.futures import Future
 from flambeau.jit.scripts import (
     RecursiveScriptModule,
@@ -35,7 +35,7 @@ _ADVICE = (
     "torch.save(module.state_dict())"
 )
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "jit.",
         _ADVICE,
         "interface export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "

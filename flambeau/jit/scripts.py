@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from flambeau.base.notices import warn_once
+from flambeau.base.warn import warn_once
 from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.scripted import PROGRAM_ATTRIBUTES, handed_back, objection
 

@@ -7,7 +7,7 @@ a Python function, with its gradient, fake, vmap rule and autocast; `opcheck` (l
 
 from __future__ import annotations
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.dispatcher.fakes import get_ctx
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import fallthrough_kernel
@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "library.",
         "Triton's kernels run on GPUs and flambeau computes on the CPU; write the operator in Python with "
         "torch.library.custom_op",

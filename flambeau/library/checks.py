@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.device import device as Device
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 from flambeau.dispatcher.keys import key_of
 from flambeau.dispatcher.namespaces import ops
 from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
@@ -205,7 +205,7 @@ def register_autocast(op: Op, device_type: str, cast_inputs: Any, /, *, lib: Lib
     return None
 
 
-register_torch_dispatch = absent.function(
+register_torch_dispatch = unsupported.function(
     "library.register_torch_dispatch",
     "it concerns __torch_dispatch__, which flambeau doesn't have; override the operator in __torch_function__",
 )

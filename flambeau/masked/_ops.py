@@ -14,11 +14,11 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base.layout import sparse_coo, sparse_csr, strided
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.masked._sparse import reduced, where_sparse
 from flambeau.masked.maskedtensor.core import MaskedTensor
-from flambeau.ops.magnitude import vector_norm
+from flambeau.ops.reduction.vector_norm import vector_norm
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",

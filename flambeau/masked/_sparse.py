@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 
 _BY_SCATTERING = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "any": "amax"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing as _multiprocessing
 from multiprocessing import *
 
-from flambeau.core import shared_memory as _shared_memory  # registers how tensors are sent
+from flambeau.core.tensor import shared_memory as _shared_memory  # registers how tensors are sent
 from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,

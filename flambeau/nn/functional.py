@@ -14,14 +14,21 @@ from typing import Any
 from flambeau.base.layout import contiguous_format
 from flambeau.base.naming import adopt
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core import absent, overrides
-from flambeau.core.autocast import lower
-from flambeau.core.derive import NAMESPACE, renamed
-from flambeau.core.facets import RECORDS, described
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes import overrides
+from flambeau.core.modes.autocast import lower
+from flambeau.core.operator import unsupported
+from flambeau.core.operator.facets import RECORDS, described
+from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.functional_activation import *
-from flambeau.ops import dropout as _dropout
-from flambeau.ops.adaptive_pool import (
+from flambeau.ops.aten.internals import conv_tbc
+from flambeau.ops.linalg.cdist import pdist
+from flambeau.ops.linalg.distance import cosine_similarity, pairwise_distance
+from flambeau.ops.linalg.einsum import bilinear
+from flambeau.ops.linalg.grouped_mm import grouped_mm
+from flambeau.ops.linalg.matmul import linear
+from flambeau.ops.nn import dropout as _dropout
+from flambeau.ops.nn.adaptive_pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -32,11 +39,10 @@ from flambeau.ops.adaptive_pool import (
     adaptive_max_pool3d,
     adaptive_max_pool3d_with_indices,
 )
-from flambeau.ops.attention import multi_head_attention_forward, scaled_dot_product_attention
-from flambeau.ops.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
-from flambeau.ops.bags import embedding_bag
-from flambeau.ops.batch_norm import batch_norm, instance_norm
-from flambeau.ops.conv import (
+from flambeau.ops.nn.attention import multi_head_attention_forward, scaled_dot_product_attention
+from flambeau.ops.nn.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from flambeau.ops.nn.batch_norm import batch_norm, instance_norm
+from flambeau.ops.nn.conv import (
     conv1d,
     conv2d,
     conv3d,
@@ -44,17 +50,11 @@ from flambeau.ops.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from flambeau.ops.cross_entropy import cross_entropy, nll_loss
-from flambeau.ops.ctc import ctc_loss
-from flambeau.ops.dispatched import conv_tbc
-from flambeau.ops.distance import cosine_similarity, pairwise_distance
-from flambeau.ops.einsum import bilinear
-from flambeau.ops.embedding import embedding, one_hot
-from flambeau.ops.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
-from flambeau.ops.grid import affine_grid, grid_sample
-from flambeau.ops.grouped_products import grouped_mm
-from flambeau.ops.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
-from flambeau.ops.irregular_pool import (
+from flambeau.ops.nn.cross_entropy import cross_entropy, nll_loss
+from flambeau.ops.nn.ctc_loss import ctc_loss
+from flambeau.ops.nn.embedding import embedding, one_hot
+from flambeau.ops.nn.embedding_bag import embedding_bag
+from flambeau.ops.nn.fractional_pool import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
@@ -66,7 +66,9 @@ from flambeau.ops.irregular_pool import (
     max_unpool2d,
     max_unpool3d,
 )
-from flambeau.ops.loss import (
+from flambeau.ops.nn.grid_sample import affine_grid, grid_sample
+from flambeau.ops.nn.interpolate import interpolate, upsample, upsample_bilinear, upsample_nearest
+from flambeau.ops.nn.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
@@ -84,13 +86,8 @@ from flambeau.ops.loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from flambeau.ops.margin_loss import multi_margin_loss, multilabel_margin_loss
-from flambeau.ops.matmul import linear
-from flambeau.ops.norm import functional_group_norm as group_norm
-from flambeau.ops.norm import layer_norm, local_response_norm, rms_norm
-from flambeau.ops.pad import pad
-from flambeau.ops.pair_distances import pdist
-from flambeau.ops.pool import (
+from flambeau.ops.nn.margin_loss import multi_margin_loss, multilabel_margin_loss
+from flambeau.ops.nn.max_pool import (
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -98,9 +95,13 @@ from flambeau.ops.pool import (
     max_pool3d,
     max_pool3d_with_indices,
 )
-from flambeau.ops.softmax import functional_log_softmax as log_softmax
-from flambeau.ops.softmax import functional_softmax as softmax
-from flambeau.ops.softmax import softmin
+from flambeau.ops.nn.norm import functional_group_norm as group_norm
+from flambeau.ops.nn.norm import layer_norm, local_response_norm, rms_norm
+from flambeau.ops.reduction.softmax import functional_log_softmax as log_softmax
+from flambeau.ops.reduction.softmax import functional_softmax as softmax
+from flambeau.ops.reduction.softmax import softmin
+from flambeau.ops.views.fold import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
+from flambeau.ops.views.pad import pad
 
 # ---------------------------------------------------------------- dropout
 
@@ -297,7 +298,7 @@ def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Any,
     return chosen
 
 
-globals().update(absent.all_of(
+globals().update(unsupported.all_of(
     "nn.functional.", "float8 products with scales per block are not there; use torch._scaled_mm, or grouped_mm of bfloat16",
     "scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
 

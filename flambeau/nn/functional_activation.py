@@ -1,16 +1,16 @@
 """Activations as torch.nn.functional spells them: with `inplace=`.
 
-Stands on ops.activation; nn.functional re-exports everything here.
+Stands on ops.elementwise.activation; nn.functional re-exports everything here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops import activation as ops
-from flambeau.ops import functions
-from flambeau.ops.activation import gelu, glu, logsigmoid, prelu, softplus, softsign, tanhshrink
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise import activation as ops
+from flambeau.ops.elementwise import math
+from flambeau.ops.elementwise.activation import gelu, glu, logsigmoid, prelu, softplus, softsign, tanhshrink
 
 __all__ = ["celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
            "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu",
@@ -110,9 +110,9 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
-    return functions.sigmoid(input)
+    return math.sigmoid(input)
 
 
 def tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
-    return functions.tanh(input)
+    return math.tanh(input)

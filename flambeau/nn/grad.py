@@ -1,14 +1,14 @@
 """torch.nn.grad: gradients of convolutions as functions of what the convolution was given.
 
-Stands on ops.conv, whose operators these are; nn.functional shows it as `functional.grad`.
+Stands on ops.nn.conv, whose operators these are; nn.functional shows it as `functional.grad`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops import conv
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.nn import conv
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 

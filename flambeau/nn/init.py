@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import flambeau
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
     "calculate_gain",

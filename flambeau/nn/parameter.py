@@ -11,9 +11,9 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import called, findable
-from flambeau.core.overrides import PLAIN, disabled
-from flambeau.core.rebuild import attributes_of, set_attributes
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.overrides import PLAIN, disabled
+from flambeau.core.tensor.rebuild import attributes_of, set_attributes
+from flambeau.core.tensor.tensor import Tensor
 
 
 class _ParameterMeta(type(Tensor)):

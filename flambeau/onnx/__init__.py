@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import enum
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.onnx import errors, symbolic_helper
 from flambeau.onnx.errors import OnnxExporterError
 from flambeau.onnx.symbolics import ADVICE, OPSETS, register_custom_op_symbolic, unregister_custom_op_symbolic
 from flambeau.onnx.symbolics import opset_module as _opset_module
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "onnx.", ADVICE, "export dynamo_export select_model_mode_for_export", "ONNXProgram JitScalarType ExportableModule"
     )
 )

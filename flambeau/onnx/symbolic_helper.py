@@ -9,11 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.onnx.symbolics import ADVICE
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "onnx.symbolic_helper.",
         ADVICE,
         "_get_const _get_tensor_dim_size _get_tensor_rank _get_tensor_sizes _interpolate_helper _maybe_get_const "

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 from flambeau.onnx.errors import OnnxExporterError
 
 __all__ = ["ADVICE", "OPSETS", "SYMBOLICS", "opset_module", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
@@ -54,7 +54,7 @@ class _Opset(ModuleType):
 
         if not overloads_of(f"aten::{name}"):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
-        made = absent.function(f"{self.__name__.partition('.')[2]}.{name}", ADVICE)
+        made = unsupported.function(f"{self.__name__.partition('.')[2]}.{name}", ADVICE)
         setattr(self, name, made)
         return made
 

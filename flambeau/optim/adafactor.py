@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import public_module
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import GroupwiseOptimizer, ParamsT
 from flambeau.optim.pointwise import check_tensor_lr, zeros
 from flambeau.optim.update import new_counter

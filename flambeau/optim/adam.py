@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_tensor_lr, number, zeros
 from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, sqrt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import Closure, Optimizer, ParamsT
 from flambeau.optim.pointwise import check
 from flambeau.optim.wolfe import strong_wolfe

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 import flambeau
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core.hooks import RemovableHandle
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.hooks import RemovableHandle
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 

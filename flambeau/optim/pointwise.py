@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import flambeau
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import GroupwiseOptimizer
 from flambeau.optim.update import new_counter
 

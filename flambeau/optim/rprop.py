@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
 from flambeau.optim.update import apply_updates, by_step, clamp, multiply_add, new_counter, sign, where

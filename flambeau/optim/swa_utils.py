@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.optim.lr_scheduler.base import LRScheduler, per_group

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import flambeau
-from flambeau.core import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.update import pointwise_update, pointwise_updates
+from flambeau.core.modes import modes
+from flambeau.core.operator.foreach import pointwise_update, pointwise_updates
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
 
 Row: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]

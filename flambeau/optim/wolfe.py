@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 0.9

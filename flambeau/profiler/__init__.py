@@ -1,6 +1,6 @@
 """torch.profiler: wall-clock times of operators and of named stretches of a program.
 
-A mode that sees operator calls measures them; memory, shapes and devices are not recorded. Stands on core.modes and the standard
+A mode that sees operator calls measures them; memory, shapes and devices are not recorded. Stands on core.modes.modes and the standard
 library.
 """
 
@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau.core import absent as _absent
-from flambeau.core.modes import Mode
+from flambeau.core.modes.modes import Mode
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler.averages import EventList, FunctionEvent
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-ExecutionTraceObserver = _absent.kind(
+ExecutionTraceObserver = _unsupported.kind(
     "profiler.ExecutionTraceObserver", "use torch.profiler.profile and export_chrome_trace"
 )
 

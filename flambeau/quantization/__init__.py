@@ -3,10 +3,10 @@
 from flambeau.ao.quantization import DeQuantStub as DeQuantStub
 from flambeau.ao.quantization import QuantStub as QuantStub
 from flambeau.ao.quantization import QuantWrapper as QuantWrapper
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "quantization.",
         "run the model in float32, bfloat16 or float16 (module.to(torch.bfloat16), torch.autocast)",
         (

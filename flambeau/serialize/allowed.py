@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base.dtype import all_dtypes
-from flambeau.core.storage_types import BY_NAME
+from flambeau.core.tensor.storage_types import BY_NAME
 from flambeau.serialize import names
 
 #: Modules of which nothing may be named, whatever a program adds.

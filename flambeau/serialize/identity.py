@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from flambeau.core import storage_io
-from flambeau.core.storage_types import StorageType
+from flambeau.core.tensor import storage_io
+from flambeau.core.tensor.storage_types import StorageType
 from flambeau.serialize.keys import shown
 
 

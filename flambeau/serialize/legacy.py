@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable
 from typing import IO, Any
 
-from flambeau.core import rebuild, storage_io
-from flambeau.core.storage import Storage
-from flambeau.core.storage_types import StorageReference, StorageType
-from flambeau.ops.typed_storages import of, retyped
+from flambeau.core.tensor import rebuild, storage_io
+from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.storage_types import StorageReference, StorageType
+from flambeau.ops.interop.typed_storage import of, retyped
 from flambeau.serialize.identity import parts, storage_identity, text
 from flambeau.serialize.keys import shown
 from flambeau.serialize.locations import restorer

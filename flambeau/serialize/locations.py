@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.device import device as Device
-from flambeau.core import storage_io
-from flambeau.core.storage import Storage
+from flambeau.core.tensor import storage_io
+from flambeau.core.tensor.storage import Storage
 
 _HINT = (
     "If you are running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "

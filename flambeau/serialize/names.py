@@ -17,15 +17,15 @@ from flambeau.base.naming import PACKAGE
 
 #: What files call by a name whose module need not be loaded to find it: (module, name) -> where it is defined.
 DEFINED = {
-    ("torch._utils", "_rebuild_tensor"): ("core.rebuild", "rebuild_tensor"),
-    ("torch._utils", "_rebuild_tensor_v2"): ("core.rebuild", "rebuild_tensor_v2"),
-    ("torch._utils", "_rebuild_tensor_v3"): ("core.rebuild", "rebuild_tensor_v3"),
-    ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.rebuild", "rebuild_meta_tensor_no_storage"),
+    ("torch._utils", "_rebuild_tensor"): ("core.tensor.rebuild", "rebuild_tensor"),
+    ("torch._utils", "_rebuild_tensor_v2"): ("core.tensor.rebuild", "rebuild_tensor_v2"),
+    ("torch._utils", "_rebuild_tensor_v3"): ("core.tensor.rebuild", "rebuild_tensor_v3"),
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.tensor.rebuild", "rebuild_meta_tensor_no_storage"),
     ("torch._utils", "_rebuild_sparse_tensor"): ("ops.sparse.pickling", "rebuild_sparse_tensor"),
     ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
     ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),
-    ("torch._tensor", "_rebuild_from_type_v2"): ("core.rebuild", "rebuild_from_type_v2"),
-    ("torch.serialization", "_get_layout"): ("core.rebuild", "get_layout"),
+    ("torch._tensor", "_rebuild_from_type_v2"): ("core.tensor.rebuild", "rebuild_from_type_v2"),
+    ("torch.serialization", "_get_layout"): ("core.tensor.rebuild", "get_layout"),
 }
 _OUTWARD = {(f"{PACKAGE}.{module}", name): known for known, (module, name) in DEFINED.items()}
 

@@ -13,12 +13,12 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base.layout import layout
-from flambeau.core import storage_io
-from flambeau.core.rebuild import get_layout
-from flambeau.core.storage import Storage
-from flambeau.core.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
-from flambeau.core.tensor import Tensor
-from flambeau.ops.typed_storages import TypedStorage
+from flambeau.core.tensor import storage_io
+from flambeau.core.tensor.rebuild import get_layout
+from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.storage_types import BY_DTYPE, UNTYPED, StorageReference, StorageType
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.interop.typed_storage import TypedStorage
 from flambeau.serialize import names
 
 

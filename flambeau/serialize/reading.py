@@ -17,11 +17,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from flambeau.base.notices import warn
-from flambeau.core import storage_io
-from flambeau.core.storage import Storage
-from flambeau.core.storage_types import BY_NAME, StorageReference, StorageType
-from flambeau.ops.typed_storages import of, retyped
+from flambeau.base.warn import warn
+from flambeau.core.tensor import storage_io
+from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.storage_types import BY_NAME, StorageReference, StorageType
+from flambeau.ops.interop.typed_storage import of, retyped
 from flambeau.serialize import legacy, names, options, safe
 from flambeau.serialize.archive import ArchiveReader, is_archive
 from flambeau.serialize.identity import parts, storage_identity

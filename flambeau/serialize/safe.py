@@ -17,9 +17,9 @@ from pickle import UnpicklingError
 from typing import IO, Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.core.rebuild import rebuild_from_type_v2
-from flambeau.core.storage_types import StorageType
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.rebuild import rebuild_from_type_v2
+from flambeau.core.tensor.storage_types import StorageType
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.serialize import allowed, names
 from flambeau.serialize.keys import Keys, shown
 

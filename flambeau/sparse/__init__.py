@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base import layout as _layouts
-from flambeau.core import absent as _absent
-from flambeau.core import legacy_types as _legacy
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator import unsupported as _unsupported
+from flambeau.core.tensor import legacy_types as _legacy
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse import construction as _construction
 from flambeau.ops.sparse import products as _products
 from flambeau.ops.sparse import reductions as _reductions
@@ -83,7 +83,7 @@ _TYPES = {
 }
 globals().update(_TYPES)
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "sparse.",
         "2:4 sparse matrices are a matter of CUDA; use dense ones",
         "to_sparse_semi_structured spsolve as_sparse_gradcheck",

@@ -6,8 +6,8 @@ The operators are those of flambeau.ops; most are torch's own under a second nam
 from __future__ import annotations
 
 from flambeau.base.naming import adopt
-from flambeau.core.derive import NAMESPACE, renamed
-from flambeau.ops.bessel import (
+from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.ops.elementwise.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -21,9 +21,8 @@ from flambeau.ops.bessel import (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 )
-from flambeau.ops.combine import xlog1py
-from flambeau.ops.functions import entr, erfcx, i0e, i1, i1e, log_ndtr, ndtr, ndtri, zeta
-from flambeau.ops.orthogonal_polynomials import (
+from flambeau.ops.elementwise.math import entr, erfcx, i0e, i1, i1e, log_ndtr, ndtr, ndtri, zeta
+from flambeau.ops.elementwise.orthogonal_polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,
@@ -37,6 +36,7 @@ from flambeau.ops.orthogonal_polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
+from flambeau.ops.elementwise.ternary import xlog1py
 
 _OF_TORCH = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.testing.comparison import assert_close
 from flambeau.testing.creation import make_tensor
 
 __all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
-FileCheck = _absent.kind(
+FileCheck = _unsupported.kind(
     "testing.FileCheck",
     "it checks the text of TorchScript graphs, which flambeau doesn't have; compare strings with `in` or `re`",
 )

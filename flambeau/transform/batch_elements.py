@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.op import Pointwise
-from flambeau.core.tensor import Tensor
-from flambeau.ops.view import given_sizes
+from flambeau.core.operator.pointwise import Pointwise
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.views.view import given_sizes
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, not_for_all, operator_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, uint8
 from flambeau.base.geometry import wrap_dim
-from flambeau.core import indexing
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor import indexing
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import no_grad
-from flambeau.core.op import call as pointwise_call
-from flambeau.ops.cross_entropy import by_operators, class_axis
+from flambeau.core.modes.modes import no_grad
+from flambeau.core.operator.pointwise import call as pointwise_call
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.ops.nn.cross_entropy import by_operators, class_axis
 from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch, out_of_channels
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import bool_
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
-from flambeau.ops.matmul import linear as plain_linear
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.linalg.matmul import linear as plain_linear
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke

@@ -1,6 +1,6 @@
 """Random operators under vmap: an error, other numbers for each example, or the same for all.
 
-core.modes.local.draws names the innermost vmap; random factories, and whatever draws from a generator, ask it
+core.modes.modes.local.draws names the innermost vmap; random factories, and whatever draws from a generator, ask it
 (`Batch.draw`).
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import NO_OUT, UNBATCHED_DRAW, Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import captured, indexing
-from flambeau.core.derive import NAMESPACE
+from flambeau.core.autograd import mutation_guard
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor import indexing
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import DYNAMIC, Batch, rule
 from flambeau.transform.levels import invoke, not_for_all
@@ -71,13 +72,13 @@ def memory(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 @rule("requires_grad_")
 def requires_grad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError(captured.NO_REQUIRES_GRAD)
+    raise RuntimeError(mutation_guard.NO_REQUIRES_GRAD)
 
 
 @rule("backward")
 def backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: gradients inside a transform are those of func.grad."""
-    raise RuntimeError(captured.NO_BACKWARD)
+    raise RuntimeError(mutation_guard.NO_BACKWARD)
 
 
 @rule("one_hot")

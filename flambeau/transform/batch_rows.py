@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, mapped, operator_of
 

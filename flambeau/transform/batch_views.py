@@ -7,8 +7,9 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.geometry import wrap_dim
-from flambeau.core import indexing, views
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator import view as views
+from flambeau.core.tensor import indexing
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import VIEWS, Batch, rule
 from flambeau.transform.levels import each_tensor, invoke, not_for_all
 

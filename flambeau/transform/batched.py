@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout
-from flambeau.core import modes
-from flambeau.core.derive import OPERATORS
-from flambeau.core.inplace import refuse_write
-from flambeau.core.op import Pointwise
-from flambeau.core.tensor import Tensor
-from flambeau.ops.join import stack
+from flambeau.core.autograd.inplace import refuse_write
+from flambeau.core.modes import modes
+from flambeau.core.operator.pointwise import Pointwise
+from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.views.cat import stack
 from flambeau.transform import levels
 from flambeau.transform.levels import (
     BECOMES_A_VIEW,
@@ -49,7 +49,7 @@ class Fallback:
 Rule = Callable[["Batch", Callable, Sequence[Any], dict[str, Any]], Any]
 RULES: dict[str, Rule] = {}  # by the name of the operator, function or method
 OF_OPERATORS: set[str] = set()  # names whose rules are only for declared operators
-VIEWS: dict[str, Rule] = {}  # of core.views.declare, by name
+VIEWS: dict[str, Rule] = {}  # of core.operator.view.declare, by name
 DYNAMIC = (
     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{}. Please file "
     "an issue at https://github.com/pytorch/pytorch/issues if you need this feature."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import enable_grad, local
-from flambeau.core.node import AccumulateGrad
+from flambeau.core.autograd.node import AccumulateGrad
+from flambeau.core.modes.modes import enable_grad, local
+from flambeau.core.operator.variants import NAMESPACE
 from flambeau.transform import dual
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.levels import Level, Wrapped, each_tensor, invoke, mapped

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.core import modes
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.modes import modes
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.transform.levels import Level, Wrapped, blank, invoke, mapped
 
 __all__ = ["Dual", "DualLevel"]

@@ -6,8 +6,8 @@ import gc
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.core.inplace import base_of
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.autograd.inplace import base_of
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.transform.dual import Dual, DualLevel, is_tensor, levels_of
 from flambeau.transform.levels import blank
 

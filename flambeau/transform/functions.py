@@ -1,7 +1,7 @@
 """User-written operators (`autograd.Function`) under transforms: their `vmap` and `jvp` static methods, and derived
 batching rules.
 
-core.function hands calls on wrapped tensors to `apply` here. Stands on batched and dual.
+core.autograd.function hands calls on wrapped tensors to `apply` here. Stands on batched and dual.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.captured import MORE
-from flambeau.core.function import Function, call
-from flambeau.core.inplace import base_of
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.function import Function, call
+from flambeau.core.autograd.inplace import base_of
+from flambeau.core.autograd.mutation_guard import MORE
+from flambeau.core.modes.modes import no_grad
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch
 from flambeau.transform.dual import DualLevel, is_tensor
 from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
@@ -197,7 +197,7 @@ def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> 
 
 
 def _called(function: type[Function], primals: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
-    """What core.function.call returns, whatever levels further out the values belong to."""
+    """What core.autograd.function.call returns, whatever levels further out the values belong to."""
     if deepest(primals) is None:
         return call(function, primals)
     # Those levels take the call apart; forward, which makes a context by itself, runs again for one here.

@@ -18,10 +18,10 @@ from typing import Any
 
 from flambeau.base.layout import Size
 from flambeau.codegen.runtime import launch
-from flambeau.core.derive import OPERATORS
-from flambeau.core.node import Node
-from flambeau.core.storage import without_memory
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.autograd.node import Node
+from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.tensor.storage import without_memory
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 
 __all__ = [
     "BECOMES_A_VIEW",

@@ -2,7 +2,7 @@
 
 The graph holds plain tensors only. So a wrapped tensor is differentiated by what it holds: a batch of examples at
 once, since each example's outputs depend on its own inputs; a dual tensor as a pair, whose tangent is the derivative
-of its gradient. Stands on batched, dual and core.engine.
+of its gradient. Stands on batched, dual and core.autograd.engine.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flambeau.core import engine
-from flambeau.core.captured import guarded
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import inference_mode
-from flambeau.core.node import AccumulateGrad, Node
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd import engine
+from flambeau.core.autograd.mutation_guard import guarded
+from flambeau.core.autograd.node import AccumulateGrad, Node
+from flambeau.core.modes.modes import inference_mode
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
 from flambeau.transform.dual import Dual, DualLevel
 from flambeau.transform.levels import Level, Wrapped, deepest, each_tensor, has_no_data, stack

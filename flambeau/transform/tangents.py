@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import indexing
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import local
-from flambeau.core.op import IDENTITY, ZERO, Pointwise
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import local
+from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor import indexing
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform import dual
 from flambeau.transform.double_vjp import by_gradients
 from flambeau.transform.dual import DualLevel, levels_of

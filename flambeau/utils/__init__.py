@@ -7,8 +7,8 @@ import sys as _sys
 import weakref as _weakref
 from typing import Any as _Any
 
-from flambeau.core.node import AccumulateGrad as _AccumulateGrad
-from flambeau.ops.facts import exchange_identities as _exchange_identities
+from flambeau.core.autograd.node import AccumulateGrad as _AccumulateGrad
+from flambeau.ops.tensor_methods.predicates import exchange_identities as _exchange_identities
 
 _ROOMS = frozenset(
     (

@@ -1,4 +1,4 @@
-"""torch.utils._contextlib: context managers that decorate functions, as no_grad does. Stands on core.modes."""
+"""torch.utils._contextlib: context managers that decorate functions, as no_grad does. Stands on core.modes.modes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.modes import _BareDecorator as _NoParamDecoratorContextManager
-from flambeau.core.modes import _Decorator as _DecoratorContextManager
-from flambeau.core.modes import _wrap_generator
+from flambeau.core.modes.modes import _BareDecorator as _NoParamDecoratorContextManager
+from flambeau.core.modes.modes import _Decorator as _DecoratorContextManager
+from flambeau.core.modes.modes import _wrap_generator
 
 __all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager", "context_decorator"]
 

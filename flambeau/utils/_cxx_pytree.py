@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flambeau.core import returns
+from flambeau.core.operator import return_types
 from flambeau.utils import _pytree as python_pytree
 from flambeau.utils._pytree import (
     Context as Context,
@@ -143,7 +143,7 @@ def _in_optree(cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn) -> No
         )
 
 
-for _result in [getattr(returns, name) for name in returns.__all__]:
+for _result in [getattr(return_types, name) for name in return_types.__all__]:
     if _result not in python_pytree.SUPPORTED_NODES:
         python_pytree._register_named_result(_result)
 for _definition in list(python_pytree.SUPPORTED_NODES.values()):

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flambeau.core import modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes import modes
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.dispatch_modes import DispatchMode
 
 __all__ = [

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from flambeau.base.layout import Size
-from flambeau.core import returns
+from flambeau.core.operator import return_types
 
 PyTree = Any
 Context = Any
@@ -360,7 +360,7 @@ def _get_node_type(tree: Any) -> Any:
         return cls
     if is_namedtuple_class(cls):
         return namedtuple
-    if cls.__module__ == returns.max.__module__:
+    if cls.__module__ == return_types.max.__module__:
         _register_named_result(cls)
     return cls
 

@@ -6,10 +6,10 @@ import timeit
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
-Compare = _absent.kind("utils.benchmark.Compare", "print the Measurements of Timer yourself")
-Fuzzer = _absent.kind("utils.benchmark.Fuzzer", "draw sizes with random.choice")
+Compare = _unsupported.kind("utils.benchmark.Compare", "print the Measurements of Timer yourself")
+Fuzzer = _unsupported.kind("utils.benchmark.Fuzzer", "draw sizes with random.choice")
 
 
 class Measurement:

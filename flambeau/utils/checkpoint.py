@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import absent as _absent
-from flambeau.core import node as graph
-from flambeau.core.saved import PACKED, pack
+from flambeau.core.autograd import node as graph
+from flambeau.core.autograd.saved_tensors import PACKED, pack
+from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = [
     "CheckpointError",
@@ -43,11 +43,11 @@ __all__ = [
 _SELECTIVE = (
     "selective checkpointing needs a dispatcher, which flambeau doesn't have; checkpoint smaller stretches instead"
 )
-create_selective_checkpoint_contexts = _absent.function(
+create_selective_checkpoint_contexts = _unsupported.function(
     "utils.checkpoint.create_selective_checkpoint_contexts", _SELECTIVE
 )
-SelectiveCheckpointContext = _absent.kind("utils.checkpoint.SelectiveCheckpointContext", _SELECTIVE)
-GraphExecGroup = _absent.kind(
+SelectiveCheckpointContext = _unsupported.kind("utils.checkpoint.SelectiveCheckpointContext", _SELECTIVE)
+GraphExecGroup = _unsupported.kind(
     "utils.checkpoint.GraphExecGroup", "it serves pipelines over several devices; flambeau has one"
 )
 SAC_IGNORED_OPS: set[Any] = set()

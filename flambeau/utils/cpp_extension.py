@@ -1,9 +1,9 @@
 """torch.utils.cpp_extension: not there; says what to do instead."""
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "utils.cpp_extension.",
         "flambeau has no C++ below it; declare the operator in Python (docs/add_an_operator.md)",
         "load load_inline include_paths verify_ninja_availability CppExtension CUDAExtension SyclExtension",

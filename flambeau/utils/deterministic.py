@@ -1,12 +1,12 @@
 """torch.utils.deterministic: whether fresh memory is filled in deterministic mode (NaN, or the largest integer).
 
-The switch is an attribute of the module, which can be set. Stands on core.settings.
+The switch is an attribute of the module, which can be set. Stands on core.modes.settings.
 """
 
 import sys
 import types
 
-from flambeau.core.settings import set_fill_uninitialized_memory, settings
+from flambeau.core.modes.settings import set_fill_uninitialized_memory, settings
 
 
 class _Deterministic(types.ModuleType):

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.modes import Mode
-from flambeau.core.node import running
-from flambeau.ops.einsum import labels_of
+from flambeau.core.autograd.node import running
+from flambeau.core.modes.modes import Mode
+from flambeau.ops.linalg.einsum import labels_of
 from flambeau.utils.module_tracker import ModuleTracker
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]

@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import flambeau as torch
-from flambeau.core.node import running
+from flambeau.core.autograd.node import running
 
 __all__ = ["ModuleTracker"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import flambeau as torch
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.vision_ops import deform_conv, nms, ps_roi, roi_align, roi_pool, rotated
 
 __all__ = ["register"]

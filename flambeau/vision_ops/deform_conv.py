@@ -1,7 +1,7 @@
 """deform_conv2d: convolution whose taps are moved by offsets (Dai et al., 2017) and weighted by a mask (Zhu et al., 2018).
 
 Elements between the pixels are gathered into columns, which are multiplied with the weights; the way back likewise. Stands on
-codegen.vision.deform_conv and ops.matmul. Differentiable by all operands, once.
+codegen.vision.deform_conv and ops.linalg.matmul. Differentiable by all operands, once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from flambeau.base.layout import Layout
 from flambeau.codegen.vision import deform_conv as kernels
-from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
-from flambeau.ops.copy import contiguous
+from flambeau.core.operator.define import operator
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.creation.copy import contiguous
 from flambeau.vision_ops.plans import accumulated, kind_for, like, one_phase, plans
 
 CHUNK_BYTES = 1 << 26       # of columns that are kept at a time, unless those of one image are more

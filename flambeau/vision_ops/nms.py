@@ -1,6 +1,6 @@
 """nms: of boxes that overlap, those with the highest scores.
 
-Stands on codegen.vision.nms and ops.sort. A result is numbers of boxes, so that there is no gradient.
+Stands on codegen.vision.nms and ops.sorting.sort. A result is numbers of boxes, so that there is no gradient.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from flambeau.base.dtype import int64
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.vision import nms as kernels
-from flambeau.core.op import RELEASE_FROM
-from flambeau.core.tensor import Tensor
-from flambeau.ops.copy import contiguous
-from flambeau.ops.sort import sort_along
+from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.creation.copy import contiguous
+from flambeau.ops.sorting.sort import sort_along
 from flambeau.vision_ops.plans import UNIT, kind_for, like, plans
 
 BLOCK = 1024        # boxes that one thread compares with each other before all threads go on

@@ -11,11 +11,11 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.kinds import Kind, kind_of
+from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import KernelCheck, Phase
-from flambeau.core.op import RELEASE_FROM
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.tensor.tensor import Tensor
 
 plans: dict[Any, Callable] = register_cache({})
 UNIT = 16384        # multiplications worth waking another thread for

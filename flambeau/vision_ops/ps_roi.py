@@ -10,9 +10,9 @@ from typing import Any
 from flambeau.base.dtype import int32
 from flambeau.codegen.vision import position_sensitive as kernels
 from flambeau.codegen.vision.regions import bytes_of, room_of
-from flambeau.core.declare import operator
-from flambeau.core.tensor import Tensor
-from flambeau.ops.copy import contiguous
+from flambeau.core.operator.define import operator
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.creation.copy import contiguous
 from flambeau.vision_ops.plans import (
     accumulated,
     blocks_of_channels,

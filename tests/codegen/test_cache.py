@@ -10,8 +10,8 @@ import types
 import pytest
 
 from flambeau.base import whole_files
-from flambeau.codegen.images import cache
-from flambeau.codegen.images.image import Image
+from flambeau.codegen.object_cache import cache
+from flambeau.codegen.object_cache.image import Image
 
 IMAGE = Image(b"\xc3" + bytes(31), {"kernel": 0}, {8: "memcpy"}, [(16, 24)])
 
@@ -169,7 +169,7 @@ def test_places_that_are_none(place, tmp_path, monkeypatch):
 
 
 def test_a_process_that_is_killed_leaves_no_unfinished_file(place, tmp_path, monkeypatch):
-    program = ("import os, signal; from flambeau.codegen.images import cache; from flambeau.base import whole_files\n"
+    program = ("import os, signal; from flambeau.codegen.object_cache import cache; from flambeau.base import whole_files\n"
                "put = whole_files._put\n"
                "def kill(*arguments): os.kill(os.getpid(), signal.SIGKILL)\n"
                "whole_files._put = kill\n"

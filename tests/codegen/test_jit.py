@@ -12,8 +12,8 @@ import pytest
 from test_runtime import adding_kernel
 
 import flambeau as torch
-from flambeau.codegen import jit, llvm, split
-from flambeau.codegen.images import cache
+from flambeau.codegen import jit, llvm, partition
+from flambeau.codegen.object_cache import cache
 from flambeau.codegen.runtime import launch
 
 PIPELINES = [llvm.EXPLICIT, llvm.VECTORISED, llvm.LIGHT, llvm.DIRECT, llvm.BRIEF, llvm.QUICK, llvm.COMBINED]
@@ -152,8 +152,8 @@ define void @kernel(ptr %p, i64 %begin, i64 %end, i64 %thread) nounwind {
 
 
 def test_the_halves_of_a_module_call_each_other(monkeypatch):
-    monkeypatch.setattr(split, "ENOUGH_LINES", 0)
-    parts = split.halves(MODULE)
+    monkeypatch.setattr(partition, "ENOUGH_LINES", 0)
+    parts = partition.halves(MODULE)
     assert len(parts) == 2
     for name in ("@first(", "@second.part(", "@kernel("):
         assert sum(line.startswith("define") and name in line for part in parts for line in part.splitlines()) == 1
@@ -206,8 +206,8 @@ def test_a_kernel_on_disk_is_not_written(tmp_path, monkeypatch):
 
 
 def test_what_kernels_are_found_by_tells_their_arguments_apart():
+    from flambeau.codegen.element_type import kind_of
     from flambeau.codegen.factorization.columns import Field
-    from flambeau.codegen.kinds import kind_of
     from flambeau.codegen.products.epilogue import Epilogue, relu
     values = [1, 1.0, True, "1", None, "None", (1,), (1, ""), ((1,), ""), Field("float", False), ("float", False), 0.0, -0.0,
               kind_of("int8"), kind_of("uint8"), torch.float32, "float32", relu, Epilogue(),

@@ -122,7 +122,7 @@ def test_partial_results_that_hold_nothing_change_nothing(one_thread):
 PROGRAM = """
 import sys
 import flambeau as torch
-from flambeau.codegen.images import cache
+from flambeau.codegen.object_cache import cache
 from flambeau.codegen.loops import nest
 if "stale" in sys.argv:
     cache.sources = lambda: "other sources"

@@ -12,9 +12,9 @@ import pytest
 import flambeau as torch
 from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
-from flambeau.codegen.images import cache, link
+from flambeau.codegen.object_cache import cache, link
 from flambeau.codegen.runtime import launch
-from flambeau.core import storage
+from flambeau.core.tensor import storage
 
 
 def adding_kernel(amount: float) -> str:

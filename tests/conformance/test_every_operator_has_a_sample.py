@@ -12,7 +12,7 @@ import flambeau.fft
 import flambeau.linalg
 import flambeau.nn.functional
 import flambeau.special
-from flambeau.core.derive import OPERATORS
+from flambeau.core.operator.variants import OPERATORS
 
 ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 

@@ -10,7 +10,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
-from flambeau.ops import matmul
+from flambeau.ops.linalg import matmul
 
 
 def test_products_compute_in_the_lower_precision() -> None:
@@ -91,7 +91,7 @@ def test_gradients_arrive_in_the_type_of_the_parameters() -> None:
 
 
 def test_casts_of_parameters_are_kept_inside_the_block() -> None:
-    from flambeau.core.modes import local
+    from flambeau.core.modes.modes import local
 
     weight = torch.randn(3, 3, requires_grad=True)
     with torch.autocast("cpu"):

@@ -201,7 +201,7 @@ def test_warnings_of_memory_that_is_not_to_be_written_to():
 
 def test_a_number_of_a_tensor_in_a_graph(monkeypatch):
     if torch.__name__ == "flambeau":
-        monkeypatch.setattr("flambeau.base.notices._given", set())      # the warning is given once in a process
+        monkeypatch.setattr("flambeau.base.warn._given", set())      # the warning is given once in a process
     leaf = torch.ones(1, requires_grad=True)
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")

@@ -3,7 +3,8 @@
 import pytest
 
 import flambeau as torch
-from flambeau.core import derive, gradients
+from flambeau.core.autograd import pointwise_backward
+from flambeau.core.operator import variants
 
 CALLS = {
     "mul": lambda x, y, z: x * y,
@@ -67,8 +68,8 @@ def test_calls_with_numbers_are_recorded_and_differentiated_in_one_go(monkeypatc
     torch.autograd.grad(weighted(0.5).sum(), (x, y, z))
     made = {}
     with monkeypatch.context() as patched:
-        patched.setattr(derive, "general", None)        # what calls that were not seen before go through
-        patched.setattr(gradients.Gradient, "__call__", None)
+        patched.setattr(variants, "general", None)        # what calls that were not seen before go through
+        patched.setattr(pointwise_backward.Gradient, "__call__", None)
         for value in (0.5, 2.0, -1.5):
             out = weighted(value)
             made[value] = torch.autograd.grad(out.sum(), (x, y, z))

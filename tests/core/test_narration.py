@@ -1,7 +1,7 @@
 """FLAMBEAU_DEBUG=1: a line per operator call, whatever kind of operator it is."""
 
 import flambeau as torch
-from flambeau.core.narration import narrate
+from flambeau.core.modes.op_log import narrate
 
 
 def test_every_kind_of_call_is_printed(capsys):

@@ -116,7 +116,7 @@ def test_spawned_processes_write_to_what_they_are_given(run_python, tmp_path):
 
 
 def test_sending_needs_no_copy_and_leaves_no_descriptor():
-    import flambeau.core.shared_memory  # noqa: F401
+    import flambeau.core.tensor.shared_memory  # noqa: F401
     t = torch.ones(5)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor which requires_grad"):

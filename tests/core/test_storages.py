@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 import flambeau as torch
-from flambeau.ops import typed_storages
+from flambeau.ops.interop import typed_storage
 
 
 def test_bytes_are_the_tensors_own():
@@ -83,6 +83,6 @@ def test_typed_storages():
     assert x.storage_type() is torch.LongStorage
     shown = "[torch.storage.TypedStorage(dtype=torch.float32, device=cpu) of size 2]"
     assert repr(torch.FloatStorage([1, 2])) == f" 1.0\n 2.0\n{shown}"
-    typed_storages.forget_warning()     # it is given once in a process
+    typed_storage.forget_warning()     # it is given once in a process
     with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
         x.storage()

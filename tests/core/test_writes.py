@@ -12,7 +12,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import Tensor, nn
-from flambeau.core import declare, derive
+from flambeau.core.operator import define, variants
 
 F = nn.functional
 
@@ -285,8 +285,8 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list:
         return deliver(*given)
 
     found: list = []
-    deliver = declare.deliver
-    monkeypatch.setattr(declare, "deliver", count)
+    deliver = define.deliver
+    monkeypatch.setattr(define, "deliver", count)
     return found
 
 
@@ -332,9 +332,9 @@ def test_out_may_be_an_operand_of_calls_that_fit(name):
 
 
 def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
-    monkeypatch.setattr(declare, "OPERATORS", {})
+    monkeypatch.setattr(define, "OPERATORS", {})
 
-    @declare.composite(method=False, function=False, out=True, name="two_steps")
+    @define.composite(method=False, function=False, out=True, name="two_steps")
     def two_steps(input: Tensor) -> Tensor:
         return (input + 1) * 2      # the first step's result is like `out` as well
 
@@ -366,7 +366,7 @@ def test_pointwise_results_go_to_out_at_once(name, monkeypatch):
     for out in outs:
         assert call(a, b, out=out) is out
     with monkeypatch.context() as patched:
-        patched.setattr(derive, "general", None)    # what calls that were not seen before go through
+        patched.setattr(variants, "general", None)    # what calls that were not seen before go through
         for out in outs:
             version = out.fill_(7)._version
             assert call(a, b, out=out) is out and torch.equal(out, expected.to(out.dtype)) and out._version > version

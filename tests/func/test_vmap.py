@@ -242,7 +242,7 @@ def test_a_tensor_that_outlives_its_vmap_is_refused():
 
 def test_reading_memory_past_the_interception_fails():
     def read(x):
-        from flambeau.core.create import array_of
+        from flambeau.core.tensor.create import array_of
 
         return torch.from_numpy(array_of(x))
 

@@ -7,7 +7,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import fx
-from flambeau.core.arguments import MISSING
+from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.calls import plain_signature
 from flambeau.fx.names import _get_qualified_name, public_functions
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.base import notices
+from flambeau.base import warn
 
 nn = torch.nn
 
 
 @pytest.fixture(autouse=True)
 def heard_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "_given", set())
+    monkeypatch.setattr(warn, "_given", set())
 
 
 def double(x: torch.Tensor) -> torch.Tensor:

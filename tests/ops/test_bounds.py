@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.codegen.elements.move import Buffer, Index, Move
-from flambeau.ops.gathering import make_plan
+from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
+from flambeau.ops.indexing.gather_plans import make_plan
 
 F = torch.nn.functional
 int64 = torch.int64

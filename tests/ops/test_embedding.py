@@ -7,8 +7,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.autograd import gradcheck, gradgradcheck
-from flambeau.ops.bags import embedding_bag
-from flambeau.ops.embedding import embedding, one_hot
+from flambeau.ops.nn.embedding import embedding, one_hot
+from flambeau.ops.nn.embedding_bag import embedding_bag
 
 
 def table(rows: int = 5, size: int = 3):

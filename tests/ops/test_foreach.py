@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.ops.foreach import BINARY, FOREACH, UNARY
+from flambeau.ops.elementwise.foreach import BINARY, FOREACH, UNARY
 
 
 def pair() -> list[Any]:

@@ -9,8 +9,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.autograd import gradcheck, gradgradcheck
-from flambeau.ops.fold import fold, unfold
-from flambeau.ops.pad import pad
+from flambeau.ops.views.fold import fold, unfold
+from flambeau.ops.views.pad import pad
 
 
 def leaf(*shape: int, seed: int = 0):

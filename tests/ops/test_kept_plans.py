@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.codegen.runtime import launch
-from flambeau.core import inplace
+from flambeau.core.autograd import inplace
 
 F = torch.nn.functional
 

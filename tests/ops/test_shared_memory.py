@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 import flambeau as torch
-from flambeau.base import notices
+from flambeau.base import warn
 
 INPUT = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location."
 
@@ -97,7 +97,7 @@ def test_allowed(write, expected):
     ("index_put_", lambda v: v.expand(3, 4).index_put_((FIRST,), torch.full((4,), 2.)), [2, 2, 2, 2]),
 ])
 def test_expanded_tensors_are_filled_with_a_warning(monkeypatch, name, write, expected):
-    monkeypatch.setattr(notices, "_given", set())
+    monkeypatch.setattr(warn, "_given", set())
     v = torch.arange(4.)
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
-from flambeau.core.printing import printoptions
+from flambeau.core.tensor.printing import printoptions
 
 
 def plain(values: Any = (1.0, 2.0)) -> Any:

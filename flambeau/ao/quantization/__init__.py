@@ -3,10 +3,10 @@
 from flambeau.ao.quantization.stubs import DeQuantStub as DeQuantStub
 from flambeau.ao.quantization.stubs import QuantStub as QuantStub
 from flambeau.ao.quantization.stubs import QuantWrapper as QuantWrapper
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "ao.quantization.",
         "run the model in float32, bfloat16 or float16 (module.to(torch.bfloat16), torch.autocast)",
         "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules fuse_modules_qat "

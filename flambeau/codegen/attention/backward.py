@@ -22,16 +22,16 @@ from flambeau.codegen.attention.scores import (
     load_existing,
 )
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, kind_of, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
-from flambeau.codegen.lanes import apply_function, total_of
 from flambeau.codegen.llvm import BRIEF, DIRECT
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
 from flambeau.codegen.runtime.launch import Phase
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.simd import apply_function, total_of
+from flambeau.codegen.strip_mine import Strip, strips
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "g_n",

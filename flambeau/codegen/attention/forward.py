@@ -3,7 +3,7 @@
 Keys and values are packed into panels once, shared by all rows of a head. A task is a head, or a block of its rows where there
 are few heads: the register tiles of the contraction template make its scores, each row is masked and turned into exponentials
 in place, and tiles over the values' panels make the result, divided by the row's sum as it is stored. Stands on products.micro,
-panels.py and scores.py; ops/attention.py runs it.
+panels.py and scores.py; ops/nn/attention.py runs it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.codegen.attention.few import few_phases, is_few
+from flambeau.codegen.attention.decode import few_phases, is_few
 from flambeau.codegen.attention.panels import Packer, block_of, packed_bytes, packing, panels_of, tile_of
 from flambeau.codegen.attention.scores import Attention, Place, Rows, softmax_address
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, kind_of, narrow
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, kind_of, narrow
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, steps_together

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from flambeau.codegen.attention.scores import Attention
 from flambeau.codegen.builder import Value
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import BYTES, Kernel
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.products.micro import register_tile
 from flambeau.codegen.products.pack import pack_kernel, pack_panel, pack_units, stride_class
 from flambeau.codegen.runtime.launch import Phase

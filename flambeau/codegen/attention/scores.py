@@ -13,13 +13,13 @@ from typing import NamedTuple
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, suffix, vector
-from flambeau.codegen.kinds import Kind
-from flambeau.codegen.lanes import apply_function, total_of
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.products.epilogue import scalar_constant
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.simd import apply_function, total_of
+from flambeau.codegen.strip_mine import Strip, strips
 
 LOWEST = float("-inf")
 

@@ -2,7 +2,7 @@
 
 This module plans: it turns sizes and strides into phases of the gather, depthwise and weight-gradient kernels, or into plain
 matrix products where a convolution is one. One- and two-dimensional convolutions are three-dimensional ones with leading
-extents of 1. Stands on the other files of this room and products.gemm; ops/conv uses it.
+extents of 1. Stands on the other files of this room and products.gemm; ops/nn/conv uses it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from itertools import product
 from math import gcd, prod
 from typing import NamedTuple
 
-from flambeau.codegen.convolution.band import Geometry, Tensor5, Triple, Window, geometry, row_order
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel, depthwise_weight_kernel
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
@@ -21,6 +20,7 @@ from flambeau.codegen.convolution.gather import (
     forward_kernel,
     weights_kernel,
 )
+from flambeau.codegen.convolution.halo import Geometry, Tensor5, Triple, Window, geometry, row_order
 from flambeau.codegen.convolution.weight import (
     PIXEL_STEPS,
     ROW_VECTORS,
@@ -30,8 +30,8 @@ from flambeau.codegen.convolution.weight import (
     weight_kernel,
 )
 from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.kernel import BYTES
-from flambeau.codegen.kinds import Kind, kind_of
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses

@@ -7,10 +7,10 @@ tap reads vectors of consecutive pixels from it. Stands on band.py; conv.py plan
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, box_of, fill_functions
+from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, box_of, fill_functions
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.products.epilogue import Epilogue
 
 DEPTHWISE = (

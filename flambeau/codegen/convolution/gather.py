@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
+from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_pieces, vector
-from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 

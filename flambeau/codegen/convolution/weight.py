@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.convolution.band import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
+from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.element_type import Kind, narrow
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_tile
-from flambeau.codegen.kinds import Kind, narrow
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.micro import call_tile, multiply_add, table_of
 from flambeau.codegen.products.pack import pack_panel

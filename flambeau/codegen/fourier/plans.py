@@ -2,7 +2,7 @@
 
 The rows of the last transformed dimension are transformed from the input into the result; the others in place. The dimensions of
 a result lie in memory as PyTorch's: those that are not transformed first, in order of the input's strides, then the others.
-Stands on rows; used by ops.fft.
+Stands on rows; used by ops.fft.transforms.
 """
 
 from __future__ import annotations

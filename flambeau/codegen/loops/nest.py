@@ -17,9 +17,9 @@ from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
 from flambeau.codegen.jit import Address, compile_described
 from flambeau.codegen.llvm import COMBINED, QUICK, Pipeline
-from flambeau.codegen.loops.frame import GUARD_ERROR, LANE_CHUNK, Form, Span
-from flambeau.codegen.loops.operands import VECTOR, Operands, Prepared, is_short
-from flambeau.codegen.loops.partials import Partials, combine, start_of
+from flambeau.codegen.loops.accumulators import Partials, combine, start_of
+from flambeau.codegen.loops.memory_access import VECTOR, Operands, Prepared, is_short
+from flambeau.codegen.loops.prologue import GUARD_ERROR, LANE_CHUNK, Form, Span
 from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
 from flambeau.ir.loops import Fold, Loop, Nest, Row, combined, steady
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute, topological

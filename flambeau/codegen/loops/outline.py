@@ -8,7 +8,7 @@ Used by codegen.scalar.
 
 from __future__ import annotations
 
-from flambeau.codegen.images.digest import sha256
+from flambeau.codegen.object_cache.digest import sha256
 
 _PURE = "noinline nounwind willreturn memory(none)"
 _SMALL = f"{_PURE} minsize optsize"     # entered often, left at once

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from flambeau.base.memory_order import collapse
 from flambeau.codegen.builder import BUFFER_WORDS, SCRATCH_WORD
-from flambeau.codegen.loops.frame import LANE_CHUNK, SCRATCH, Form
+from flambeau.codegen.loops.memory_access import SHORT_OPS
+from flambeau.codegen.loops.multipass import Place, Stager, can_stage
 from flambeau.codegen.loops.nest import kernel_address
-from flambeau.codegen.loops.operands import SHORT_OPS
-from flambeau.codegen.loops.staging import Place, Stager, can_stage
+from flambeau.codegen.loops.prologue import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.ir import special, zeta

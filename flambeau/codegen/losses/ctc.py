@@ -3,7 +3,7 @@
 The states of a sample are its labels with blanks between and around: 2 L + 1 of them. Rows of logarithms go through all states a
 vector at a time; what lies before the first state and after the last has the logarithm -inf. A sample is a unit of work.
 Labels are checked before anything is read through them; a bad one leaves LABEL_ERROR.
-Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006. Stands on kernel and attention; used by ops.ctc.
+Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006. Stands on kernel and attention; used by ops.nn.ctc_loss.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, Variable, module
+from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, kind_of
-from flambeau.codegen.lanes import apply_function
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import gather
+from flambeau.codegen.simd import apply_function
+from flambeau.codegen.strip_mine import gather
 
 LABEL_ERROR = 1
 CONSTANTS = ("count", "time", "classes", "time_stride", "sample_stride", "blank", "pitch", "slice", "zero_infinity")

@@ -3,7 +3,7 @@
 Slots of the losses: losses, [which classes are targets], scores (N, C), targets, [weights of the classes]; of the
 gradients: gradient of the scores, that of the losses, scores, targets, [which classes are targets or weights of the
 classes]. Losses that are reduced go to scratch memory first, from where `total_kernel` sums them. A target that is no
-class leaves TARGET_ERROR. Stands on strips.py; used by ops.margin_loss.
+class leaves TARGET_ERROR. Stands on strips.py; used by ops.nn.margin_loss.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.codegen.builder import Value, Variable, module
+from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, kind_of
-from flambeau.codegen.lanes import total_of
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.simd import total_of
+from flambeau.codegen.strip_mine import Strip, strips
 
 TARGET_ERROR = 1
 CONSTANTS = ("classes", "divisor", "pitch")         # of a row's loss or gradient; elements between two gradients of losses

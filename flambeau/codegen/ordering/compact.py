@@ -1,7 +1,7 @@
 """Positions of the elements that are not zero, or of those that begin a run of equal ones: count per chunk, running totals, then
 the positions in order.
 
-Two plans, because the size of the result is known only after the first. Stands on builder and jit; used by ops.positions.
+Two plans, because the size of the result is known only after the first. Stands on builder and jit; used by ops.indexing.nonzero.
 """
 
 from __future__ import annotations

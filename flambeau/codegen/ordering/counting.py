@@ -2,7 +2,7 @@
 
 The points are dealt out to parts; each part counts in a row of its own, and where there are several a second kernel adds the
 rows up. Counts are kept in the dtype of the result, as PyTorch keeps them. Stands on builder and kernel; used by
-ops.histogram.
+ops.reduction.histogram.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, kind_of, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
-from flambeau.codegen.kinds import Kind, kind_of, narrow, widen
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase

@@ -1,4 +1,4 @@
-"""The longest run of equal elements in each sorted row: the kernel of mode. Stands on builder; used by ops.order."""
+"""The longest run of equal elements in each sorted row: the kernel of mode. Stands on builder; used by ops.reduction.quantile."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Elements become keys, unsigned integers of the same order (codegen.ordering.sorting); each round counts those below and above a
 pivot and keeps one side, which a processor's compressing instruction makes dense. Of equal elements the position is that of a
 stable sort. The most frequent element of a short row is found likewise on keys, each compared with all. Stands on builder,
-launch and jit; used by ops.selection.
+launch and jit; used by ops.reduction.selection.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ threshold.
 
 An element becomes a word: its key, an unsigned integer of the same order (NaN last, -0 equal to 0, inverted for descending),
 in the high half, and its position in the low half. Words differ, so any sort of them is stable. Stands on builder, launch and
-jit; used by ops.sort.
+jit; used by ops.sorting.sort.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
+from flambeau.codegen.element_type import kind_of, widen
 from flambeau.codegen.jit import compiled
-from flambeau.codegen.kinds import kind_of, widen
 from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.runtime import launch as launching

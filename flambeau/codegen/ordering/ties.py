@@ -5,7 +5,7 @@ algorithms", 1997): introselect and introsort of what it selected, or a heap whe
 quickselect with the median of three as it stands in W. Press et al., "Numerical Recipes". Both work on keys, unsigned integers
 of the elements' order (codegen.ordering.sorting), and places beside them; the answer depends on every exchange that they make.
 Longer rows are served by kernels on vectors (codegen.ordering.selection and sorting), which name the first ones. Stands on
-builder, launch and jit; used by ops.sort and ops.selection.
+builder, launch and jit; used by ops.sorting.sort and ops.reduction.selection.
 """
 
 from __future__ import annotations

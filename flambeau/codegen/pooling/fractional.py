@@ -1,5 +1,5 @@
 """The windows' tables of fractional maximum pooling: first positions that are random, but evenly spread (B. Graham, "Fractional
-Max-Pooling", 2014), for every plane from its own samples. Stands on kernel.py; used by ops.irregular_pool.
+Max-Pooling", 2014), for every plane from its own samples. Stands on kernel.py; used by ops.nn.fractional_pool.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, kind_of, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
-from flambeau.codegen.kinds import Kind, kind_of, widen
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase

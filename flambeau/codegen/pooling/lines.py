@@ -1,18 +1,18 @@
 """Kernels of maxima along rows: of wide windows, whose elements are the lanes of vectors, and of small ones a fixed step apart.
 
-Stands on rows.py and strips.py; ops/pool.py plans the phases.
+Stands on rows.py and strips.py; ops/nn/max_pool.py plans the phases.
 """
 
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, Variable, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.pooling.rows import row_of
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, GEOMETRY, Windows, planes, replaces, unordered
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.strip_mine import Strip, strips
 
 LINE = ("size", "count", "pad", "first", "last")        # of a row; outputs first ... last - 1 have windows without padding
 

@@ -1,16 +1,16 @@
 """Kernels of pooling over windows of 2 x 2 that don't overlap, on contiguous planes: forward, gradient, and gather.
 
-Stands on windows.py and strips.py; ops/pool.py and ops/average_pool.py plan the phases.
+Stands on windows.py and strips.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
 """
 
 from __future__ import annotations
 
 from flambeau.codegen.builder import module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import replaces
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.strip_mine import Strip, strips
 
 GEOMETRY = ("out_y", "out_x", "size_y", "size_x")
 

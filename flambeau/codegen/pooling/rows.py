@@ -1,6 +1,6 @@
 """Kernels of pooling over images whose rows are contiguous: first the windows' rows are reduced, by vectors, then their columns.
 
-Stands on windows.py and strips.py; ops/pool.py and ops/average_pool.py plan the phases.
+Stands on windows.py and strips.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau.codegen.builder import Value, Variable, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, EXTENT, GEOMETRY, Windows, planes, replaces, unordered
-from flambeau.codegen.strips import Strip, gather, strips
+from flambeau.codegen.strip_mine import Strip, gather, strips
 
 
 @dataclass

@@ -3,7 +3,7 @@
 A window is, per axis, a first position and a number of taps (tables, one entry per output position) a fixed step apart; strided,
 dilated, clipped, adaptive and fractional pooling differ in their tables only. Images whose rows are contiguous and windows of
 2 x 2 have vector kernels of their own (rows.py, pairs.py). Stands on builder.py and kinds.py;
-ops/pool.py plans the phases.
+ops/nn/max_pool.py plans the phases.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 
 from flambeau.codegen.builder import Value, Variable, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Constants, Kernel
-from flambeau.codegen.kinds import Kind, narrow, widen
 
 GEOMETRY = (
     "channels", "out_z", "out_y", "out_x", "n", "c", "z", "y", "x", "o_n", "o_c", "o_z", "o_y", "o_x", "size_z", "size_y",

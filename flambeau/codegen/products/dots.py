@@ -6,9 +6,9 @@ Stands on micro.py and matrix.py; gemm.py chooses this form where it is the quic
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, Product, base_address, finish_tile

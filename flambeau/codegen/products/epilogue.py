@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, scalar_type
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 
 
 class Epilogue(NamedTuple):

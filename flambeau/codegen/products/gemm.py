@@ -14,16 +14,16 @@ from functools import cache
 from typing import NamedTuple
 
 from flambeau.codegen.cpu import register_rows, second_level_bytes
+from flambeau.codegen.element_type import TILE_SIDE, kind_of, paired
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
-from flambeau.codegen.kinds import TILE_SIDE, kind_of, paired
-from flambeau.codegen.products import interleaved, matrix_unit
+from flambeau.codegen.products import complex_gemm, matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
 from flambeau.codegen.products.matrix import SERIAL_WORK, Matrix, Product
 from flambeau.codegen.products.micro import micro_address, register_tile, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
-from flambeau.codegen.products.slices import sliced
+from flambeau.codegen.products.split_k import sliced
 from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
@@ -58,7 +58,7 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
     if not (m and n and batch[0] * batch[1]):
         return [], 0
     name = getattr(dtype, "name", dtype)
-    if name in interleaved.PARTS:
+    if name in complex_gemm.PARTS:
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
             raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
         return _complex_phases(name, (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real, reserved)
@@ -259,15 +259,15 @@ def _complex_phases(name: str, sizes: tuple[int, int, int], operands: tuple[Matr
     if n > 1 and (c.strides[3] != 1 or (addend is not None and addend.strides[3] != 1)):
         return _products_of_parts(name, sizes, operands, batch, addend, alpha, beta, reserved)
     serial = 4 * m * n * k * batch[0] * batch[1] <= SERIAL_WORK
-    phase, twice, place = interleaved.copied(name, b, k, n, batch, True, reserved, serial)
+    phase, twice, place = complex_gemm.copied(name, b, k, n, batch, True, reserved, serial)
     phases = [phase]
     if a.strides[3] == 1 or k == 1:
-        a = interleaved.reals(a)
+        a = complex_gemm.reals(a)
     else:
-        phase, a, place = interleaved.copied(name, a, m, k, batch, False, place, serial)
+        phase, a, place = complex_gemm.copied(name, a, m, k, batch, False, place, serial)
         phases.append(phase)
-    more, scratch = gemm_phases(interleaved.PARTS[name][0], m, 2 * n, 2 * k, a, twice, interleaved.reals(c), batch,
-                                addend and interleaved.reals(addend), alpha, beta, reserved=place)
+    more, scratch = gemm_phases(complex_gemm.PARTS[name][0], m, 2 * n, 2 * k, a, twice, complex_gemm.reals(c), batch,
+                                addend and complex_gemm.reals(addend), alpha, beta, reserved=place)
     return [*phases, *more], max(place, scratch)
 
 
@@ -278,10 +278,10 @@ def _products_of_parts(name: str, sizes: tuple[int, int, int], operands: tuple[M
     phases: list[Phase] = []
     scratch = reserved
     for imaginary in (0, 1):
-        target = interleaved.part(c, imaginary)
-        first = None if addend is None else interleaved.part(addend, imaginary)
+        target = complex_gemm.part(c, imaginary)
+        first = None if addend is None else complex_gemm.part(addend, imaginary)
         for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
-            more, need = gemm_phases(interleaved.PARTS[name][0], *sizes, interleaved.part(a, left), interleaved.part(b, right),
+            more, need = gemm_phases(complex_gemm.PARTS[name][0], *sizes, complex_gemm.part(a, left), complex_gemm.part(b, right),
                                      target, batch, target if step else first, sign * alpha, 1 if step else beta,
                                      reserved=reserved)
             phases += more

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import Constants, Kernel
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.products.epilogue import Epilogue, bits_of
 
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves

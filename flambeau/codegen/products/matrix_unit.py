@@ -8,10 +8,10 @@ kinds.py and pack.py; gemm.py plans with it where cpu.py says that there is such
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import TILE_SIDE as SIDE
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel, vector
-from flambeau.codegen.kinds import TILE_SIDE as SIDE
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import BRIEF, DIRECT
 from flambeau.codegen.products.pack import interleaved, pack_function, packed_of
 

@@ -13,9 +13,9 @@ from operator import index
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import Address, compile_kernel, compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
-from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.llvm import DIRECT
 
 MOST_ROWS = 14  # of any register tile

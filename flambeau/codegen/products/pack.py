@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.element_type import TILE_SIDE, Kind, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_rows, vector
-from flambeau.codegen.kinds import TILE_SIDE, Kind, widen
 from flambeau.codegen.llvm import BRIEF
 
 # `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`

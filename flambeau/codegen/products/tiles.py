@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Constants, Kernel
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.epilogue import Epilogue, epilogue

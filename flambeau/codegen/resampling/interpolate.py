@@ -2,7 +2,7 @@
 
 Every axis has tables: for each output position its taps' input positions and weights. A row of the output is made in two steps:
 the input rows of its z and y taps are added up with their weights, then the taps along x are gathered from this sum. The gradient
-is another resampling, with transposed tables. Stands on builder.py and strips.py; ops/interpolate.py makes the tables.
+is another resampling, with transposed tables. Stands on builder.py and strips.py; ops/nn/interpolate.py makes the tables.
 
 Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights
 likewise, in the compute type.
@@ -11,10 +11,10 @@ likewise, in the compute type.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
-from flambeau.codegen.strips import Strip, gather, strips
+from flambeau.codegen.strip_mine import Strip, gather, strips
 
 GEOMETRY = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "taps_z", "taps_y", "taps_x", "slice")
 

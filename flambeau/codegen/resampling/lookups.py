@@ -2,7 +2,7 @@
 
 Places lie side by side in vectors; their taps are found once and serve all channels. The gradient of the planes is scattered from
 the weights and indices that `gradient_kernel` leaves in scratch memory. Stands on strips.py and the scalar language; used by
-ops.grid.
+ops.nn.grid_sample.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.scalar import Lowering
-from flambeau.codegen.strips import gather, strips
+from flambeau.codegen.strip_mine import gather, strips
 from flambeau.ir.derivative import vjp
 from flambeau.ir.scalar import Expr, constant, leaf
 

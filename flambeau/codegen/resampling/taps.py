@@ -2,17 +2,17 @@
 
 out[n, c, p] = sum over k of weights[k, n, p] * planes[n, c, indices[k, n, p]]; an index that is no element of the plane (-1, say)
 counts nothing. What this form gives for two of planes, weights and out's gradient is the gradient of the third, so that these
-three kernels serve every order. Stands on kernel and interpolate; used by ops.grid.
+three kernels serve every order. Stands on kernel and interpolate; used by ops.nn.grid_sample.
 """
 
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import gather
+from flambeau.codegen.strip_mine import gather
 
 CONSTANTS = ("taps", "batch", "channels", "size", "places", "blocks")
 

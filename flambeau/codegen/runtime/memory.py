@@ -3,7 +3,7 @@
 Blocks are 64-byte aligned and come in size classes (multiples of 64 up to 1 KiB, then four per doubling); a freed block goes to
 its class's free list and serves the next request of that class without a page fault. Blocks of 2 MiB and more are aligned to
 huge pages and the kernel is asked for them. Everything here runs under the interpreter's lock, so lists need no locks.
-`Block` is what core.storage calls Storage.
+`Block` is what core.tensor.storage calls Storage.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def guard_function() -> Function:
     """i64 guard(state): the oldest epoch of memory that the calling thread may write to.
 
     A block remembers the epoch in which it was allocated. A function that is differentiated must not write to what it
-    captured: its transform begins an epoch and refuses this thread all memory of earlier ones (core.captured).
+    captured: its transform begins an epoch and refuses this thread all memory of earlier ones (core.autograd.mutation_guard).
     """
     f = Function("fb_guard", [("state", "ptr")], "i64")
     s = f["state"]

@@ -2,7 +2,7 @@
 
 One after the other through the elements, from the twister's state and the normal sample that waits beside it (base.rng says how
 a stream goes). Functions are the C library's and every product is rounded, as in PyTorch. Stands on twister and builder; used
-by core.sampling.
+by core.operator.sampling.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Mersenne Twister as a kernel: the next words of MT19937 into scratch, for kernels that transform them; and one of those.
 
 Source: M. Matsumoto and T. Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998). The state is base.rng's: 624 words and a position.
-Stands on builder; used by core.sampling and codegen.sampling.rejection.
+Stands on builder; used by core.operator.sampling and codegen.sampling.rejection.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ vision_ops/deform_conv.py plans the phases.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import gather, strips
+from flambeau.codegen.strip_mine import gather, strips
 from flambeau.codegen.vision.numbers import floor, settled
 
 CONSTANTS = ("channels", "size_y", "size_x", "taps_y", "taps_x", "out_y", "out_x", "step_y", "step_x", "pad_y", "pad_x",

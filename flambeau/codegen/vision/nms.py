@@ -8,9 +8,9 @@ vision_ops/nms.py plans the phases.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.vision.numbers import product
 

@@ -7,8 +7,8 @@ last bit: a product that a sum is formed with is not contracted to one instructi
 from __future__ import annotations
 
 from flambeau.codegen.builder import BUFFER_WORDS, Value
+from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import Kernel, suffix, vector
-from flambeau.codegen.kinds import Kind
 
 
 def product(a: Value, b: Value) -> Value:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Constants, Kernel
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import strips
+from flambeau.codegen.strip_mine import strips
 from flambeau.codegen.vision.numbers import as_float, scaled_by
 from flambeau.codegen.vision.regions import Region, Taps, taps_function
 from flambeau.codegen.vision.roi_pool import WholeRegion

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from flambeau.codegen.builder import Value
+from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.kernel import BYTES, Constants, Kernel
-from flambeau.codegen.kinds import Kind, widen
 from flambeau.codegen.vision.numbers import as_float, ceiling, product, settled, whole
 
 NO_SUCH_IMAGE = 1       # error word: a region of an image that isn't there

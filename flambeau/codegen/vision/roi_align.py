@@ -8,11 +8,11 @@ vision_ops/roi_align.py plans the phases.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.strip_mine import Strip, strips
 from flambeau.codegen.vision.numbers import as_float, scaled_by
 from flambeau.codegen.vision.regions import Region, Taps, bytes_of, room_of, taps_function
 

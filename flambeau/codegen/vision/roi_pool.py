@@ -7,11 +7,11 @@ columns. Stands on numbers.py, regions.py and strips.py; vision_ops/roi_pool.py 
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
-from flambeau.codegen.kinds import Kind, narrow, widen
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.strips import Strip, strips
+from flambeau.codegen.strip_mine import Strip, strips
 from flambeau.codegen.vision.numbers import as_float, ceiling, floor, product, rounded, scaled_by, settled, whole
 from flambeau.codegen.vision.regions import NO_SUCH_IMAGE, NUMBERS
 

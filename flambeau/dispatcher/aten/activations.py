@@ -1,6 +1,6 @@
 """Gradients of activations as operators of their own, and activations with the scales that only the dispatcher has.
 
-Each is the rule of its activation, made a pointwise operator of gradient and input (or result). Stands on ops.activation.
+Each is the rule of its activation, made a pointwise operator of gradient and input (or result). Stands on ops.elementwise.activation.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from flambeau.core.annotations import Number
-from flambeau.core.derive import NAMESPACE, OPERATORS, pointwise
-from flambeau.core.op import signature_of
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.annotations import Number
+from flambeau.core.operator.pointwise import signature_of
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS, pointwise
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS, implementation
 from flambeau.ir import scalar as s
-from flambeau.ops.random import rrelu_slopes
+from flambeau.ops.random.samplers import rrelu_slopes
 
 
 def _declared(body: Any) -> Any:

@@ -1,6 +1,6 @@
 """Attention on the CPU with what PyTorch's kernel returns beside the result: the logarithms of the rows' sums.
 
-Stands on ops.attention.
+Stands on ops.nn.attention.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import math
 from typing import Any
 
 from flambeau.base.dtype import bool_
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops.attention import scaled_dot_product_attention
+from flambeau.ops.nn.attention import scaled_dot_product_attention
 
 
 def _attend(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None) -> Any:

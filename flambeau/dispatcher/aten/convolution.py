@@ -1,14 +1,14 @@
 """The gradients of a convolution as one operator.
 
-Stands on ops.conv.
+Stands on ops.nn.conv.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
 

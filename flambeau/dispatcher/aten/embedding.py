@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import int64
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops.bags import embedding_bag
+from flambeau.ops.nn.embedding_bag import embedding_bag
 
 MODES = ("sum", "mean", "max")
 

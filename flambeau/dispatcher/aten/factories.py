@@ -1,6 +1,6 @@
 """Whole numbers at random, and reads of a tensor's sizes and value.
 
-Stands on ops.create and core.
+Stands on ops.creation.factories and core.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.layout import contiguous_format
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 
 

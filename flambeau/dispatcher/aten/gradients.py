@@ -1,6 +1,6 @@
 """Gradients of an operator by recording it: what answers `..._backward` operators whose derivative is no operator here.
 
-Stands on core.engine; used by the files of this room.
+Stands on core.autograd.engine; used by the files of this room.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core import engine, modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd import engine
+from flambeau.core.modes import modes
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["gradient_of", "gradients_of"]
 

@@ -1,6 +1,6 @@
 """Decompositions and solvers with all the results that PyTorch's operators have, and distances.
 
-Stands on ops.linalg and its siblings.
+Stands on ops.linalg.matrix_functions and its siblings.
 """
 
 from __future__ import annotations
@@ -8,47 +8,47 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.errors import LinAlgError
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of, gradients_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops import linalg, linalg_decompositions, linalg_lu, linalg_systems
-from flambeau.ops.linalg_qr import linalg_qr as qr
+from flambeau.ops.linalg import lu, matrix_functions, solve, spectral
+from flambeau.ops.linalg.qr import linalg_qr as qr
 
 
 def _factored(A: Tensor) -> tuple[Any, Any]:
-    factors, pivots = linalg_lu.linalg_lu_factor(A)[:2]
+    factors, pivots = lu.linalg_lu_factor(A)[:2]
     return factors, pivots
 
 
 @implementation()
 def _linalg_det(A: Tensor) -> Any:
-    return linalg.linalg_det(A), *_factored(A)
+    return matrix_functions.linalg_det(A), *_factored(A)
 
 
 @implementation()
 def _linalg_slogdet(A: Tensor) -> Any:
-    return *linalg.linalg_slogdet(A), *_factored(A)
+    return *matrix_functions.linalg_slogdet(A), *_factored(A)
 
 
 @implementation()
 def _linalg_eigh(A: Tensor, UPLO: str = "L", compute_v: bool = True) -> Any:
     if compute_v:
-        return linalg_decompositions.linalg_eigh(A, UPLO)
-    return linalg_decompositions.linalg_eigvalsh(A, UPLO), A.new_empty((0,))
+        return spectral.linalg_eigh(A, UPLO)
+    return spectral.linalg_eigvalsh(A, UPLO), A.new_empty((0,))
 
 
 @implementation()
 def _linalg_svd(A: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None) -> Any:
     if compute_uv:
-        return linalg_decompositions.linalg_svd(A, full_matrices)
+        return spectral.linalg_svd(A, full_matrices)
     empty = A.new_empty((0,))
-    return empty, linalg_decompositions.linalg_svdvals(A), empty.clone()
+    return empty, spectral.linalg_svdvals(A), empty.clone()
 
 
 @implementation()
 def _linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    result, info = linalg_systems.linalg_solve_ex(A, B, left=left, check_errors=check_errors)
+    result, info = solve.linalg_solve_ex(A, B, left=left, check_errors=check_errors)
     return result, *_factored(A), info
 
 
@@ -67,19 +67,19 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
 @implementation()
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Any:
     """The solution of a system whose matrix is factored."""
-    return linalg_systems.linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
+    return solve.linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
 
 
 @implementation()
 def linalg_lstsq(self: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The least squares solution, residuals, rank and singular values."""
-    return linalg.linalg_lstsq(self, b, rcond, driver=driver)
+    return matrix_functions.linalg_lstsq(self, b, rcond, driver=driver)
 
 
 @implementation("linalg_pinv.atol_rtol_tensor")
 def linalg_pinv(self: Tensor, *, atol: Tensor | None = None, rtol: Tensor | None = None, hermitian: bool = False) -> Any:
     """The pseudoinverse with tolerances as tensors."""
-    return linalg.linalg_pinv(self, atol=atol, rtol=rtol, hermitian=hermitian)
+    return matrix_functions.linalg_pinv(self, atol=atol, rtol=rtol, hermitian=hermitian)
 
 
 @implementation()

@@ -1,6 +1,6 @@
 """Losses with PyTorch's numbers for reductions (0 none, 1 mean, 2 sum), their forward and backward operators.
 
-Stands on ops.loss, cross_entropy and margin_loss.
+Stands on ops.nn.loss, cross_entropy and margin_loss.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops import cross_entropy, loss, margin_loss
+from flambeau.ops.nn import cross_entropy, loss, margin_loss
 
 REDUCTIONS = ("none", "mean", "sum")
 

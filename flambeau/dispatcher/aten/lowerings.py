@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.layout import contiguous_format
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["LOWERINGS"]
 

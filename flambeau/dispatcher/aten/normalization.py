@@ -1,14 +1,14 @@
 """Normalizations' gradients, and batch norm with what it saves, as PyTorch's operators return them.
 
-Stands on ops.norm and batch_norm.
+Stands on ops.nn.norm and batch_norm.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
 

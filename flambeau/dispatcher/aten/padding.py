@@ -1,16 +1,16 @@
 """Padding by reflection and replication, and its gradients: reflection_pad1d and its like.
 
-Stands on ops.pad.
+Stands on ops.views.pad.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops.pad import pad
+from flambeau.ops.views.pad import pad
 
 
 def _declare(mode: str, title: str, dims: int) -> None:

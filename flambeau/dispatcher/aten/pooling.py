@@ -1,6 +1,6 @@
 """Pooling with indices, and the gradients of poolings as operators of their own.
 
-Stands on ops.pool, average_pool, adaptive_pool and irregular_pool.
+Stands on ops.nn.max_pool, average_pool, adaptive_pool and irregular_pool.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops import adaptive_pool, average_pool, irregular_pool
-from flambeau.ops import pool as maximum_pool
+from flambeau.ops.nn import adaptive_pool, average_pool, fractional_pool
+from flambeau.ops.nn import max_pool as maximum_pool
 
 
 def _maximum(dims: int) -> None:
@@ -58,7 +58,7 @@ def _maximum(dims: int) -> None:
         return getattr(adaptive_pool, f"adaptive_max_pool{dims}d")(self, output_size, True)
 
     def fractional(self: Tensor, kernel_size: Any, output_size: Any, random_samples: Tensor) -> Any:
-        pool = getattr(irregular_pool, f"fractional_max_pool{dims}d")
+        pool = getattr(fractional_pool, f"fractional_max_pool{dims}d")
         return pool(self, kernel_size, output_size, None, True, random_samples)
 
     def unpool(self: Tensor, indices: Tensor, output_size: Any, stride: Any = None, padding: Any = None) -> Tensor:

@@ -1,6 +1,6 @@
 """Softmax, unique and histograms as PyTorch's operators return them.
 
-Stands on ops.softmax, unique and histogram.
+Stands on ops.reduction.softmax, unique and histogram.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import float32, int64
-from flambeau.core.derive import NAMESPACE, OPERATORS
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 
 

@@ -1,6 +1,6 @@
 """Resampling of planes by name, upsample_bilinear2d and its like, with gradients; and those of grid_sampler.
 
-Stands on ops.interpolate and grid.
+Stands on ops.nn.interpolate and grid.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
-from flambeau.ops import interpolate
+from flambeau.ops.nn import interpolate
 
 
 def _declare(name: str, kind: str, dims: int, aligned: bool, antialias: bool = False) -> None:

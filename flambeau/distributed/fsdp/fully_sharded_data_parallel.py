@@ -1,6 +1,6 @@
 """torch.distributed.fsdp.fully_sharded_data_parallel: the module wrapper, which needs several processes, and its settings."""
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.distributed.fsdp.api import (
     BackwardPrefetch,
     CPUOffload,
@@ -20,8 +20,8 @@ from flambeau.distributed.fsdp.api import (
 )
 from flambeau.distributed.without_group import ADVICE as _ADVICE
 
-FullyShardedDataParallel = _absent.kind("distributed.fsdp.FullyShardedDataParallel", _ADVICE)
-FlatParameter = _absent.kind("distributed.fsdp.FlatParameter", _ADVICE)
+FullyShardedDataParallel = _unsupported.kind("distributed.fsdp.FullyShardedDataParallel", _ADVICE)
+FlatParameter = _unsupported.kind("distributed.fsdp.FlatParameter", _ADVICE)
 
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "FlatParameter", "FullOptimStateDictConfig", "FullStateDictConfig",

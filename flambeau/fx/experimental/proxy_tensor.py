@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 
 __all__ = ["get_proxy_mode", "maybe_disable_fake_tensor_mode", "maybe_enable_thunkify"]
 
 _ADVICE = "use torch.fx.symbolic_trace, which records the calls of public functions and modules"
 
 globals().update(
-    absent.all_of(
+    unsupported.all_of(
         "fx.experimental.proxy_tensor.",
         _ADVICE,
         "make_fx dispatch_trace wrapper_and_args_for_make_fx proxy_call track_tensor track_tensor_tree set_proxy_slot "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 
 __all__ = [
     "GuardOnDataDependentSymNode",
@@ -174,7 +174,7 @@ def constrain_unify(a: Any, b: Any) -> None:
 
 
 globals().update(
-    absent.all_of(
+    unsupported.all_of(
         "fx.experimental.symbolic_shapes.",
         _ADVICE,
         kinds="ShapeEnv DimDynamic DimConstraints Constraint RelaxedUnspecConstraint StrictMinMaxConstraint "

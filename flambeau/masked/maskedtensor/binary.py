@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.layout import sparse_coo, strided
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.namespaces import ops
 from flambeau.masked.maskedtensor.core import MaskedTensor, get_data, masks_match, match, of_parts, rule
 from flambeau.masked.maskedtensor.unary import at_values

@@ -1,8 +1,8 @@
 """MaskedTensor: data and a mask of one shape; elements outside the mask take no part in what is computed.
 
-Its place in the graph is that of its data (core.held), so that operators are written in operators on data and masks and have
+Its place in the graph is that of its data (core.tensor.delegate), so that operators are written in operators on data and masks and have
 their derivatives; a leaf's `grad` is a MaskedTensor with the leaf's mask. PyTorch's, a prototype, warns when one is made and
-refuses operators whose meaning under masks isn't settled; so does this one. Stands on core.held; used by the rest of the room.
+refuses operators whose meaning under masks isn't settled; so does this one. Stands on core.tensor.delegate; used by the rest of the room.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from flambeau.base import dtype as dtypes
 from flambeau.base.layout import Layout, sparse_coo, sparse_csr, strided
 from flambeau.base.naming import public_module
 from flambeau.codegen.runtime import launch
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.held import HeldTensor
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.delegate import HeldTensor
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 
 __all__ = ["MaskedTensor", "is_masked_tensor"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.naming import public_module
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.masked.maskedtensor.core import MaskedTensor
 
 __all__ = ["as_masked_tensor", "masked_tensor"]

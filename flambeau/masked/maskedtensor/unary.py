@@ -7,7 +7,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.layout import sparse_coo, sparse_csr, strided
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.namespaces import ops
 from flambeau.masked.maskedtensor.core import of_parts, rule
 

@@ -6,7 +6,7 @@ from enum import IntEnum, auto
 from typing import Any
 
 import flambeau as torch
-from flambeau.base.notices import warn
+from flambeau.base.warn import warn
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 

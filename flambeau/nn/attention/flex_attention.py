@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
 import flambeau as torch
-from flambeau.base.notices import warn_once
-from flambeau.core import absent as _absent
+from flambeau.base.warn import warn_once
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.nn.attention._validate import calculate_scale, same_device
 from flambeau.nn.attention.block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE,
@@ -35,7 +35,7 @@ _BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
 ScoreMod = Callable[..., Any]
 _score_mod_signature = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 _mask_mod_signature = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-create_nested_block_mask = _absent.function(
+create_nested_block_mask = _unsupported.function(
     "nn.attention.flex_attention.create_nested_block_mask",
     "pad the sequences to one length and mask by their lengths in a mask_mod")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 
 _ADVICE = "PyTorch has it on GPUs only; pad the sequences and mask them in scaled_dot_product_attention, or use flex_attention"
-varlen_attn = _absent.function("nn.attention.varlen.varlen_attn", _ADVICE)
-varlen_attn_out = _absent.function("nn.attention.varlen.varlen_attn_out", _ADVICE)
+varlen_attn = _unsupported.function("nn.attention.varlen.varlen_attn", _ADVICE)
+varlen_attn_out = _unsupported.function("nn.attention.varlen.varlen_attn_out", _ADVICE)
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 

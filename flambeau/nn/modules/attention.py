@@ -9,7 +9,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import public_module
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.init import constant_, xavier_normal_, xavier_uniform_
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear

@@ -11,7 +11,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules.module import Module, indented
 from flambeau.nn.parameter import Parameter
 

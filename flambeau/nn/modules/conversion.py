@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.core.function import Function
-from flambeau.core.hooks import RemovableHandle
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.function import Function
+from flambeau.core.autograd.hooks import RemovableHandle
+from flambeau.core.tensor.tensor import Tensor
 
 
 def add_hook(table: OrderedDict, hook: Any, marks: tuple = (), prepend: bool = False) -> RemovableHandle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from flambeau.base.naming import public_module
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions

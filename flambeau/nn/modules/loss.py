@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.distance import PairwiseDistance
 from flambeau.nn.modules.linear_cross_entropy import LinearCrossEntropyLoss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flambeau.base.naming import public_module
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import _reduction
 from flambeau.nn.modules.module import Module
 

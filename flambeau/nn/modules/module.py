@@ -14,7 +14,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
 from flambeau.nn.modules import scripted
 from flambeau.nn.modules.conversion import Conversion

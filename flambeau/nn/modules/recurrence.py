@@ -2,7 +2,7 @@
 
 `rnn_tanh`, `rnn_relu`, `gru` and `lstm` have the arguments of PyTorch's functions of those names; so have the
 `*_cell` functions. Used by `rnn.py`. The input's product with weight_ih is one contraction over all steps; what
-remains is one operator for equally long sequences (flambeau.ops.recurrent), and otherwise a call of a step function
+remains is one operator for equally long sequences (flambeau.ops.nn.recurrent), and otherwise a call of a step function
 (`STEPS`) per step.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.core.autocast import cast_arguments, lower
-from flambeau.core.facets import described, record_of
-from flambeau.core.modes import active, local
-from flambeau.core.overrides import PLAIN
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.autocast import cast_arguments, lower
+from flambeau.core.modes.modes import active, local
+from flambeau.core.modes.overrides import PLAIN
+from flambeau.core.operator.facets import described, record_of
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
-from flambeau.ops.recurrent import fits, recurrent_layer, register_composed
-from flambeau.ops.recurrent_cells import gru_cell_step, lstm_cell_step, relu_cell_step, tanh_cell_step
+from flambeau.ops.nn.recurrent import fits, recurrent_layer, register_composed
+from flambeau.ops.nn.recurrent_cells import gru_cell_step, lstm_cell_step, relu_cell_step, tanh_cell_step
 
 # A state is (hidden,) or, for LSTM, (hidden, cell). Each hidden: (batch, hidden_size or proj_size).
 State = tuple[Tensor, ...]
@@ -40,7 +40,7 @@ def _relu_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tens
 
 
 def _one_kernel(projected: Tensor, product: Tensor, state: Tensor, gates: int) -> bool:
-    """Whether a step's arithmetic on these can be one operator (flambeau.ops.recurrent_cells)."""
+    """Whether a step's arithmetic on these can be one operator (flambeau.ops.nn.recurrent_cells)."""
     shape = product._layout.shape
     return (len(shape) == 2 and projected._layout.shape == shape and fits((projected, product, state), PLAIN)
             and state._layout.shape == (shape[0], shape[1] // gates) and shape[1] % gates == 0)

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import init
 from flambeau.nn.modules import recurrence
 from flambeau.nn.modules.module import Module

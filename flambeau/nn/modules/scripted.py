@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakValueDictionary
 
-from flambeau.core.absent import AbsentAttribute
+from flambeau.core.operator.unsupported import AbsentAttribute
 
 #: Attributes of a compiled program that no function or module has here.
 PROGRAM_ATTRIBUTES = frozenset(

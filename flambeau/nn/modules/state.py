@@ -15,7 +15,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import called
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules.conversion import replacement, swap_parameter
 from flambeau.nn.modules.hooks import RemovableHandle, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.init import xavier_uniform_
 from flambeau.nn.modules.activation import GELU, ReLU

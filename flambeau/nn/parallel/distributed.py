@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 from flambeau.nn.modules.module import Module
 
 __all__ = ["DistributedDataParallel"]
 
-DistributedDataParallel = absent.kind(
+DistributedDataParallel = unsupported.kind(
     "nn.parallel.DistributedDataParallel",
     "flambeau computes in one process, on all its threads; use the module itself",
     base=Module,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 
 _ADVICE = "there are no accelerators to split a batch over; call the module with the whole batch"
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 scatter, scatter_kwargs, gather = (
-    absent.function(f"nn.parallel.scatter_gather.{name}", _ADVICE) for name in ("scatter", "scatter_kwargs", "gather")
+    unsupported.function(f"nn.parallel.scatter_gather.{name}", _ADVICE) for name in ("scatter", "scatter_kwargs", "gather")
 )
-replicate, parallel_apply = (absent.function(f"nn.parallel.{name}", _ADVICE) for name in ("replicate", "parallel_apply"))
+replicate, parallel_apply = (unsupported.function(f"nn.parallel.{name}", _ADVICE) for name in ("replicate", "parallel_apply"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from flambeau.core import absent as _absent
+from flambeau.core.operator import unsupported as _unsupported
 from flambeau.nn.quantized.functional_modules import FloatFunctional
 
 __all__ = ["FloatFunctional"]
 
 globals().update(
-    _absent.all_of(
+    _unsupported.all_of(
         "nn.quantized.",
         "flambeau has no quantized tensors; use the module of torch.nn in float32, bfloat16 or float16",
         "",

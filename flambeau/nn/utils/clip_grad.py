@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable
 
 import flambeau
-from flambeau.core.tensor import Tensor
-from flambeau.core.update import pointwise_updates
+from flambeau.core.operator.foreach import pointwise_updates
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 
 def _check_device(tensor: Tensor, device: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.module import Module
 from flambeau.nn.utils import parametrize

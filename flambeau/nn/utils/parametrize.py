@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules.container import Module, ModuleDict, ModuleList
 from flambeau.nn.parameter import Parameter
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import flambeau
 from flambeau.base.layout import Layout
-from flambeau.core.modes import active, local
-from flambeau.core.tensor import Tensor, tensor_from
-from flambeau.ops.copy import copy_raw
+from flambeau.core.modes.modes import active, local
+from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.ops.creation.copy import copy_raw
 
 PackedSequence_ = namedtuple("PackedSequence_", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 PackedSequence_.__annotations__ = {

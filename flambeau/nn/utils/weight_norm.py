@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 

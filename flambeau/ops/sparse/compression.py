@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import no_grad
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.places import added_up, bounds_of, by_columns, by_rows, places_of_values
 from flambeau.ops.sparse.tensor import (
     NAMES,

@@ -10,10 +10,10 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import bool_, int32, int64
-from flambeau.core.arguments import no_combination
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import local, no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import local, no_grad
+from flambeau.core.operator.arguments import no_combination
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED, check_conversion, compress, unbatched
 from flambeau.ops.sparse.places import (
     added_up,

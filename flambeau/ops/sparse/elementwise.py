@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import promote_types, result_dtype
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.op import NUMBERS
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.pointwise import NUMBERS
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import at_places, coalesce, positions, replace, to, to_dense, without_elements
 from flambeau.ops.sparse.places import count_of, kept, keys, keys_of, places_of_values
 from flambeau.ops.sparse.tensor import (

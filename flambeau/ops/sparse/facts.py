@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import layout as layouts
-from flambeau.core import storage
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.node import AccumulateGrad
-from flambeau.core.tensor import Tensor
+from flambeau.core.autograd.node import AccumulateGrad
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor import storage
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED
 from flambeau.ops.sparse.construction import empty_sparse, sparse_coo_tensor
 from flambeau.ops.sparse.conversions import copied_places, replace, to, to_dense, without_elements

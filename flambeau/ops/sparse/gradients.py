@@ -1,6 +1,6 @@
 """Sparse gradients of dense tables: of Embedding(sparse=True), EmbeddingBag(sparse=True) and gather(sparse_grad=True).
 
-Their values are steps of the graph, so that gradients of gradients exist. Used by ops.embedding, ops.bags and ops.scatter.
+Their values are steps of the graph, so that gradients of gradients exist. Used by ops.nn.embedding, ops.nn.embedding_bag and ops.indexing.scatter.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.dtype import int64
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.tensor import Tensor
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.tensor import SparseCoo, coo
 
 

@@ -1,4 +1,4 @@
-"""Sparse tensors in pickles and files, in PyTorch's format. Stands on construction; core.rebuild is its like for dense ones."""
+"""Sparse tensors in pickles and files, in PyTorch's format. Stands on construction; core.tensor.rebuild is its like for dense ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.base.naming import called, findable
-from flambeau.core.rebuild import reading, refuse_graph
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.rebuild import reading, refuse_graph
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED
 from flambeau.ops.sparse.construction import Invariants, sparse_compressed_tensor, sparse_coo_tensor
 from flambeau.ops.sparse.tensor import SparseCoo, rule

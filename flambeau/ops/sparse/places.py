@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import bool_, int8, int32, int64
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.modes.modes import no_grad
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.rows import Rows, bounds_of, rows_of_bounds
 from flambeau.ops.sparse.tensor import SparseCoo
 

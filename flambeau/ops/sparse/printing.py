@@ -1,11 +1,11 @@
-"""How sparse tensors print: PyTorch's text, character for character. Stands on core.printing and tensor."""
+"""How sparse tensors print: PyTorch's text, character for character. Stands on core.tensor.printing and tensor."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.printing import graph_suffixes, is_plain, tensor_body, with_suffixes
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.printing import graph_suffixes, is_plain, tensor_body, with_suffixes
+from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.tensor import SparseCoo, SparseTensor, rule
 
 INDENT = len("tensor(")

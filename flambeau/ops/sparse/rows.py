@@ -1,9 +1,9 @@
 """The elements of a matrix by rows, and the two products of it: with a dense matrix, and of dense ones at its places only.
 
-`times` adds up rows of the dense matrix, weighted with the elements (the kernel of weighted bags, codegen.rows.bags);
-`chosen` multiplies pairs of rows of two dense matrices (codegen.rows.chosen). Each is the other's gradient, so that
+`times` adds up rows of the dense matrix, weighted with the elements (the kernel of weighted bags, codegen.embedding.bags);
+`chosen` multiplies pairs of rows of two dense matrices (codegen.embedding.chosen). Each is the other's gradient, so that
 derivatives of every order are these two kernels, on the elements by rows or by columns; the order by columns is found once.
-Stands on ops.bags; used by products.
+Stands on ops.nn.embedding_bag; used by products.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 from flambeau.base.dtype import bfloat16, float16, float32, float64, int64
 from flambeau.base.layout import Layout
-from flambeau.codegen.kinds import kind_of
-from flambeau.codegen.rows import chosen as kernels
+from flambeau.codegen.element_type import kind_of
+from flambeau.codegen.embedding import chosen as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import KernelCheck, Phase
-from flambeau.core.declare import operator
-from flambeau.core.derive import NAMESPACE
-from flambeau.core.modes import no_grad
-from flambeau.core.op import RELEASE_FROM
-from flambeau.core.tensor import Tensor
-from flambeau.ops.bags import UNIT, weighted_sums
-from flambeau.ops.copy import contiguous
-from flambeau.ops.gathering import INDEX_TYPES, plans
+from flambeau.core.modes.modes import no_grad
+from flambeau.core.operator.define import operator
+from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.creation.copy import contiguous
+from flambeau.ops.indexing.gather_plans import INDEX_TYPES, plans
+from flambeau.ops.nn.embedding_bag import UNIT, weighted_sums
 
 _UNFIT = "the parts of a sparse matrix don't fit together, or an element lies outside of its shape"
 FLOATS = (float32, float64, float16, bfloat16)

@@ -10,7 +10,7 @@ engine passes on and adds up as any others.
 
 What answers a call is found by the function's name in `RULES`, which the other modules of this room fill; a composite runs
 its body; anything else raises the words of PyTorch's dispatcher. Nothing of the room is loaded before a program makes a
-sparse tensor. Stands on core and the operators; used by ops.sparse_doors, the room flambeau.sparse and ops.embedding.
+sparse tensor. Stands on core and the operators; used by ops.tensor_methods.sparse, the room flambeau.sparse and ops.nn.embedding.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base.layout import Layout
 from flambeau.codegen.runtime import launch
-from flambeau.core.autocast import autocasting, cast_arguments
-from flambeau.core.derive import OPERATORS
-from flambeau.core.held import HeldTensor
-from flambeau.core.node import AccumulateGrad, rename
-from flambeau.core.storage import without_memory
-from flambeau.core.tensor import Tensor, tensor_from
+from flambeau.core.autograd.node import AccumulateGrad, rename
+from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.tensor.delegate import HeldTensor
+from flambeau.core.tensor.storage import without_memory
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}

@@ -1,6 +1,6 @@
-"""torch.signal.windows. Re-exports of ops.window_functions."""
+"""torch.signal.windows. Re-exports of ops.creation.window_functions."""
 
-from flambeau.ops.window_functions import (
+from flambeau.ops.creation.window_functions import (
     bartlett,
     blackman,
     cosine,

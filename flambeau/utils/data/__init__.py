@@ -1,6 +1,6 @@
 """torch.utils.data: datasets, samplers and the DataLoader."""
 
-from flambeau.core import absent
+from flambeau.core.operator import unsupported
 from flambeau.utils.data import _utils
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader, _DatasetKind
@@ -33,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 # PyTorch keeps its pipes of data sets for old programs only.
-globals().update(absent.all_of(
+globals().update(unsupported.all_of(
     "utils.data.", "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
     "argument_validation functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation "
     "runtime_validation_disabled",

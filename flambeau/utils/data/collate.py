@@ -14,7 +14,7 @@ import numpy as np
 
 import flambeau
 from flambeau.base.naming import called
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor
 
 #: NumPy types that hold text or objects, which no tensor can.
 TEXT = re.compile(r"[SaUO]")

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import flambeau
-from flambeau.core.rebuild import refuse_graph
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor.rebuild import refuse_graph
+from flambeau.core.tensor.tensor import Tensor
 
 #: Memory below this many bytes goes through the socket.
 INLINE = 1 << 16

@@ -1,6 +1,6 @@
 """The graph of a module that TensorBoard shows: the operators that one call makes, inside the modules that make them.
 
-The module is called once with the given input, and a mode sees every operator call. Stands on core.modes and nn's hooks; what the
+The module is called once with the given input, and a mode sees every operator call. Stands on core.modes.modes and nn's hooks; what the
 arguments of a call are, besides tensors, is not shown.
 """
 
@@ -19,7 +19,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 import flambeau as torch
-from flambeau.core.modes import Mode
+from flambeau.core.modes.modes import Mode
 
 __all__ = ["graph"]
 

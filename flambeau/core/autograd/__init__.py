@@ -1,0 +1,1 @@
+"""The graph and the engine that runs it backwards."""

@@ -1,0 +1,204 @@
+"""Calls of public functions that somebody answers in their place: values that are no tensors, such as the proxies of fx, and
+modes below autograd.
+
+A public function finds out that an argument overrides calls when it fails on it, which some do late and with arguments that
+are no longer as the caller wrote them; and functions that are no declared operators ask no modes. So while values of a class
+that asked for attention exist, or a mode is on, the code of the public functions is exchanged for one that looks first; the
+functions stay the same objects, and cost nothing at all other times.
+Stands on core.modes.overrides; used by fx and by dispatcher.dispatch_modes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from flambeau.base.locks import short_lock
+from flambeau.core.modes.modes import local
+from flambeau.core.modes.overrides import dispatch
+from flambeau.core.operator.arguments import written
+from flambeau.core.tensor.tensor import Tensor
+
+_classes: tuple[type, ...] = ()
+_providers: list[Callable[[], Iterable[Callable]]] = []
+_prepared = 0       # how many of the providers were asked for their functions
+_answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
+_lock = short_lock()
+_count = 0
+_exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
+_plain: dict[FunctionType, FunctionType] = {}
+_methods: dict[FunctionType, list[str]] = {}
+_public: set[FunctionType] = set()
+_NEVER = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__ __reduce__
+    __reduce_ex__ __setstate__ __deepcopy__ __repr__ __format__ __dir__ __torch_function__""".split())
+
+
+def attend(cls: type, functions: Callable[[], Iterable[Callable]]) -> None:
+    """Let public functions look out for instances of `cls` while Attention is held; `functions()` are those besides Tensor's
+    methods.
+    """
+    global _classes
+    _classes = (*_classes, cls)
+    _providers.append(functions)
+
+
+def attend_modes(answer: Callable[..., Any], functions: Callable[[], Iterable[Callable]]) -> None:
+    """Let answer(function, its plain form, args, kwargs) answer public functions while this thread has modes below autograd and
+    Attention is held.
+    """
+    global _answer
+    _answer = answer
+    _providers.append(functions)
+
+
+class Attention:
+    """Held by every value that wants to be looked out for."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self) -> None:
+        global _count
+        with _lock:
+            _count += 1
+            if _count == 1:
+                _exchange()
+
+    def __del__(self) -> None:
+        global _count
+        with _lock:
+            _count -= 1
+            if _count == 0:
+                _restore()
+
+    def __deepcopy__(self, memo: Any) -> Attention:
+        return Attention()
+
+    __copy__ = __reduce__ = None  # type: ignore[assignment]
+
+
+class TensorMethod:
+    """A method of Tensor that was called with a value that is looked out for; `__name__` is that of the method."""
+
+    __slots__ = ("__name__", "__wrapped__")
+
+    def __init__(self, name: str, function: Callable) -> None:
+        self.__name__, self.__wrapped__ = name, function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+
+def plain(function: Any) -> Any:
+    """A function with its own code, whatever is exchanged at the moment."""
+    return _plain.get(function, function)
+
+
+@functools.cache
+def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature that a public function has when its code is its own."""
+    own = plain(function)
+    while hasattr(own, "__wrapped__"):
+        own = plain(own.__wrapped__)
+    return inspect.signature(own)
+
+
+def _exchange() -> None:
+    if _prepared < len(_providers):
+        _prepare()
+    for function, _, looking in _exchanged:
+        function.__code__ = looking
+
+
+def _restore() -> None:
+    for function, own, _ in _exchanged:
+        function.__code__ = own
+
+
+def _prepare() -> None:
+    global _prepared
+    methods = {name: f for name, f in vars(Tensor).items() if name not in _NEVER and isinstance(f, FunctionType)}
+    for name, function in methods.items():
+        _methods.setdefault(function, []).append(name)
+    public = [f for provide in _providers[_prepared:] for f in provide() if isinstance(f, FunctionType)]
+    _prepared = len(_providers)
+    _public.update(public)
+    for function in [*public, *methods.values()]:
+        if function not in _plain:
+            own = function.__code__
+            copy = FunctionType(own, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+            copy.__kwdefaults__ = function.__kwdefaults__
+            copy.__dict__.update(function.__dict__)
+            _plain[function] = copy
+            _exchanged.append((function, own, _looking(function, copy)))
+
+
+def _called(function: FunctionType, args: tuple[Any, ...], frame: FrameType) -> Any:
+    """The function, or the method of Tensor where it was called as one; frame: the caller's."""
+    names = _methods.get(function, ())
+    if not names or not args or not isinstance(args[0], Tensor):
+        return function
+    call = written(frame)
+    operator = [name for name in names if name.startswith("__")]
+    if call.operation == "CALL":
+        if function not in _public or call.positional == len(args) - 1:
+            return TensorMethod(next((name for name in names if name not in operator), names[0]), function)
+        return function
+    if operator and call.operation:
+        return TensorMethod(operator[0], function)
+    return function if function in _public else TensorMethod(names[0], function)
+
+
+_PLACE = "what answers"
+
+
+def _looking(function: FunctionType, own: FunctionType) -> CodeType:
+    """Code for `function` that asks first whether an argument is looked out for, and then does what its own code does."""
+
+    def answer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found: list[Any] = []
+        _search(args, found)
+        if kwargs:
+            _search(kwargs.values(), found)
+        if found and local.overrides:
+            return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
+        if local.dispatch_modes:
+            assert _answer is not None
+            return _answer(function, own, args, kwargs)
+        return own(*args, **kwargs)
+
+    free = function.__code__.co_freevars
+    return _code(free).replace(
+        co_name=function.__name__,
+        co_consts=tuple(answer if constant == _PLACE else constant for constant in _code(free).co_consts),
+    )
+
+
+_codes: dict[tuple[str, ...], CodeType] = {}
+
+
+def _code(free: tuple[str, ...]) -> CodeType:
+    """The code of a function with these free variables that calls a constant with its arguments."""
+    if free not in _codes:
+        names = ", ".join(free)
+        source = f"def outer({names}):\n    def looking(*args, **kwargs):\n"
+        source += f"        if 0:\n            {names}\n" if free else ""
+        source += f"        answer = {_PLACE!r}\n        return answer(args, kwargs)\n    return looking\n"
+        namespace: dict[str, Any] = {}
+        exec(compile(source, "<flambeau attention>", "exec"), namespace)
+        _codes[free] = namespace["outer"](*free).__code__
+    return _codes[free]
+
+
+def _search(values: Iterable[Any], found: list[Any]) -> None:
+    """Collect the values that are looked out for, also those in lists, tuples and slices."""
+    for x in values:
+        if isinstance(x, (tuple, list)):
+            _search(x, found)
+        elif isinstance(x, _classes):
+            found.append(x)
+        elif x.__class__ is slice:
+            _search((x.start, x.stop, x.step), found)

@@ -1,0 +1,37 @@
+"""The first rung of the debug ladder: operators printed as they are called.
+
+`FLAMBEAU_DEBUG=1` (or `with narrate():`) prints a line per call: name, operands, result, microseconds. Stands on core.modes.modes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core.modes.modes import Mode
+from flambeau.core.tensor.tensor import Tensor
+
+
+def brief(x: Any) -> str:
+    """A tensor as its dtype and shape, a sequence by its items, anything else as Python shows it."""
+    if isinstance(x, Tensor):
+        return f"{x._layout.dtype.abbr}{list(x._layout.shape)}"
+    if isinstance(x, (list, tuple)):
+        return f"[{', '.join(map(brief, x))}]"
+    text = repr(x)
+    return text if len(text) < 40 else text[:37] + "..."
+
+
+class narrate(Mode):
+    """Print every operator call of this thread while the block runs."""
+
+    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        start = time.perf_counter()
+        result = call(*args, **kwargs)
+        spent = (time.perf_counter() - start) * 1e6
+        shown = ", ".join([*map(brief, args), *(f"{k}={brief(v)}" for k, v in kwargs.items())])
+        name = getattr(operator, "name", None) or operator.__name__     # a declaration, or a plain function such as a view
+        print(f"{name}({shown}) -> {brief(result)}  {spent:.0f} us", file=sys.stderr)
+        return result

@@ -1,0 +1,425 @@
+"""Classes and modes that take part in operator calls: `__torch_function__`.
+
+A tensor of a class that overrides calls carries a layout of its own flavor, so that it misses every plan found by
+layout and comes here; plain tensors and Parameters never do. Methods and properties that are no declared operators
+don't look for overrides at all: an overriding class gets forms of them that do, so that Tensor's own cost nothing.
+Stands on core.tensor.tensor and core.modes.modes; used by every generated variant and by the face `flambeau.overrides`.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from typing import Any
+
+from flambeau.base.naming import public_module
+from flambeau.base.tracebacks import filter_traceback
+from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.modes.modes import Mode, active, local
+from flambeau.core.modes.modes import dispatch as dispatch_to_mode
+from flambeau.core.operator import arguments
+from flambeau.core.operator.facets import record_of
+from flambeau.core.tensor.nested_data import type_name
+from flambeau.core.tensor.tensor import Tensor, launch
+
+PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
+"""Classes whose instances never override anything; Parameter joins them, and subclasses that switch overriding off."""
+
+_overriding: dict[type, bool] = {}
+
+
+def overriding(cls: type) -> bool:
+    """Whether instances of `cls` answer operator calls themselves."""
+    found = _overriding.get(cls)
+    if found is None:
+        found = cls not in PLAIN and getattr(cls, "__torch_function__", disabled) is not disabled
+        _overriding[cls] = found
+        if not found and issubclass(cls, Tensor):
+            PLAIN.add(cls)
+    return found
+
+
+def any_override(operands: Iterable[Any]) -> bool:
+    """Whether one of the operands is an instance whose class overrides calls, and overriding is on in this thread."""
+    if local.overrides:
+        for x in operands:
+            if x.__class__ not in PLAIN and overriding(x.__class__):
+                return True
+    return False
+
+
+def askable(arguments: Iterable[Any]) -> list[Any]:
+    """The arguments, and the items of those that are lists or tuples, whose classes override calls."""
+    found: list[Any] = []
+    if local.overrides:
+        for x in arguments:
+            if x.__class__ in PLAIN:
+                continue
+            if isinstance(x, (list, tuple)):
+                found += [y for y in x if y.__class__ not in PLAIN and overriding(y.__class__)]
+            elif overriding(x.__class__):
+                found.append(x)
+    return found
+
+
+def in_order(candidates: Iterable[Any]) -> list[Any]:
+    """One instance of each overriding class: as they come, but subclasses before their bases."""
+    found: list[Any] = []
+    for x in candidates:
+        if x.__class__ not in PLAIN and overriding(x.__class__) and type(x) not in [type(y) for y in found]:
+            found.insert(next((i for i, y in enumerate(found) if issubclass(type(x), type(y))), len(found)), x)
+    return found
+
+
+def dispatch(
+    function: Callable,
+    operands: Sequence[Any],
+    keywords: dict[str, Any] | None = None,
+    tensors: Sequence[Any] | None = None,
+) -> Any:
+    """Ask the overriding classes in turn, subclasses before their bases; `tensors`: who is asked, if not the operands."""
+    found = in_order(operands if tensors is None else tensors)
+    types = tuple(type(x) for x in found)
+    for x in found:
+        result = type(x).__torch_function__(function, types, tuple(operands), keywords)
+        if result is not NotImplemented:
+            for y in found:
+                keep_flavor(y)
+            return result
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.{getattr(function, '__qualname__', function)}'; all __torch_function__ "
+        "handlers returned NotImplemented:\n\n" + "".join(f"  - tensor subclass {cls}\n" for cls in types)
+    )
+
+
+# ---------------------------------------------------------------- switching it off
+
+
+class DisableTorchFunctionSubclass:
+    """Context: classes don't override calls; modes still do."""
+
+    __module__ = public_module("_C")
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = local.overrides
+        local.overrides = False
+
+    def __exit__(self, *exception: object) -> None:
+        local.overrides = self.before
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Context: neither classes nor modes override calls."""
+
+    __module__ = public_module("_C")
+
+    __slots__ = ("modes",)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self.modes, local.modes = local.modes, [m for m in local.modes if not isinstance(m, TorchFunctionMode)]
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__()
+        local.modes = self.modes
+
+
+def disabled(function: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """`__torch_function__ = disabled` in a class: its tensors behave as plain ones, and results are plain tensors."""
+    with DisableTorchFunctionSubclass():
+        return function(*args, **(kwargs or {}))
+
+
+_CALLED_BY_PYTHON = (MethodWrapperType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict[str, Any] | None) -> Any:
+    """The call as it is without being overridden, while the calls that its body makes may be."""
+    keywords = kwargs or {}
+    declared = getattr(function, "operator", None)
+    if getattr(declared, "composite", False) and not hasattr(function, "__self__"):
+        return declared.implementation(*args, **keywords)
+    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or vars(Tensor).get(
+            getattr(function, "__name__", "")) is function:
+        with DisableTorchFunction():
+            return function(*args, **keywords)
+    if hasattr(function, "__wrapped__"):
+        return function.__wrapped__(*args, **keywords)
+    local.unasked = True  # a function that asks by itself, has_torch_function: the next question is answered with no
+    try:
+        return function(*args, **keywords)
+    finally:
+        local.unasked = False
+
+
+# ---------------------------------------------------------------- what a subclass does unless it says otherwise
+
+
+def keep_flavor(tensor: Any) -> None:
+    """Give a tensor of an overriding class the layout that belongs to the class."""
+    if isinstance(tensor, Tensor) and tensor._layout.answering is not type(tensor):
+        tensor._layout = tensor._layout.with_flavor(type(tensor))
+
+
+def become(tensor: Tensor, cls: type) -> Any:
+    """Turn a fresh tensor into an instance of a subclass."""
+    try:
+        tensor.__class__ = cls
+    except TypeError:  # a class with slots of its own: another object
+        made = object.__new__(cls)
+        for name in ("_storage", "_offset", "_layout", "_node", "_index"):
+            setattr(made, name, getattr(tensor, name))
+        tensor = made
+    if overriding(cls):
+        tensor._layout = tensor._layout.with_flavor(cls)
+    return tensor
+
+
+def slots_of(tensor: Tensor) -> dict[str, Any]:
+    """What lies in the slots that the tensor's class has beside those of Tensor."""
+    cls = type(tensor)
+    if cls is Tensor:
+        return {}
+    own = set(copyreg._slotnames(cls)) - set(Tensor.__slots__)  # type: ignore[attr-defined]
+    return {name: getattr(tensor, name) for name in sorted(own) if hasattr(tensor, name)}
+
+
+def converted(result: Any, cls: type) -> Any:
+    """The tensors of a result as instances of `cls`."""
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else as_subclass(result, cls)
+    if isinstance(result, (tuple, list)):
+        return type(result)([converted(item, cls) for item in result])
+    return result
+
+
+def torch_function(
+    cls: type, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """The override every subclass of Tensor inherits: compute as for plain tensors, results become instances of the subclass.
+
+    NotImplemented where an argument is of an unrelated class.
+    """
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+        return result if cls is Tensor or func in nowrap_functions() else converted(result, cls)
+
+
+@functools.cache
+def nowrap_functions() -> frozenset[Any]:
+    """Getters whose results stay as they are."""
+    return frozenset(
+        vars(Tensor)[name].__get__ for name in ("grad", "_base", "_grad") if hasattr(vars(Tensor).get(name), "__get__")
+    )
+
+
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """The same tensor seen as an instance of a subclass of Tensor; a node in the graph if it requires grad."""
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
+    with DisableTorchFunctionSubclass():
+        made = (
+            self.alias()
+            if self._node is not None
+            else launch.tensor_from(self._storage, self._offset, self._layout.with_flavor(None))
+        )
+    return become(made, cls)
+
+
+def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any) -> Any:
+    """A tensor of class `cls` over the same memory, a leaf of its own. TypeError for a require_grad that is no bool."""
+    if require_grad.__class__ is not bool:
+        raise TypeError("_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
+                        f"{type_name(require_grad)}")
+    made = become(launch.tensor_from(data._storage, data._offset, data._layout.with_flavor(None)), cls)
+    if require_grad:
+        with DisableTorchFunctionSubclass():
+            made.requires_grad = True
+    return made
+
+
+_NOT_WRAPPED = frozenset(
+    (
+        "__class__",
+        "__dict__",
+        "__doc__",
+        "__getattribute__",
+        "__hash__",
+        "__init__",
+        "__init_subclass__",
+        "__module__",
+        "__new__",
+        "__setattr__",
+        "__delattr__",
+        "__slots__",
+        "__torch_function__",
+        "__weakref__",
+        "__array_priority__",
+        "as_subclass",
+        "new_tensor",
+        "__subclasshook__",
+        "__iter__",
+        "__class_getitem__",
+        "__dlpack_device__",
+        "__reduce__",
+        "reinforce",
+        "__setstate__",
+    )
+)
+
+
+@functools.cache
+def _asking_method(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not local.overrides:
+            return function(self, *args, **kwargs)
+        return dispatch(function, (self, *args), kwargs or None)
+
+    return method
+
+
+@functools.cache
+def _asking_property(own: property) -> property:
+    def get(self: Any) -> Any:
+        return own.fget(self) if not local.overrides else dispatch(own.__get__, (self,))  # type: ignore[misc]
+
+    def put(self: Any, value: Any) -> None:
+        if not local.overrides:
+            own.fset(self, value)  # type: ignore[misc]
+            keep_flavor(self)
+        else:
+            dispatch(own.__set__, (self, value))
+
+    def delete(self: Any) -> None:
+        own.fdel(self) if not local.overrides else dispatch(own.__delete__, (self,))  # type: ignore[misc]
+
+    return property(get, own.fset and put, own.fdel and delete, own.__doc__)
+
+
+def init_subclass(cls: type, **_: Any) -> None:
+    """Give an overriding subclass the asking forms of the methods and properties that it inherits from Tensor itself."""
+    if getattr(cls, "__torch_function__", disabled) is disabled:
+        return
+    for name, own in list(vars(Tensor).items()):
+        if name in _NOT_WRAPPED or (name.startswith("_") and not name.startswith("__")):
+            continue
+        if next(base for base in cls.__mro__ if name in vars(base)) is not Tensor:
+            continue
+        if isinstance(own, property):
+            setattr(cls, name, _asking_property(own))
+        elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(
+            own, "operator"
+        ):
+            setattr(cls, name, _asking_method(own))
+
+
+Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
+Tensor.__init_subclass__ = classmethod(init_subclass)  # type: ignore[assignment, method-assign]
+Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[method-assign]
+Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
+
+
+# ---------------------------------------------------------------- functions that don't look for overrides themselves
+
+
+def asking(function: Callable) -> Callable:
+    """A form of `function` that asks the modes and the overriding classes among its arguments, and obeys autocast."""
+    record = record_of(function.__name__)
+
+    @functools.wraps(function)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not active.count:
+                if not args or args[0].__class__ in PLAIN:
+                    return function(*args, **kwargs)
+            elif local.modes:
+                return dispatch_to_mode(ask, ask, args, kwargs)
+            found = askable([*args, *kwargs.values()])
+            if found:
+                return dispatch(ask, args, kwargs, found)
+            if autocasting(record):
+                with cast_arguments(record, args, kwargs) as (given, named):
+                    return function(*given, **named)
+            return function(*args, **kwargs)
+        except arguments.CAUGHT as error:
+            # perhaps an argument other than the first overrides: the body came upon it
+            found = askable([*args, *kwargs.values()]) if isinstance(error, RuntimeError) else []
+            if not found or (args and found[0] is args[0]):
+                arguments.explain_call(error, function, args, kwargs)
+                filter_traceback(error)
+                raise
+        return dispatch(ask, args, kwargs, found)
+
+    return ask
+
+
+def ask_everywhere(namespace: dict[str, Any], never: Iterable[str] = (), only: Iterable[str] | None = None) -> None:
+    """Replace the functions of a namespace that are no declared operators by forms that ask.
+
+    never: names to leave alone; only: the names to consider (default: all).
+    """
+    skipped = frozenset(never)
+    for name in list(namespace) if only is None else only:
+        function = namespace.get(name)
+        if (
+            isinstance(function, FunctionType)
+            and name not in skipped
+            and not hasattr(function, "operator")
+            and not hasattr(function, "__wrapped__")
+        ):
+            namespace[name] = asking(function)
+
+
+# ---------------------------------------------------------------- modes
+
+
+class TorchFunctionMode(Mode):
+    """A mode whose `__torch_function__(func, types, args, kwargs)` answers every operator call made inside `with mode:`.
+
+    What it calls goes to the mode outside of it, and at last to the operator.
+    """
+
+    __module__ = public_module("overrides")
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise NotImplementedError
+
+    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        types = tuple(type(x) for x in in_order(askable([*args, *kwargs.values()])))
+        result = self.__torch_function__(call, types, args, kwargs)
+        if result is NotImplemented:
+            raise TypeError(
+                f"Multiple dispatch failed for 'torch.{getattr(call, '__qualname__', operator)}'; "
+                f"all __torch_function__ handlers returned NotImplemented:\n\n  - mode object {self!r}\n"
+            )
+        return result
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance; `with Mode.push(...)` is `with Mode(...)`."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """The mode that changes nothing."""
+
+    __module__ = public_module("overrides")
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def mode_on() -> bool:
+    """Whether a mode of this thread sees operator calls."""
+    return bool(active.count and local.modes)

@@ -1,0 +1,1 @@
+"""What an operator is: its declaration, its record, and the variants generated from it."""

@@ -1,0 +1,584 @@
+"""Arguments of the wrong type: PyTorch's words for them, found from the declaration after a call has failed.
+
+No call checks its arguments beforehand. When one raises, the generated function hands the error to `explain`, which looks
+for an argument that doesn't fit its annotation, and how the call was written. Stands on core.tensor.tensor; used by the
+functions that core.operator.variants and core.operator.define generate, and by operators that check by hand.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import operator
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flambeau.base import geometry
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import bool_
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Size, layout, memory_format
+from flambeau.base.naming import PACKAGE
+from flambeau.base.rng import Generator
+from flambeau.base.tracebacks import api_boundary, filter_traceback
+from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.tensor import Tensor
+
+CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError, RuntimeError, IndexError)
+"""What a call with a wrong argument may run into."""
+
+# What the public API has several signatures of: its refusals name no argument.
+_SEVERAL = frozenset("""
+    addcdiv addcmul all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
+    bitwise_right_shift bitwise_xor blackman_window bucketize clamp clamp_max clamp_min clip conv1d conv2d conv3d copysign
+    count_nonzero ctc_loss cumulative_trapezoid div divide dsplit embedding_bag eq eye fill fill_ float_power floor_divide fmod ge
+    gradient greater greater_equal gru gt hamming_window hann_window histogram histogramdd hsplit index_fill isin kaiser_window le
+    lerp less less_equal linspace logspace lstm lt masked_fill max mean median min moveaxis movedim multiply nanmedian
+    nanquantile narrow ne normal not_equal nuclear_norm pow prod quantile rand rand_like randint randint_like randn randn_like
+    random_ randperm remainder repeat_interleave result_type rnn_relu rnn_tanh round rsub scatter searchsorted set_ sort squeeze
+    std std_mean subtract sum tensor_split to trapezoid trapz true_divide var var_mean view vsplit where xlogy
+    linalg_cond linalg_matrix_norm linalg_matrix_rank linalg_norm linalg_pinv new zeta xlog1py""".split())
+# What has deprecated signatures beside one that is not (see old_overloads).
+_DEPRECATED = frozenset("add sub addcmul addcdiv addmm addmv addr addbmm baddbmm".split())
+# The names that functions of torch.nn.functional have underneath.
+_UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
+               "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
+               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm",
+               **{name: "special_" + name for name in "zeta xlog1py erfcx ndtri log_ndtr entr i0e i1e".split()}}
+# Whose `out` is refused as by the others, and in other words than theirs.
+_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean prod sum true_divide".split())
+_ONE_BUT_OUT = frozenset("mm bmm addmm addmv addbmm baddbmm addr isin linalg_cond linalg_norm".split())
+# Functions written in Python, and what they ask a tensor for first.
+_ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
+          "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
+          "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
+          "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
+          "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
+          "multi_head_attention_forward": "dim", "instance_norm": "size", "tensordot": "dim", "split": "split"}
+
+
+# Functions that PyTorch writes in Python, so that Python's own words name what a call lacks ...
+_IN_PYTHON = frozenset("""cdist norm split stft istft svd_lowrank pca_lowrank lobpcg tensordot unique unique_consecutive
+    unravel_index unflatten resize_as index""".split())
+# ... and those of torch.nn.functional that it does not.
+_COMPILED = frozenset("""avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d bilinear celu_ channel_shuffle conv_tbc
+    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_ leaky_relu_ linear
+    logsigmoid native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_
+    scaled_dot_product_attention selu_ softplus softshrink threshold_""".split())
+
+
+class Missing:
+    """Stands for a required argument that a call left out: any use of it fails, which `explain` then explains."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a required argument is missing")
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+MISSING = Missing()
+
+
+def typename(value: Any) -> str:
+    """The name of a value's type in an error message."""
+    kind = type(value)
+    if kind in (DType, Device, Size, layout, memory_format):
+        return f"torch.{kind.__name__}"
+    if kind is Generator:
+        return "torch._C.Generator"
+    if kind is Storage:
+        return "torch.storage.UntypedStorage"
+    if issubclass(kind, (np.generic, np.ndarray, np.dtype)):
+        return f"{kind.__module__}.{kind.__name__}"
+    return kind.__name__
+
+
+def refused(function: str, argument: str, wanted: str, value: Any, position: int | None = None) -> TypeError:
+    """The exception for one argument of the wrong type; position counts from 1, None for one given by name."""
+    place = f" (position {position})" if position is not None else ""
+    return TypeError(f"{function}(): argument '{argument}'{place} must be {wanted}, not {typename(value)}")
+
+
+def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | None = None,
+                   only: str | None = None) -> TypeError:
+    """The exception where several signatures exist and none fits; only: the one that is not deprecated."""
+    parts = [typename(x) for x in given] + [f"{k}={typename(v)}" for k, v in (named or {}).items()]
+    text = ", ".join(parts) + (", " if named and not given else "")
+    expected = f"one of:\n * see the documentation of torch.{function}" if only is None else f"({only})"
+    return TypeError(f"{function}() received an invalid combination of arguments - got ({text}), but expected {expected}")
+
+
+def without_sizes(function: str, argument: str) -> TypeError:
+    """The exception for a call that says nothing of sizes, which may come as several numbers or as one sequence."""
+    if function in ("rand", "randn"):
+        return no_combination(function, ())
+    return TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
+
+
+def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
+    """The exception for an `out` that is not what is wanted, beside these operands."""
+    title = _UNDERNEATH.get(function, function)
+    several = function in (_SEVERAL - _SEVERAL_BUT_OUT) | _ONE_BUT_OUT or "_polynomial_" in function
+    return no_combination(title, given, {"out": out}) if several else refused(title, "out", wanted, out)
+
+
+def tensor_out(out: Any) -> Any:
+    """A factory function's `out`; TypeError in the words of the function that was called unless it is a tensor."""
+    if not isinstance(out, Tensor):
+        error = refused("factory", "out", "Tensor", out)
+        blame(error)
+        raise error
+    return out
+
+
+def within_range(function: str, names: Sequence[str], given: Sequence[Any]) -> None:
+    """Refuse ints that 64 bits don't hold: TypeError in a tuple of sizes, ValueError elsewhere."""
+    for name, value in zip(names, given, strict=False):
+        if isinstance(value, tuple):
+            if any(item.__class__ is int and not -1 << 63 <= item < 1 << 63 for item in value):
+                ints(function, name, value)
+        elif value.__class__ is int and not -1 << 63 <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long\nException raised from unpack")
+
+
+def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False, place: int = 1) -> tuple[int, ...]:
+    """What was given as a tuple of ints, as ints. TypeError names the element that is none, or that is too large.
+
+    apart: they were given one by one, which a first argument that is no int leaves one too many of; place: the argument's
+    position. As in PyTorch, a bool is refused only where it comes first.
+    """
+    made = []
+    for position, item in enumerate(given, 1):
+        try:
+            if position == 1 and item.__class__ is bool:
+                raise TypeError
+            number = item.__index__()
+            if not -1 << 63 <= number < 1 << 63:
+                raise OverflowError
+        except (AttributeError, TypeError):
+            if position == 1 and apart and len(given) > 1:
+                if function in _SEVERAL:
+                    raise no_combination(function, given) from None
+                raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given") from None
+            if position == 1:
+                raise TypeError(f"{function}(): argument '{argument}' (position {place}) must be tuple of ints, but found "
+                                f"element of type {typename(item)} at pos 0") from None
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            f"\"type must be tuple of ints,but got {typename(item)}\"") from None
+        except OverflowError:
+            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                            "\"Overflow when unpacking long long\nException raised from unpack\"") from None
+        made.append(number)
+    return tuple(made)
+
+
+# ---------------------------------------------------------------- what fits
+
+
+class Kind(NamedTuple):
+    """A type of argument: its name in messages, and whether a value is of it."""
+
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex, np.generic, Tensor))
+
+
+def _is_number(value: Any) -> bool:
+    return _is_operand(value) and not (isinstance(value, Tensor) and value._layout.ndim)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.generic, Tensor)) and not (isinstance(value, Tensor) and value._layout.ndim)
+
+
+def is_int(value: Any) -> bool:
+    """Whether PyTorch takes a value for an int: no bool, and of the tensors only integers without dimensions."""
+    if isinstance(value, Tensor):
+        layout = value._layout
+        return not layout.ndim and not (layout.dtype.is_floating_point or layout.dtype.is_complex or layout.dtype is bool_)
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _are_ints(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return is_int(value)
+    return all(map(is_int, value)) or (is_int(value[0]) and all(is_int(n) or n.__class__ is bool for n in value))
+
+
+def _are_sizes(value: Any) -> bool:
+    return is_int(value) or (isinstance(value, (list, tuple)) and all(n is None or is_int(n) for n in value))
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+TENSOR, INT, INTS = Kind("Tensor", _is_tensor), Kind("int", is_int), Kind("tuple of ints", _are_ints)
+_KINDS = {
+    "Tensor": TENSOR,
+    "Operand": Kind("Tensor", _is_operand),
+    "Tensors": Kind("tuple of Tensors", _are_tensors),
+    "Sequence[Tensor]": Kind("tuple of Tensors", _are_tensors),
+    "Number": Kind("Number", _is_number),
+    "DType": Kind("torch.dtype", lambda value: isinstance(value, DType)),
+    "int": INT,
+    "int|Tensor": Kind("int", lambda value: is_int(value) or _is_tensor(value)),
+    "float": Kind("float", _is_real),
+    "bool": Kind("bool", lambda value: isinstance(value, (bool, np.bool_))),
+    "str": Kind("str", lambda value: isinstance(value, str)),
+    "tuple[int,...]": INTS,
+    "Sequence[int]": INTS,
+    "int|Sequence[int]": INTS,
+    "Numbers": Kind("tuple of ints", _are_ints),
+    "Padding": Kind("tuple of ints", lambda value: _are_ints(value) or isinstance(value, str)),
+}
+_NAMED = {
+    "input": TENSOR,
+    "dtype": Kind("torch.dtype", lambda value: value is None or isinstance(value, DType)),
+    **dict.fromkeys(("target", "input1", "input2", "anchor", "positive", "negative", "log_probs", "targets"), TENSOR),
+    "equation": Kind("str", lambda value: isinstance(value, (str, Tensor, list, tuple))),
+    "size": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
+    "dim": Kind("tuple of ints", lambda value: value is None or _are_ints(value)),
+    "keepdim": _KINDS["bool"],
+    "device": Kind("torch.device", lambda value: value is None or isinstance(value, (Device, str)) or is_int(value)),
+    "stride": INTS,
+    "dilation": INTS,
+    "padding": _KINDS["Padding"],
+    "output_size": Kind("tuple of ints", lambda value: value is None or _are_sizes(value)),
+    "weight": Kind("Tensor", lambda value: value is None or _is_tensor(value)),
+    "values": TENSOR,
+    "indices": Kind("tuple of Tensors", _are_tensors),
+}
+
+
+def kind_of(parameter: inspect.Parameter) -> Kind | None:
+    """What a parameter takes, from its annotation, or from its name where it has none; None where that says nothing."""
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    text = text.replace(" ", "").replace("builtins.", "")
+    found = _KINDS.get(text.removesuffix("|None"))
+    if found is None:
+        return _NAMED.get(parameter.name)
+    if text.endswith("|None") or parameter.default is None:
+        return Kind(found.wanted, lambda value: value is None or found.fits(value))
+    return found
+
+
+_INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool", "bool|None")
+_SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[int,...]|None", "Sequence[int]|None",
+                "int|Sequence[int]|None")
+
+
+def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str], str]:
+    """Of the ints and bools among an operator's parameters: texts that ask whether they are such, statements that refuse what
+    is none and make Python's ints of others, and the names used in both.
+
+    A kept plan is found by equality, and 1.0 and True equal 1.
+    """
+    scope: dict[str, Any] = {}
+    tests, statements = [], []
+    for parameter in parameters.values() if not name.startswith("_") else ():
+        n, text = parameter.name, str(parameter.annotation).replace(" ", "").replace("builtins.", "")
+        kind = kind_of(parameter)
+        if kind is None or text not in (*_INT_TEXTS, *_SIZES_TEXTS, *_BOOL_TEXTS):
+            continue
+        scope[f"suits_{n}"] = kind.fits
+        if text in _BOOL_TEXTS:
+            first = parameter.default is True
+            tests.append(f"({n} is {first} or {n} is {not first} or suits_{n}({n}))")
+            statements.append(f"        if not {tests[-1]}:\n            raise TypeError\n")
+        else:
+            optional = f"{n} is None or " * (parameter.default is None)
+            tests.append(f"({optional}{n}.__class__ is int or suits_{n}({n}))")
+            statements.append(f"        if not ({optional}{n}.__class__ is int):\n            {n} = plain_{n}({n})\n")
+            scope[f"plain_{n}"] = _made_plain(kind)
+    return scope, tests, "".join(statements)
+
+
+def _made_plain(kind: Kind) -> Callable[[Any], Any]:
+    """A function that gives an argument of this kind as Python's ints, and raises TypeError for any other."""
+    def plain(value: Any) -> Any:
+        if not kind.fits(value):
+            raise TypeError
+        if isinstance(value, (tuple, list)):
+            return tuple([operator.index(item) for item in value])
+        return value if value is None else operator.index(value)
+    return plain
+
+
+# ---------------------------------------------------------------- how the call was written
+
+_MAKERS = (f"{PACKAGE}.base.tracebacks", *(f"{PACKAGE}.core.{name}" for name in ("arguments", "declare", "derive", "overrides")))
+
+
+class Call(NamedTuple):
+    """A call as its caller wrote it: how many arguments by position (None: unknown), the names of the others, the operation."""
+
+    positional: int | None
+    names: tuple[str, ...] = ()
+    operation: str = "CALL"
+
+
+def written(frame: FrameType | None) -> Call:
+    """The call that `frame` is making."""
+    if frame is None:
+        return Call(None)
+    before = [x for x in dis.get_instructions(frame.f_code) if x.offset <= frame.f_lasti and x.opname not in ("PRECALL", "CACHE")]
+    if not before or before[-1].opname not in ("CALL", "CALL_KW"):
+        return Call(None, (), before[-1].opname if before else "")
+    names: tuple[str, ...] = ()
+    # until Python 3.12 an instruction of its own names the keywords; from 3.13 on they are a constant on the stack
+    if len(before) > 1 and (before[-2].opname == "KW_NAMES" or before[-1].opname == "CALL_KW"):
+        names = frame.f_code.co_consts[before[-2].arg or 0]
+    return Call((before[-1].arg or 0) - len(names), names)
+
+
+def _caller() -> FrameType | None:
+    """The frame that called the generated function which failed."""
+    frame: FrameType | None = sys._getframe(2)      # the generated function
+    while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
+        frame = frame.f_back
+    return frame
+
+
+def explain(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool = False,
+            function: bool = True) -> Any:
+    """Called where a generated function failed with `error`: raises what PyTorch raises if an argument has the wrong type.
+
+    values: the arguments in the order of the signature; method, function: whether it exists as a method and as a function.
+    Returns NotImplemented for an operator (`a @ b`), None if the arguments are not to blame; then the caller raises the error
+    again, whose traceback holds no frame of ours any more.
+    """
+    try:
+        answer = _explained(error, name, signature, values, method, function)
+    except Exception as told:
+        filter_traceback(told)
+        raise
+    if answer is None:
+        filter_traceback(error)
+    return answer
+
+
+def _explained(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool,
+               function: bool) -> Any:
+    if isinstance(error, MemoryError):
+        raise out_of_memory(error) from None
+    if getattr(error, "decided", False):
+        return None     # the arguments were counted
+    if any(value is MISSING for value in values):
+        raise _lacking(name, list(signature.parameters.values()), values, method, function, written(_caller())) from None
+    if name in _ASKED and isinstance(error, RuntimeError):
+        return None     # a function written in Python looks at its arguments one after the other
+    return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
+
+
+@api_boundary
+def explain_call(error: BaseException, function: Callable, args: Sequence[Any], named: dict[str, Any]) -> None:
+    """The same for a call of a plain function in the namespace with these arguments."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError:
+        if function.__name__ in _SEVERAL:
+            raise no_combination(function.__name__, args, named) from None
+        return
+    bound.apply_defaults()
+    explain(error, function.__name__, signature, list(bound.arguments.values()))
+
+
+@api_boundary
+def blame(error: BaseException) -> None:
+    """Called where an argument turns out to be of the wrong type, far below the public function that was given it.
+
+    Raises what `explain` would, for the outermost public function in progress; returns if its arguments are not to blame.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = []
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
+        public = PUBLIC.get(frame.f_code)
+        if public is not None:
+            found.append((public, frame))
+        frame = frame.f_back
+    for (name, signature, method, function), frame in reversed(found):
+        caller = frame.f_back
+        while caller is not None and caller.f_globals.get("__name__") in _MAKERS:
+            caller = caller.f_back
+        _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
+
+
+@api_boundary
+def only_ints(*values: Any) -> None:
+    """TypeError in the words of the public function in progress where one of its arguments is no int, but a float or bool."""
+    if not all(map(is_int, values)):
+        error = TypeError("an argument must be an int")
+        blame(error)
+        raise error
+
+
+geometry.explanations.append(blame)
+
+PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
+"""Public functions that are no declared operators, by their code: name, signature, whether a method, whether in the namespace."""
+
+
+def _judge(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool, function: bool,
+           frame: FrameType | None) -> Any:
+    parameters = list(signature.parameters.values())
+    unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
+                  if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
+                  and not kind.fits(value) and not _left_out(parameter, value)
+                  and (isinstance(value, Tensor) or not hasattr(type(value), "__torch_function__"))), None)
+    said = re.match(r"(\w+)\(\): argument '(\w+)' must be ([\w. ]+?),? (?:not|but)", str(error))
+    if unfit is None and said and said.group(1) == name:
+        unfit = next(((i, TENSOR) for i, parameter in enumerate(parameters) if parameter.name == said.group(2)), None)
+    if unfit is None:
+        for place, (parameter, given_here) in enumerate(zip(parameters, values, strict=False)):
+            if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in ("tensors", "operands"):
+                if name == "einsum" and not isinstance(values[0], str):
+                    continue        # operands and lists of integers
+                alone = len(given_here) == 1 and isinstance(given_here[0], (list, tuple))
+                _refuse_element(given_here[0] if alone else given_here, place)
+            elif parameter.name == "indices" and method:
+                _refuse_element(given_here, place - 1, (Tensor, type(None)))
+        return None
+    at, kind = unfit
+    call = written(frame)
+    if call.operation in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE"):
+        return NotImplemented
+    if name in _ASKED and kind is TENSOR:
+        raise AttributeError(f"'{type(values[at]).__name__}' object has no attribute '{_ASKED[name]}'") from None
+    shown = _UNDERNEATH.get(name, name)
+    bound = method and (not function or _missing(parameters, values, call))
+    if at == 0 and bound:
+        return None
+    given, named = _arguments(parameters, values, call, bound)
+    if name in _SEVERAL and not (at == 0 and kind is TENSOR and len(given) + len(named) == 1):
+        raise no_combination(shown, given, named) from None
+    by_name = parameters[at].name in named or parameters[at].kind is inspect.Parameter.KEYWORD_ONLY
+    title = parameters[at].name.rstrip("_")
+    wanted = said.group(3) if said and said.group(2) == parameters[at].name else kind.wanted
+    if kind is INTS and wanted == kind.wanted and isinstance(values[at], (list, tuple)):
+        ints(shown, title, values[at], place=1 if method else at + 1)
+    raise refused(shown, title, wanted, values[at], None if by_name else at + 1 - bound) from None
+
+
+def _refuse_element(given: Any, place: int, wanted: tuple[type, ...] = (Tensor,)) -> None:
+    """TypeError for the first element of a sequence that is no tensor."""
+    if isinstance(given, (list, tuple)):
+        for position, item in enumerate(given):
+            if not isinstance(item, wanted):
+                raise TypeError(f"expected Tensor as element {position} in argument {place}, but got {typename(item)}") from None
+
+
+def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[Any], method: bool, function: bool,
+             call: Call) -> TypeError:
+    """The exception for a call that lacks required arguments."""
+    names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
+    if name in _IN_PYTHON or not (method or function or name in _COMPILED or name in _UNDERNEATH):
+        quoted = [f"'{n}'" for n in names]
+        several = "s" if len(names) > 1 else ""
+        text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
+        return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
+    plain = name.rstrip("_")
+    deprecated = plain in _DEPRECATED
+    if plain in _SEVERAL or deprecated or plain in ("lerp", "mm", "bmm"):
+        arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
+        bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
+        named = {p.name: v for p, v in arrived if p.name in call.names}
+        given = [v for p, v in arrived if p.name not in named and not _left_out(p, v)]
+        if not (bound and plain in ("mm", "bmm")):
+            only = _declaration(parameters, bound) if deprecated and (bound or plain not in ("addmm", "baddbmm")) else None
+            return no_combination(name, given[bound:], named, only)
+    text = ", ".join(f'"{n}"' for n in names)
+    return TypeError(f"{_UNDERNEATH.get(name, name)}() missing {len(names)} required positional "
+                     f"argument{'s' if len(names) == 1 else ''}: {text}")
+
+
+def _declaration(parameters: list[inspect.Parameter], bound: bool) -> str:
+    """The signature of a sum of products in a message: tensors, then numbers by name, and the function's `out`."""
+    tensors = [f"Tensor {p.name}" for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    numbers = [f"Number {p.name} = {p.default}" for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return ", ".join([*tensors[bound:], "*", *numbers, *([] if bound else ["Tensor out = None"])])
+
+
+def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool,
+                  function: bool) -> None:
+    """The exception for a call that gives more arguments than there are."""
+    parameters = list(signature.parameters.values())
+    by_position = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    most, least = len(by_position), sum(1 for p in by_position if p.default is p.empty)
+    given = [*[v for p, v in zip(parameters, values, strict=False) if p.kind is p.POSITIONAL_OR_KEYWORD], *surplus]
+    call = written(_caller())
+    bound = method and (not function or (call.positional is not None and len(given) > call.positional))
+    most, least, given = most - bound, least - bound, given[bound:]
+    takes = f"{most} positional argument{'s' if most != 1 else ''}" if least == most else (
+        f"from {least} to {most} positional arguments")
+    error: Any = TypeError(f"{_UNDERNEATH.get(name, name)}() takes {takes} but {len(given)} were given")
+    if name in _SEVERAL:
+        error = no_combination(name, given)
+    elif bound and len(parameters) == 1:
+        error = TypeError(f"TensorBase.{name}() takes no arguments ({len(given)} given)")
+    error.decided = True
+    raise error
+
+
+def _left_out(parameter: inspect.Parameter, value: Any) -> bool:
+    """Whether a value is the parameter's default."""
+    default = parameter.default
+    return value is default or (value.__class__ in (bool, int, float, str) and value.__class__ is default.__class__
+                                and value == default)
+
+
+def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call) -> bool:
+    """Whether more arguments arrived than the call shows, so that it was a method's."""
+    if call.positional is None:
+        return False
+    arrived = sum(1 for parameter, value in zip(parameters, values, strict=False)
+                  if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name not in call.names
+                  and not _left_out(parameter, value))
+    return arrived > call.positional
+
+
+def _arguments(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call,
+               bound: bool) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that were written down: by position, and by name."""
+    by_name = {parameter.name: value for parameter, value in zip(parameters, values, strict=False)}
+    named = {name: by_name[name] for name in call.names if name in by_name}
+    if call.positional is not None:
+        return list(values[bound:call.positional + bound]), named
+    given = []
+    for parameter, value in zip(parameters, values, strict=False):
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if not _left_out(parameter, value):
+                named[parameter.name] = value
+        elif not _left_out(parameter, value):
+            given.append(value)
+    return given[bound:], named
+
+
+def out_of_memory(error: MemoryError) -> RuntimeError:
+    """The exception of a failed allocation, for one that failed in Python or NumPy."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return RuntimeError("DefaultCPUAllocator: can't allocate memory")
+    count = dtype.itemsize
+    for size in shape:
+        count *= int(size)
+    return RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+                        f"allocate {count} bytes. Error code 12 (Cannot allocate memory)")

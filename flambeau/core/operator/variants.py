@@ -1,0 +1,729 @@
+"""Generated variants: from a declaration to plain Python functions, methods, operators and in-place forms.
+
+The source of each variant is straight-line Python, registered with linecache so that a debugger steps through it. The fast path
+looks the plan up by layouts and launches it; anything unusual (other numbers, `out=`, special modes, subclasses, NumPy scalars)
+goes to `general`. Stands on core.operator.pointwise; the decorators here are what flambeau.ops declares with.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
+from typing import Any, Unpack
+
+import numpy as np
+
+from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import bfloat16, float16
+from flambeau.base.layout import register_cache
+from flambeau.base.naming import PACKAGE
+from flambeau.base.tracebacks import filter_traceback
+from flambeau.codegen.object_cache import cache
+from flambeau.codegen.object_cache.digest import sha256
+from flambeau.core.autograd import inplace as rewiring
+from flambeau.core.autograd.pointwise_nodes import recorder_of
+from flambeau.core.modes import modes, overrides
+from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.operator import arguments, deprecated_overloads
+from flambeau.core.operator.facets import Facets, OpDef
+from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, resize_out
+from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
+from flambeau.core.operator.pointwise import (
+    BOOL,
+    NUMBERS,
+    REAL,
+    Folded,
+    Pointwise,
+    as_operand,
+    needs_graph,
+    record,
+    refuse_integers,
+    signature_of,
+    within_64_bits,
+)
+from flambeau.core.tensor.create import from_array, make_tensor
+from flambeau.core.tensor.tensor import Tensor
+
+NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
+OPERATORS: dict[str, Any] = {}          # declarations by name
+_UNCONVERTED = frozenset("""abs bitwise_not ceil conj_physical floor frac lerp neg gelu softplus hardshrink softshrink round sgn
+    sign trunc""".split())      # write to no `out` of another dtype
+_JUDGED_FIRST = frozenset("ceil floor neg sign trunc".split())     # of these, those that say more of their input than of `out`
+_NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number for a tensor, as `out` too
+
+
+def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
+    """Run generated source; it can be read and stepped through under `filename`. Bytecode is kept in the disk cache."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    key = "code-" + sha256((filename + source).encode()).hexdigest()[:32] + ".bin"
+    stored = _code.get(key)
+    if stored is None:
+        stored = compile(source, filename, "exec")
+        _code.put(key, stored)
+    exec(stored, namespace)
+
+
+class _CodeCache:
+    """Bytecode of generated functions, one cache file for all of them, written when something was missing."""
+
+    def __init__(self) -> None:
+        import sys
+        self.name = f"derived-{sys.hexversion:x}.bin"
+        stored = cache.read_object(self.name)
+        self.codes: dict[str, Any] = stored if isinstance(stored, dict) else {}
+        self.used: dict[str, Any] = {}
+        self.changed = False
+
+    def get(self, key: str) -> Any:
+        found = self.codes.get(key)
+        if not isinstance(found, CodeType):
+            return None
+        self.used[key] = found
+        return found
+
+    def put(self, key: str, code: Any) -> None:
+        self.used[key] = self.codes[key] = code
+        self.changed = True
+
+    def save(self) -> None:
+        if self.changed:
+            cache.write_object(self.name, self.used)
+            self.changed = False
+
+
+_code = _CodeCache()
+save_code = _code.save
+
+
+# ---------------------------------------------------------------- pointwise
+
+
+_OF_NUMBERS = frozenset("add sub mul div floor_divide".split())      # take two numbers, too, as functions
+_OF_ARRAYS = frozenset(("eq",))     # what takes a NumPy array as an operator of Python (unlike !=, as in PyTorch)
+
+
+def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
+            out: Tensor | None = None) -> Any:
+    """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
+    moded = modes.active.count and modes.local.modes
+    if moded or overrides.any_override([*operands, out]):
+        keywords = unusual_keywords(operator, numbers, statics)
+        if out is not None:
+            keywords["out"] = out
+        if moded:
+            return modes.dispatch(operator, operator.public or public, tuple(operands), keywords)
+        return overrides.dispatch(operator.public or public, operands, keywords, [*operands, out])
+    if modes.active.count and out is None and autocasting(operator):
+        with cast_arguments(operator, operands, {}) as (cast, _):
+            return general(operator, public, cast, numbers, statics)
+    operands = within_64_bits(operator, [as_operand(operator, x, i) for i, x in enumerate(operands)], statics)
+    numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
+    if not any(isinstance(x, Tensor) for x in operands):
+        raise TypeError(f"{operator.name}(): argument '{operator.operands[0]}' (position 1) must be Tensor, "
+                        f"not {type(operands[0]).__name__}")
+    recording = operator.differentiable and needs_graph(operands)
+    if out is not None:
+        if not isinstance(out, Tensor):
+            if operator.name not in _NUMBERS_OUT or out.__class__ not in NUMBERS:
+                raise arguments.refused_out(operator.name, operands, out)
+            out = make_tensor(out)
+        check_device(operator.name, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
+        if operator.kind != BOOL and (operator.differentiable or not operator.name.startswith("special_")):
+            refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
+        shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
+        computation, result_dtype = operator.dtypes(operands, statics)
+        given = out._layout
+        if not (operator.idempotent or given.is_contiguous) and memory_order.overlaps_itself(given.shape, given.strides):
+            raise RuntimeError(memory_order.OVERLAPS_ITSELF)
+        overlapping(out, operands)      # as it is before it is resized
+        other = given.dtype is not result_dtype
+        if other and operator.name in _UNCONVERTED and out._layout.dtype is not computation:
+            if operator.name in _JUDGED_FIRST and operator.check is not None:
+                operator.check(computation, operands, numbers, statics)
+            if not computation.is_complex or out._layout.dtype.is_complex or result_dtype.is_complex:
+                raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {computation.scalar_name}")
+        check_dtype(operator.name, out, result_dtype)
+        if not operator.converts:
+            convertible(result_dtype, out._layout.dtype)
+        if out._layout.shape != shape:
+            if any(x is out for x in operands):
+                raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
+            refuse_early(operator, computation, operands, numbers, statics)
+            resize_out(out, shape)
+        if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
+            return copy_into(out, operator.compute(operands, numbers, statics))
+        operator.compute(operands, numbers, statics, out)
+        return out
+    result = operator.compute(operands, numbers, statics)
+    if recording:
+        refuse_integers(result._layout.dtype)
+        result._node = record(operator, result, operands, numbers, statics)
+    return result
+
+
+def refuse_early(operator: Pointwise, computation: Any, operands: list[Any], numbers: tuple, statics: tuple) -> None:
+    """Raise what PyTorch finds wrong about a call before it resizes `out`; kernels refuse a dtype after that."""
+    if operator.check is None:
+        return
+    try:
+        operator.check(computation, operands, numbers, statics)
+    except NotImplementedError as error:
+        if not of_kernel(error):
+            raise
+
+
+def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dict[str, Any]:
+    """Numbers and statics of a call by name, those that differ from their defaults."""
+    given = dict(zip([*operator.numbers, *operator.statics], [*numbers, *statics]))
+    defaults = {**operator.numbers, **operator.statics}
+    return {k: v for k, v in given.items() if v is not defaults[k] and (isinstance(v, Tensor) or v != defaults[k])}
+
+
+def flavored(operands: Any) -> bool:
+    """Whether an operand is of a class that overrides calls, whose layouts no plan may be kept under."""
+    return any(isinstance(x, Tensor) and x._layout.answering is not None for x in operands)
+
+
+def overlapping(out: Tensor, operands: list[Any]) -> bool:
+    """Whether writing `out` while reading an operand would read what was written. RuntimeError where PyTorch sees that too."""
+    found = False
+    mine = out._layout
+    for x in operands:
+        if x.__class__ not in NUMBERS and x._storage is out._storage:
+            own = x._layout
+            if own.strides == mine.strides and x._offset == out._offset and own.shape == mine.shape and own.dtype is mine.dtype:
+                continue
+            if own.dtype is mine.dtype and memory_order.has_overlap((mine.shape, mine.strides, out._offset),
+                                                                (own.shape, own.strides, x._offset)):
+                raise RuntimeError(memory_order.OVERLAPS_INPUT)
+            found = True
+    return found
+
+
+def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple) -> Tensor:
+    """A pointwise call that writes its result into its first operand."""
+    target = operands[0]
+    if modes.active.count and modes.local.modes:
+        return modes.dispatch(public, public, tuple(operands), unusual_keywords(operator, numbers, statics))
+    if overrides.any_override(operands):
+        return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
+    if operator.kind == REAL and isinstance(target, Tensor) and target._layout.dtype.is_complex:
+        raise RuntimeError(f"In-place {operator.name} is not supported for complex tensors.")
+    operands = within_64_bits(
+        operator, [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]], statics)
+    numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
+    recording = operator.tracked and needs_graph(operands)
+    if recording or not operator.idempotent:
+        rewiring.check(target, recording)
+    originals = None
+    if recording:
+        originals = operands
+        needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
+        try:
+            saves = operator.recipe(operands, numbers, statics, needed).saves
+        except TypeError:
+            operator.checked(operands, numbers, statics, target)    # PyTorch's refusal of such a call, if it is one
+            raise
+        if 0 in saves:
+            originals = [target.clone(), *operands[1:]]
+    if overlapping(target, operands[1:]):
+        fresh = [x if x.__class__ in NUMBERS or x._storage is not target._storage else x.detach().clone() for x in operands[1:]]
+        operator.compute([target, *fresh], numbers, statics, target)
+    else:
+        operator.compute(operands, numbers, statics, target)
+    if recording:
+        rewiring.rebase(target, record(operator, target, operands, numbers, statics, originals))
+    return target
+
+
+# A call that finds its plan, or learns one. A launcher raises OverflowError for an int beyond 63 bits; the slow path knows what
+# such a number means. (A `try` costs nothing where nothing is raised.)
+_FUNCTION = '''
+def {name}({signature}):
+    """{doc}"""
+    try:
+        launch = plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count{unusual}:
+{to_out}        try:
+            return {otherwise}
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    try:
+        if {plain}:
+            return launch(None, {operands}{trailing})
+        return trace(launch, {operands}{trailing}{static_arguments})
+    except OverflowError:
+        pass
+    return {otherwise}
+'''
+
+# Where a result goes that was found to fit, without a graph.
+_TO_OUT = '''        if out is not None and not active.count{usual}:
+            try:
+                launch = out_plans[{key} out._layout]
+            except (KeyError, AttributeError, TypeError):
+                pass
+            else:
+                if {plain} and out._node is None and not ({shared}):
+                    return launch(out, {operands}{trailing})
+'''
+
+_OPERATOR = '''
+def {name}({signature}):
+    """{doc}"""
+    try:
+        launch = plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count:
+        try:
+            return learn_operator({operands})
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    try:
+        if {plain}:
+            return launch(None, {operands}{trailing})
+        return trace(launch, {operands}{trailing}{static_arguments})
+    except OverflowError:
+        pass
+    return learn_operator({operands})
+'''
+
+_INPLACE = '''
+def {name}({signature}):
+    """In-place version of {public}()."""
+    try:
+        launch = inplace_plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count{unusual} or not ({plain}) and local.grad or {shared}:
+        try:
+            return {otherwise}
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    try:
+        return launch({first}, {operands}{trailing})
+    except OverflowError:
+        pass
+    return {otherwise}
+'''
+
+# The same with numbers that are keyword-only and not at their defaults.
+_WITH_NUMBERS = '''
+def {name}_with_numbers({operands}, {every}, out=None):
+    try:
+        launch = plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count or out is not None:
+{to_out}        try:
+            return learn({operands}, ({numbers}), ({statics}), out)
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    if {plain}:
+        return launch(None, {operands}{trailing})
+    return trace_with_numbers(launch, {operands}{trailing}{static_arguments})
+
+
+def {name}_with_numbers_in_place({operands}, {every}):
+    try:
+        launch = inplace_plans[{key}]
+    except (KeyError, AttributeError, TypeError):
+        launch = None
+    if launch is None or active.count or not ({plain}) and local.grad or {shared}:
+        try:
+            return learn_inplace({operands}, ({numbers}), ({statics}))
+        except Exception as error:
+            filter_traceback(error)
+            raise
+    return launch({first}, {operands}{trailing})
+'''
+
+# Which operands need gradients, as the bits of a number, and what records a call with that launcher and those bits.
+_TRACE = '''
+def {tracer}(launch, {arguments}):
+    out = launch(None, {operands}{trailing})
+    if not local.grad:
+        return out
+    which = {which}
+    recorder = recorders.get((launch, which))
+    if recorder is None:
+        recorder = learn_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}))
+    out._node = recorder(out, {operands}{trailing})
+    return out
+'''
+
+
+def _key_part(name: str, first: bool) -> str:
+    return f"{name}._layout" if first else f"{name}.__class__ if {name}.__class__ in NUMBERS else {name}._layout"
+
+
+def _tuple(names) -> str:
+    return "".join(f"{n}, " for n in names)
+
+
+def generate(operator: Pointwise, doc: str, public: str, method: bool, function: bool, inplace_too: bool | str,
+             dunder: str | None, reflected: str | None, out: bool = True) -> Callable:
+    """Make and register the variants of a pointwise operator; returns the function."""
+    operands, numbers, statics = operator.operands, list(operator.numbers), list(operator.statics)
+    defaults = {**operator.numbers, **operator.statics}
+    folded = [n for n, folds in zip(numbers, operator.folds) if folds]      # keyword-only: the fast path has their defaults
+    given = [n for n in numbers if n not in folded]
+    signature = signature_of(operator.body)
+    parts, star = [], False
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*surplus")    # what has no place, or belongs to a deprecated overload
+            star = True
+        default = "MISSING" if parameter.default is parameter.empty else source_of(parameter.default)
+        parts.append(f"{name}={default}")
+    if not star:
+        parts.append("*surplus")
+    layouts = [_key_part(n, i == 0) for i, n in enumerate(operands)]
+    key = ", ".join([*layouts, *[f"{n}.__class__" for n in given], *statics]) + ","
+    usual_key = ", ".join([*layouts, *[defaults[n].__class__.__name__ for n in given],
+                           *[source_of(defaults[n]) for n in statics]]) + ","
+    plain = " and ".join(f"{n}._node is None" if i == 0 else f"({n}.__class__ in NUMBERS or {n}._node is None)"
+                         for i, n in enumerate(operands))
+    usual = "".join(f" and {n}.__class__ is {defaults[n].__class__.__name__} and {n} == {source_of(defaults[n])}" for n in folded)
+    unusual = "".join(f" or {n}.__class__ is not {defaults[n].__class__.__name__} or {n} != {source_of(defaults[n])}"
+                      for n in folded)
+
+    def shared(target: str, others: Sequence[str]) -> str:
+        return " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {target}._storage)" for n in others]) or "False"
+    fields = {"operands": ", ".join(operands), "numbers": _tuple(numbers), "statics": _tuple(statics), "plain": plain,
+                  "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
+                  "shared": shared(operands[0], operands[1:])}
+    scope: dict[str, Any] = {
+        "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "filter_traceback": filter_traceback,
+        "plans": operator.plans, "active": modes.active, "local": modes.local,
+        "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
+    trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
+    every = [*numbers, *statics]
+
+    def to_out(key: str, trailing: str, usual: str) -> str:
+        return _TO_OUT.format(**{**fields, "shared": shared("out", operands)}, key=key, trailing=trailing, usual=usual)
+    given_out = "out" if out else "None"
+    otherwise = f"learn({{operands}}, ({{numbers}}), ({{statics}}), {given_out})".format(**fields)
+    otherwise_in_place = "learn_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
+    which = " | ".join(
+        [f"({n}._node is not None)" if i == 0 and n == operands[0] else
+         f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
+    if len(operands) == 1:
+        which = "1"
+    source = ""
+    if folded:
+        otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, {given_out})"
+        otherwise_in_place = f"{public}_with_numbers_in_place({', '.join([*operands, *every])})"
+        every_key = ", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]) + ","
+        every_number = "".join(f", {n}" for n in numbers)
+        source = _WITH_NUMBERS.format(
+            name=public, every=", ".join(every), key=every_key, trailing=every_number, static_arguments=static_arguments,
+            to_out=to_out(every_key, every_number, ""), **fields)
+        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
+                                trailing=every_number, **fields)
+    unusual += " or surplus"
+    otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), {given_out}) if surplus else {otherwise}"
+    if not out:
+        otherwise = f"refuse_out({operands[0]}) if out is not None else {otherwise}"
+    otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else "
+                          f"{otherwise_in_place}")
+    source += _FUNCTION.format(name=public, signature=", ".join([*parts, "out=None"]),
+                               unusual=" or out is not None" + unusual, key=key,
+                               trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
+                               to_out=to_out(key, trailing, usual) if out else "", **fields)
+    usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
+    usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
+    if dunder:
+        source += _OPERATOR.format(name=dunder, signature=", ".join(operands), key=usual_key, trailing=usual_trailing,
+                                   static_arguments=usual_statics, **fields)
+    if inplace_too:
+        source += _INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=unusual, key=key, trailing=trailing,
+                                  otherwise=otherwise_in_place, **fields)
+    source += _TRACE.format(tracer="trace", which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
+                            **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
+    register_cache(scope["inplace_plans"])
+    register_cache(scope["out_plans"])
+    scope.update(_learning(operator, public, scope, signature, method, function))
+    compile_source(f"<flambeau {public}>", source, scope)
+    return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
+
+
+def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
+              function: bool) -> dict[str, Callable]:
+    """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
+    default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
+    default_of = {**operator.numbers, **operator.statics}
+
+    def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
+        """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
+        kinds = operator.number_kinds(numbers_given)
+        if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
+            return (), None     # some keywords at their defaults and some not: no generated function has that form
+        parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
+        order = [x.__class__ in NUMBERS for x in given_operands]
+        if order[0] or order != sorted(order) or None in parts or flavored(given_operands):
+            return (), None
+        launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
+        return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
+
+    def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
+        names = [*operator.operands, *operator.numbers, *operator.statics]
+        values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
+        in_place = name != public
+        return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
+                                 function and not in_place)
+
+    def learn(*given: Any) -> Any:
+        *given_operands, numbers_given, statics_given, out = given
+        if operator.name in _OF_NUMBERS and all(x.__class__ in NUMBERS for x in given_operands):
+            given_operands[0] = make_tensor(given_operands[0])
+        try:
+            result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
+        except arguments.CAUGHT as error:
+            if explain(error, public, given_operands, numbers_given, statics_given) is None:
+                raise
+            return NotImplemented
+        if out is None or (out.__class__ is Tensor and out._layout.answering is None):
+            layout = None if out is None else out._layout
+            place, launch = learned(tuple(given_operands), numbers_given, statics_given, layout)
+            if launch is not None and out is None:
+                operator.plans[place] = launch
+            elif launch is not None:
+                scope["out_plans"][*place, layout] = launch
+        return result
+
+    def with_surplus(*given: Any) -> Any:
+        *given_operands, surplus, keywords, out = given
+        return answered(public, given_operands, surplus, keywords, {} if out is None else {"out": out}, method, function)
+
+    def with_surplus_in_place(*given: Any) -> Any:
+        *given_operands, surplus, keywords = given
+        return answered(public + "_", given_operands, surplus, keywords, {}, True, False)
+
+    def answered(name: str, given_operands: list, surplus: tuple, keywords: tuple, named: dict, method: bool,
+                 function: bool) -> Any:
+        """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
+        values = dict(zip([*operator.operands, *operator.numbers, *operator.statics], [*given_operands, *keywords]))
+        changed = {n: values[n] for n, default in default_of.items() if values[n] != default}
+        answer = deprecated_overloads.call(scope[name], name, (*given_operands, *surplus), {**changed, **named})
+        if answer is None:
+            arguments.raise_surplus(name, signature, [values[n] for n in signature.parameters], surplus, method, function)
+        return answer
+
+    def refuse_out(first: Any) -> Any:
+        """TypeError for a call with `out=` of an operator that takes none."""
+        error = TypeError(f"{public}() got an unexpected keyword argument 'out'")
+        if first is arguments.MISSING:
+            missing = [first] * len(operator.operands)
+            explain(error, public, missing, default_numbers, default_statics)
+        raise error
+
+    def learn_operator(*given_operands: Any) -> Any:
+        for i, x in enumerate(given_operands[1:], 1):
+            if isinstance(x, np.ndarray) and operator.name in _OF_ARRAYS and x.dtype.kind in "biufc":
+                return learn_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
+            if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
+                if public != "eq" or not isinstance(x, np.ndarray):
+                    return NotImplemented
+                try:    # the one operator that takes arrays, from either side
+                    given_operands = (given_operands[0], from_array(np.asarray(x)))
+                except TypeError:
+                    return NotImplemented
+        return learn(*given_operands, default_numbers, default_statics, None)
+
+    def learn_inplace(*given: Any) -> Tensor:
+        *given_operands, numbers_given, statics_given = given
+        try:
+            result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
+        except arguments.CAUGHT as error:
+            explain(error, public + "_", given_operands, numbers_given, statics_given)
+            rewiring.refuse_leaf(given_operands[0])
+            raise
+        place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
+        if launch is not None and not memory_order.overlaps_itself(result._layout.shape, result._layout.strides):
+            scope["inplace_plans"][place] = launch
+        return result
+
+    def learn_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
+                       statics_given: tuple) -> Callable:
+        made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
+        operator.recorders[launch, which] = made
+        return made
+    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder,
+            "refuse_out": refuse_out,
+            "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
+
+
+def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: bool, function: bool, inplace_too: bool | str,
+               dunder: str | None, reflected: str | None) -> Callable:
+    """Put the generated functions of `scope` into the namespace and on Tensor; returns the function."""
+    made = scope[public]
+    made.__module__ = PACKAGE
+    made.operator = operator
+    operator.public = made
+    OPERATORS[public] = operator
+    publish(public, made, method=method, function=function)
+    if inplace_too:
+        changed = scope[public + "_"]
+        changed.__module__ = PACKAGE
+        changed.operator = operator
+        made.inplace = changed
+        publish(public + "_", changed, method=method, function=inplace_too == "function")
+    if dunder:
+        scope[dunder].operator = operator
+        setattr(Tensor, dunder, scope[dunder])
+        if reflected:
+            setattr(Tensor, reflected, scope[dunder])
+        if inplace_too and len(operator.operands) == 2 and operator.kind != "bool":
+            setattr(Tensor, "__i" + dunder[2:], scope[public + "_"])
+    return made
+
+
+def source_of(default: Any) -> str:
+    """A default value as Python source."""
+    return f"float('{default}')" if isinstance(default, float) and default - default != 0 else repr(default)
+
+
+def publish(name: str, made: Callable, method: bool = True, function: bool = True) -> None:
+    """Make a function appear as `torch.<name>` and as a method of Tensor."""
+    if function:
+        NAMESPACE[name] = made
+    if method:
+        setattr(Tensor, name, made)
+
+
+_EXPLAINED = '''
+def {name}({signature}):
+    """{doc}"""{first}
+    try:
+        return implementation({call})
+    except caught as error:
+        if explain(error, ({values})) is None:
+            raise
+'''
+
+
+def explained(function: Callable, first: str = "", names: dict[str, Any] | None = None) -> Callable:
+    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones.
+
+    first: statements, with `names`, that may return the result without that call.
+    """
+    name, signature = function.__name__, signature_of(function)
+    parts, call, scope, star = [], [], dict(names or ()), False
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            text = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + parameter.name
+            star = True
+            parts.append(text)
+            call.append(text)
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        by_name = f"{parameter.name}={parameter.name}"
+        call.append(by_name if parameter.kind is parameter.KEYWORD_ONLY else parameter.name)
+        if parameter.default is parameter.empty:
+            parts.append(parameter.name)
+        else:
+            scope[f"default_{parameter.name}"] = parameter.default
+            parts.append(f"{parameter.name}=default_{parameter.name}")
+    doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
+    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call), first=first,
+                               values=_tuple(signature.parameters))
+
+    def explain(error: BaseException, values: Sequence[Any]) -> Any:
+        method = Tensor.__dict__.get(name) is made
+        try:
+            return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
+        except Exception as told:
+            filter_traceback(told)
+            raise
+    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
+    compile_source(f"<flambeau {name}>", source, scope)
+    made = scope[name]
+    made.__module__ = function.__module__
+    made.__annotations__ = function.__annotations__
+    made.__signature__ = signature
+    return made
+
+
+def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
+           **facets: Unpack[Facets]) -> Any:
+    """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
+    if function is None:
+        return lambda given: public(given, names=names, method=method, namespace=namespace, **facets)
+    OpDef(function.__name__, **facets)
+    arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
+    for name in (function.__name__, *names):
+        publish(name, function, method, namespace)
+    return function
+
+
+#: Functions that are objects of their own, but do what another does.
+RENAMED: list[FunctionType] = []
+
+
+def renamed(function: Any, name: str) -> Any:
+    """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
+    made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
+    made.__annotations__ = function.__annotations__
+    made.__dict__.update(function.__dict__)
+    RENAMED.append(made)
+    return made
+
+
+def alias(name: str, of: str) -> None:
+    """Publish an operator, and its in-place form, under a second name wherever it has its first."""
+    for old, new in ((of, name), (of + "_", name + "_")):
+        first = NAMESPACE.get(old) or Tensor.__dict__.get(old)
+        if first is not None:
+            publish(new, renamed(first, new), method=old in Tensor.__dict__, function=old in NAMESPACE)
+
+
+def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,
+              inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
+              check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
+              types: str = "bifc", kernel: str | None = None, guarded: bool = False,
+              undefined: str | None = None, out: bool = True,
+              real_gradients: str | None = None, **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
+    """Declare a pointwise operator by its scalar body.
+
+    The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
+    with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where
+    that is the
+    same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too); out:
+    whether it takes `out=`. The others are those of core.operator.pointwise.Pointwise; guarded: the kernel reports integer divisions by zero.
+    """
+    def declare(body: Callable) -> Callable:
+        public = name or body.__name__
+        operands, numbers, statics = [], {}, {}
+        for parameter in signature_of(body).parameters.values():
+            annotation = str(parameter.annotation)
+            if annotation in ("Tensor", "Operand"):
+                operands.append(parameter.name)
+            elif annotation == "Number":
+                numbers[parameter.name] = parameter.default
+            else:
+                statics[parameter.name] = parameter.default
+        declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
+                             types, kernel, guarded, undefined, real_gradients, **facets)
+        only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
+        declared.tensors_only = frozenset(only)
+        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, out)
+
+        def vjp(rule: Callable) -> Callable:
+            declared.rule = rule
+            return rule
+        made.vjp = vjp
+        return made
+    return declare

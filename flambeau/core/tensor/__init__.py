@@ -1,0 +1,1 @@
+"""The Tensor and its memory: storages, creation, indexing, printing, pickling."""

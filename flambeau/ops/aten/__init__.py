@@ -1,0 +1,1 @@
+"""Operators that PyTorch has below its public functions."""

@@ -1,0 +1,1 @@
+"""Making tensors, and copying and converting them."""

@@ -1,0 +1,83 @@
+"""fake_quantize_per_tensor_affine and its form per channel: round to a grid of integers and back, for training.
+
+Gradients pass where the integer was in range. Composed of pointwise operators. Stands on core.operator.define.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base.dtype import float32, float64
+from flambeau.core.operator.define import operator
+from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.tensor.create import make_tensor
+from flambeau.core.tensor.tensor import Tensor
+
+
+def _grid(input: Tensor, scale: Any, zero_point: Any) -> Tensor:
+    """The integers, before they are held to the range. A NaN counts as the least; with a scale to each channel they go
+    through int64, so that what is too large for that counts so too.
+    """
+    wide = input if input._layout.dtype is float64 else input.to(float32)
+    whole = (wide * (1 / scale)).round() + zero_point
+    return NAMESPACE["where"](~(whole.abs() < 2.0 ** 63) if scale._layout.ndim else whole.isnan(), -2.0 ** 63, whole)
+
+
+def _check(kernel: str, input: Tensor, quant_min: int, quant_max: int) -> None:
+    if not input._layout.dtype.is_floating_point:
+        raise NotImplementedError(f'"{kernel}_type_handling" not implemented for \'{input._layout.dtype.scalar_name}\'')
+    if quant_min > quant_max:
+        raise RuntimeError("`quant_min` should be less than or \n        equal to `quant_max`.")
+
+
+def _column(vector: Tensor, axis: int, ndim: int) -> Tensor:
+    shape = [1] * ndim
+    shape[axis] = -1
+    return vector.detach().reshape(shape)
+
+
+def _back(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
+    steps = _grid(input, scale, zero_point).clamp(quant_min, quant_max) - zero_point
+    return ((steps if scale._layout.ndim else steps.to(float32)) * scale).to(input._layout.dtype)
+
+
+def _passed(g: Tensor, input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
+    whole = _grid(input.detach(), scale, zero_point)
+    return g.masked_fill((whole < quant_min) | (whole > quant_max), 0)
+
+
+def _one(scale: Any, zero_point: Any) -> tuple[Tensor, Any]:
+    """One scale, as a tensor of float32 without dimensions, which decides in no promotion, and one zero point."""
+    scale, zero_point = [x.item() if isinstance(x, Tensor) else x for x in (scale, zero_point)]
+    return make_tensor(scale, float32), zero_point
+
+
+@operator(method=False, node="FakeQuantizePerTensorAffineCachemaskBackward0")
+def fake_quantize_per_tensor_affine(input: Tensor, scale, zero_point, quant_min, quant_max):
+    """input rounded to (q - zero_point) * scale with whole q from quant_min to quant_max.
+
+    scale, zero_point: numbers or tensors of one element. NotImplementedError for integers.
+    """
+    _check("fake_quantize_tensor_cachemask_kernel", input, quant_min, quant_max)
+    return _back(input, *_one(scale, zero_point), quant_min, quant_max)
+
+
+@fake_quantize_per_tensor_affine.vjp
+def _(g, input, scale, zero_point, quant_min, quant_max):
+    return _passed(g, input, *_one(scale, zero_point), quant_min, quant_max)
+
+
+@operator(method=False, node="FakeQuantizePerChannelAffineCachemaskBackward0")
+def fake_quantize_per_channel_affine(input: Tensor, scale, zero_point, axis, quant_min, quant_max):
+    """fake_quantize_per_tensor_affine with a scale and zero point (1-D tensors) to each index of dimension `axis`."""
+    _check("fake_quantize_channel_cachemask_cpu", input, quant_min, quant_max)
+    ndim = input.dim()
+    if scale.dim() != 1 or zero_point.dim() != 1:
+        raise RuntimeError("scale should be a 1-D tensor" if scale.dim() != 1 else "zero point should be a 1-D tensor")
+    return _back(input, _column(scale, axis, ndim), _column(zero_point, axis, ndim), quant_min, quant_max)
+
+
+@fake_quantize_per_channel_affine.vjp
+def _(g, input, scale, zero_point, axis, quant_min, quant_max):
+    ndim = input.dim()
+    return _passed(g, input, _column(scale, axis, ndim), _column(zero_point, axis, ndim), quant_min, quant_max)

@@ -1,0 +1,97 @@
+"""Where the elements are that are not zero, or that begin a run of equal ones: the kernels behind nonzero, masks and unique.
+
+Also what a mask chooses, and filling it. Stands on codegen.ordering.compact and codegen.gather_scatter.masking.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base.dtype import int64
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.gather_scatter import masking
+from flambeau.codegen.ordering import compact
+from flambeau.codegen.runtime.launch import readers
+from flambeau.core.tensor.create import CPU
+from flambeau.core.tensor.lazy_conjugate import resolved
+from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
+from flambeau.ops.creation.copy import contiguous
+
+_NUMBER = Layout.contiguous((), int64, CPU)
+_read_total = readers["int64"]
+_counting: dict[Any, Any] = register_cache({})
+_writing: dict[Any, Any] = register_cache({})
+_selecting: dict[Any, Any] = register_cache({})
+_filling: dict[Any, Any] = register_cache({})
+
+
+def _counted(input: Tensor, begins: bool = False) -> tuple[Tensor, int]:
+    """(where each chunk's elements start among those looked for, how many there are) of a contiguous tensor that has elements."""
+    layout = input._layout
+    count = _counting.get((layout, begins))
+    if count is None:
+        counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
+        count = _counting[layout, begins] = (compact.counting_plan(layout, counts, begins), counts.numel - 1)
+    starts = count[0](None, input)
+    return starts, _read_total(tensor_from(starts._storage, count[1], _NUMBER))
+
+
+def compressed(values: Tensor, mask: Tensor) -> Tensor:
+    """The values where a bool tensor is true, in one row: raw contiguous tensors of one shape, elements of at most 8 bytes."""
+    layout = values._layout
+    if layout.device.type == "meta":
+        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
+    if not layout.numel:
+        return empty_layout(Layout.contiguous((0,), layout.dtype, layout.device))
+    starts, total = _counted(mask)
+    key = (layout, mask._layout, total)
+    launch = _selecting.get(key)
+    if launch is None:
+        out = Layout.contiguous((total,), layout.dtype, layout.device)
+        launch = _selecting[key] = masking.selecting_plan(out, layout, mask._layout, starts._layout)
+    return launch(None, values, mask, starts)
+
+
+def filled_from(values: Tensor, mask: Tensor, source: Tensor, out: Tensor | None) -> Tensor:
+    """The values, but those where a bool tensor is true from a source, in order: into `out` (maybe the values) or a fresh tensor.
+
+    Contiguous raw tensors, the first two of one shape, elements of at most 8 bytes. RuntimeError for a source that is too short.
+    """
+    layout = values._layout
+    starts, total = _counted(mask)
+    if total > source._layout.numel:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    if not source._layout.numel:
+        source = values     # read, and not used
+    key = (layout, mask._layout, source._layout)
+    launch = _filling.get(key)
+    if launch is None:
+        launch = _filling[key] = masking.filling_plan(layout, mask._layout, source._layout, starts._layout)
+    return launch(out, values, mask, source, starts)
+
+
+def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor:
+    """Positions of the elements that are not zero, (number, ndim) int64 in row-major order, each dimension's in one piece.
+
+    flat: (number,), counted in one row; begins: of the elements that differ from the one before and of the first instead, and
+    after them how many elements there are (nothing for none).
+    """
+    if input._layout.pending:
+        input = resolved(input)
+    layout = input._layout
+    if layout.device.type == "meta":
+        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
+    ndim = 1 if flat else layout.ndim
+    if not layout.is_contiguous:
+        input = contiguous(tensor_from(input._storage, input._offset, layout))
+        layout = input._layout
+    starts, total = _counted(input, begins) if layout.numel else (None, 0)
+    total += begins and total > 0
+    shape, strides = ((total,), (1,)) if flat else ((total, ndim), (1, total))
+    out = Layout.of(shape, strides, int64, layout.device)
+    if not total or not ndim:
+        return empty_layout(out)
+    write = _writing.get((layout, total, flat, begins))
+    if write is None:
+        write = _writing[layout, total, flat, begins] = compact.writing_plan(layout, starts._layout, out, ndim, begins)
+    return write(None, input, starts)

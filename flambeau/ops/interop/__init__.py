@@ -1,0 +1,1 @@
+"""The ways in and out of a tensor: Python, NumPy, DLPack, storages."""

@@ -1,0 +1,606 @@
+"""Matrix products: mm, bmm, mv, dot, matmul, linear, addmm and its relatives.
+
+Stands on codegen.products.gemm: each call is one plan, kept by the layouts of its operands. Transposed and broadcast operands
+are read where they lie; a bias is added in the product's epilogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from flambeau.base import geometry, memory_order
+from flambeau.base import scalar_range as elements
+from flambeau.base.dtype import bool_, float32, promote_types, uint8
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import Layout
+from flambeau.base.small_floats import FORMATS
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
+from flambeau.codegen.runtime import launch as launching
+from flambeau.core.autograd.node import one_step, rename
+from flambeau.core.modes.autocast import lower
+from flambeau.core.operator.annotations import Planned
+from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.operator.row_program import KEPT, Rows
+from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ir.loops import Loop, Row, folded
+from flambeau.ir.scalar import cast, compute_dtype
+from flambeau.ops.reduction.sum import adding, wide
+
+
+def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int], a: Matrix,
+             b: Matrix, addend: Matrix | None = None, alpha: float = 1, beta: float = 1) -> Callable:
+    """The plan of a product of contiguous result: sizes (m, n, k), slots count what is given from 1."""
+    m, n, k = sizes
+    own = given[a.slot - 1]._layout
+    out = Layout.contiguous(shape, own.dtype, own.device)
+    c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
+    held = uint8 if own.dtype is bool_ else own.dtype       # of booleans there are only empty sums
+    phases, scratch = gemm_phases(held, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
+    return launching.plan(phases, [out], [x._layout for x in given], "", scratch,
+                          release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
+
+
+_PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
+                       "int64"))
+_REFUSALS = {"mm": "addmm_impl_cpu_", "addmm": "addmm_impl_cpu_", "linear": "addmm_impl_cpu_", "mv": "addmv_impl_cpu",
+             "addmv": "addmv_impl_cpu", "einsum": "bmm"}
+
+
+def same_dtype(name: str, *tensors: Tensor) -> None:
+    """Raise unless all tensors have one dtype, which products are defined for, and one device.
+
+    Booleans will do where there is nothing to multiply, in the product of an empty tensor.
+    """
+    first = tensors[0]._layout
+    for t in tensors[1:]:
+        if t._layout.dtype is not first.dtype:
+            if name == "mm":
+                raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first.dtype.c_name} != "
+                                   f"{t._layout.dtype.c_name}")
+            raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
+        if t._layout.device is not first.device:
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, "
+                               f"{first.device} and "
+                               f"{t._layout.device}!")
+    if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
+        raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
+
+
+def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
+    """The plan of a product of float8 operands: they are multiplied as float32, and the result is rounded once."""
+    def launch(out: Tensor | None, *operands: Tensor) -> Tensor:
+        result = product(*[x.detach().to(float32) for x in operands]).to(dtype)
+        return result if out is None else out.copy_(result)
+    return launch
+
+
+@operator(node="MmBackward0", out=True, planned=True, autocast=lower)
+def mm(input: Tensor, mat2: Tensor) -> Planned:
+    """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
+    a, b = input._layout, mat2._layout
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError("self must be a matrix" if a.ndim != 2 else "mat2 must be a matrix")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    if a.dtype in FORMATS and a.dtype is b.dtype:
+        return _widened(mm, a.dtype)
+    same_dtype("mm", input, mat2)
+    return _product((input, mat2), (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
+                    Matrix(1, (0, 0, *a.strides)), Matrix(2, (0, 0, *b.strides)))
+
+
+@mm.vjp
+def _(g, input, mat2, need):
+    return (mm(g, adjoint(mat2)) if need["input"] else None, mm(adjoint(input), g) if need["mat2"] else None)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugate transpose of the last two dimensions."""
+    x = x.transpose(-2, -1)
+    return x.conj() if x._layout.dtype.is_complex else x
+
+
+@operator(node="BmmBackward0", out=True, planned=True, autocast=lower)
+def bmm(input: Tensor, mat2: Tensor) -> Planned:
+    """Products of matrices in batches, (b, m, k) by (b, k, n)."""
+    a, b = input._layout, mat2._layout
+    for position, layout in ((1, a), (2, b)):
+        if layout.ndim != 3:
+            raise RuntimeError(f"batch{position} must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+                           f"{a.shape[2]}] but got: "
+                           f"[{b.shape[0]}, {b.shape[1]}].")
+    same_dtype("bmm", input, mat2)
+    count, m, k = a.shape
+    return _product((input, mat2), (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), Matrix(1, (0, *a.strides)),
+                    Matrix(2, (0, *b.strides)))
+
+
+@bmm.vjp
+def _(g, input, mat2, need):
+    return (bmm(g, adjoint(mat2)) if need["input"] else None, bmm(adjoint(input), g) if need["mat2"] else None)
+
+
+def _same_dtype_of_vectors(*tensors: Tensor) -> None:
+    names = [t._layout.dtype.scalar_name for t in tensors]
+    if len(set(names)) > 1:
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
+    same_dtype("mv", *tensors)
+
+
+@operator(node="MvBackward0", out=True, planned=True)
+def mv(input: Tensor, vec: Tensor) -> Planned:
+    """The product of a matrix and a vector, (m, k) by (k,)."""
+    a, b = input._layout, vec._layout
+    if not a.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if a.ndim != 2 or b.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+    _same_dtype_of_vectors(vec, input, vec)
+    return _product((input, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), Matrix(1, (0, 0, *a.strides)),
+                    Matrix(2, (0, 0, b.strides[0], 0)))
+
+
+@mv.vjp
+def _(g, input, vec, need):
+    return (g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) if need["input"] else None,
+            mv(adjoint(input), g) if need["vec"] else None)
+
+
+def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
+    total = wide(result)
+    x, y = (cast(element, compute_dtype(result)) for element in elements)
+    return Loop((adding("dot", cast(x * y, total)),)), Row(((0, cast(folded("dot", total), compute_dtype(result))),))
+
+
+_DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])    # for vectors that aren't rows of a matrix
+
+
+@operator(node="DotBackward0", out=True, planned=True)
+def dot(input: Tensor, tensor: Tensor) -> Planned:
+    """The sum of the products of two vectors' elements; zero-dim."""
+    a, b = input._layout, tensor._layout
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and "
+                           f"{b.dtype.scalar_name}")
+    if a.shape != b.shape:
+        raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have "
+                           "the same number "
+                           f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+    same_dtype("dot", input, tensor)
+    if a.dtype is bool_:
+        raise NotImplementedError("\"dot\" not implemented for 'Bool'")
+    if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
+        return _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
+    return _product((input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])),
+                    Matrix(2, (0, 0, b.strides[0], 0)))
+
+
+@dot.vjp
+def _(g, input, tensor, need):
+    def conjugated(x):
+        return x.conj() if x.is_complex() else x
+    return (g * conjugated(tensor) if need["input"] else None, g * conjugated(input) if need["tensor"] else None)
+
+
+def batches(lead: Sequence[int], a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(size, stride in a, stride in b) of leading dimensions, merged where both walk evenly across the seam."""
+    found: list[tuple[int, int, int]] = []
+    for size, one, other in zip(lead, a, b):
+        if size == 1:
+            continue
+        if found and found[-1][1:] == (one * size, other * size):
+            found[-1] = (found[-1][0] * size, one, other)
+        else:
+            found.append((size, one, other))
+    return found
+
+
+@operator(node=lambda arguments: "CloneBackward0" if arguments[0]._layout.ndim == 2 else "UnsafeViewBackward0", method=False,
+          function=False, planned=True)
+def _matmul_batched(input: Tensor, other: Tensor) -> Any:
+    """matmul of matrices and batches of them, that fit; leading dimensions broadcast where they lie."""
+    a, b = input._layout, other._layout
+    same_dtype("bmm" if b.ndim > 2 else "mm", input, other)
+    lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    groups = batches(lead, memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
+                      memory_order.broadcast_strides(b.shape[:-2], b.strides[:-2], lead))
+    if len(groups) > 2:
+        count = math.prod(lead)
+        left = input.expand(*lead, m, k).reshape(count, m, k)
+        return bmm(left, other.expand(*lead, k, n).reshape(count, k, n)).view(*lead, m, n)
+    rows = m
+    if groups and groups[-1][1:] == (m * a.strides[-2], 0):
+        rows = m * groups.pop()[0]      # one matrix for all of them: their rows are those of one larger one
+    (outer, a0, b0), (inner, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
+    out = Layout.contiguous((*lead, m, n), a.dtype, a.device)
+    phases, scratch = gemm_phases(
+        a.dtype, rows, n, k, Matrix(1, (a0, a1, *a.strides[-2:])), Matrix(2, (b0, b1, *b.strides[-2:])),
+        Matrix(0, (inner * rows * n, rows * n, n, 1)), (outer, inner))
+    return launching.plan(phases, [out], [a, b], "", scratch, release=out.numel * max(k, 1) >= RELEASE_FROM)
+
+
+@_matmul_batched.vjp
+def _(g, input, other, need):
+    second = None
+    if need["other"]:
+        if other._layout.ndim == 2:     # one matrix for all: one product over all rows
+            flat = input.reshape(math.prod(g._layout.shape[:-1]), other._layout.shape[0])
+            second = mm(adjoint(flat), g.reshape(math.prod(g._layout.shape[:-1]), g._layout.shape[-1]))
+        else:
+            second = matmul(adjoint(input), g)
+    return matmul(g, adjoint(other)) if need["input"] else None, second
+
+
+def _matmul_plan(input: Tensor, other: Tensor) -> Callable | None:
+    """The plan that served a product of two matrices, or of batches of them."""
+    a, b = input._layout, other._layout
+    if a.ndim <= 2 and b.ndim <= 2:
+        served = {(2, 2): mm, (2, 1): mv, (1, 1): dot}.get((a.ndim, b.ndim))
+        return None if served is None else served.operator.kept.get((a, b))
+    return _matmul_batched.operator.kept.get((a, b))
+
+
+@composite(dunder="__matmul__", out=True, planned=_matmul_plan, autocast=lower)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Matrix product: vectors, matrices, and batches of matrices whose leading dimensions broadcast."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"matmul(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+    a, b = input._layout, other._layout
+    if a.ndim == 2 and b.ndim == 2:
+        return mm(input, other)
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D")
+    if a.ndim == 1 and b.ndim == 1:
+        return dot(input, other)
+    if a.ndim == 2 and b.ndim == 1:
+        return mv(input, other)
+    if a.ndim == 1:
+        made = matmul(input.unsqueeze(0), other).squeeze(-2)
+        if made._node is not None:
+            rename(made._node, "UnsafeViewBackward0" if b.ndim > 2 else "SqueezeBackward4")
+        return made
+    if b.ndim == 1:
+        made = mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
+        if made._node is not None:
+            rename(made._node, "UnsafeViewBackward0")
+        return made
+    if a.shape[-1] != b.shape[-2]:
+        if b.ndim == 2:
+            rows = 1
+            for size in a.shape[:-1]:
+                rows *= size
+            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a.shape[-1]} and {b.shape[0]}x{b.shape[1]})")
+        batch = 1
+        for size in geometry.broadcast(a.shape[:-2], b.shape[:-2]):
+            batch *= size
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
+                           f"[{batch}, {b.shape[-2]}].")
+    if a.flavor is None and b.flavor is None and input.device.type != "meta":
+        return _matmul_batched(input, other)
+    lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
+    count = math.prod(lead)
+    left = input.expand(*lead, *a.shape[-2:]).reshape(count, *a.shape[-2:])
+    right = other.expand(*lead, *b.shape[-2:]).reshape(count, *b.shape[-2:])
+    return bmm(left, right).view(*lead, a.shape[-2], b.shape[-1])
+
+
+def __rmatmul__(self: Tensor, other: Any) -> Any:
+    return matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__rmatmul__ = __rmatmul__
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    a, w = input._layout, weight._layout
+    if not a.is_contiguous and a.ndim > 2:
+        return linear(input.contiguous(), weight, bias)
+    if a.dtype in FORMATS:
+        return _widened(linear if bias is None else lambda bias, input, weight: linear(input, weight, bias), a.dtype)
+    rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
+    n, k = w.shape
+    row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
+    given = (input, weight) if bias is None else (bias, input, weight)
+    slot = len(given) - 1
+    return _product(given, (*a.shape[:-1], n), (rows, n, k), (1, 1), Matrix(slot, (0, 0, row, a.strides[-1])),
+                    Matrix(slot + 1, (0, 0, w.strides[1], w.strides[0])),
+                    None if bias is None else Matrix(1, (0, 0, 0, bias._layout.strides[0])))
+
+
+def _linear_vjp(g, input, weight, need):
+    gx = gw = gb = None
+    flat = g if g._layout.ndim == 2 else g.reshape(-1, g._layout.shape[-1])
+    if need["input"]:
+        gx = linear(g, adjoint(weight))
+    if need["weight"]:
+        x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
+        gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
+        gw = gw.conj() if gw.is_complex() else gw
+    if "bias" not in need:
+        return gx, gw
+    if need["bias"]:
+        gb = flat.sum(0)
+    return gb, gx, gw
+
+
+# The bias is first, as in addmm: gradients reach leaves in the order of the operands.
+@operator(node="AddmmBackward0", method=False, function=False, planned=True)
+def _linear_with_bias(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
+    return _linear(input, weight, bias)
+
+
+@operator(node="MmBackward0", method=False, function=False, planned=True)
+def _linear_plain(input: Tensor, weight: Tensor) -> Planned:
+    return _linear(input, weight, None)
+
+
+@operator(node="ViewBackward0", method=False, function=False, planned=True)
+def _linear_batched(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
+    return _linear(input, weight, bias)
+
+
+@operator(node="UnsafeViewBackward0", method=False, function=False, planned=True)
+def _linear_plain_batched(input: Tensor, weight: Tensor) -> Planned:
+    return _linear(input, weight, None)
+
+
+@operator(node="SqueezeBackward4", method=False, function=False, planned=True)
+def _linear_plain_vector(input: Tensor, weight: Tensor) -> Planned:
+    return _linear(input, weight, None)
+
+
+_linear_with_bias.vjp(_linear_vjp)
+_linear_plain.vjp(_linear_vjp)
+_linear_batched.vjp(_linear_vjp)
+_linear_plain_batched.vjp(_linear_vjp)
+_linear_plain_vector.vjp(_linear_vjp)
+
+
+@composite(method=False, function=False, autocast=lower)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
+    a, w = input._layout, weight._layout
+    if w.ndim == 2 and a.ndim and a.shape[-1] == w.shape[1] and a.dtype is w.dtype and (
+            bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1])):
+        if a.ndim == 2:
+            return _linear_plain(input, weight) if bias is None else _linear_with_bias(bias, input, weight)
+        if bias is not None:
+            return _linear_batched(bias, input, weight)
+        return _linear_plain_vector(input, weight) if a.ndim == 1 else _linear_plain_batched(input, weight)
+    if not a.ndim or not w.ndim:
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
+    if w.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
+    if bias is None:
+        return matmul(input, weight.t() if w.ndim == 2 else weight)
+    if w.ndim == 1:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    if a.ndim == 2:
+        return addmm(bias, input, weight.t())
+    if bias._layout.ndim == 1 and a.shape[-1]:
+        return addmm(bias, input.reshape(-1, a.shape[-1]), weight.t()).view(*a.shape[:-1], w.shape[0])
+    return matmul(input, weight.t()) + bias
+
+
+@operator(node="AddmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
+    """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
+    a, b = mat1._layout, mat2._layout
+    if a.ndim != 2 or b.ndim != 2:
+        raise RuntimeError(f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else
+                           f"mat2 must be a matrix, got {b.ndim}-D tensor")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+    for name, other in (("self", input._layout), ("mat1", a)):
+        if other.dtype is not b.dtype:
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
+                               f"{b.dtype.scalar_name}")
+    if a.dtype in FORMATS:
+        return _widened(partial(addmm, beta=beta, alpha=alpha), a.dtype)
+    same_dtype("addmm", mat1, mat2)
+    shape = (a.shape[0], b.shape[1])
+    return _with_addend((input, mat1, mat2), shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides), beta,
+                        alpha, lambda: mm(mat1, mat2))
+
+
+def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
+                 a_strides: tuple, b_strides: tuple, beta: Any, alpha: Any, product: Callable[[], Tensor]) -> Any:
+    """The plan of beta * input + alpha * product, of what is given as (input, a, b); or the sum itself, for complex factors."""
+    input = given[0]
+    own = input._layout
+    if own.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in zip(reversed(own.shape), reversed(shape))):
+        input.expand(*shape)  # raises, in its own words
+    if own.dtype.is_complex and (complex(alpha).imag or complex(beta).imag):
+        return product() * alpha if beta == 0 else product() * alpha + input * beta
+    if not (own.dtype.is_floating_point or own.dtype.is_complex):
+        alpha, beta = int(alpha), int(beta)
+    addend = None
+    if beta != 0:
+        strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
+        strides = (*strides, 0) if len(shape) == 1 else strides     # a vector is a matrix of one column
+        addend = Matrix(1, (0,) * (4 - len(strides)) + strides)
+    return _product(given, shape, sizes, batch, Matrix(2, a_strides), Matrix(3, b_strides), addend, alpha, beta)
+
+
+@addmm.vjp
+def _(g, mat1, mat2, beta, alpha, need):
+    return (g * _conjugated(beta) if need["input"] else None, mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
+            mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
+
+
+@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    a, b = batch1._layout, batch2._layout
+    _check_last(b)
+    shape = (a.shape[0], a.shape[1], b.shape[2])
+    if tuple(input._layout.shape) != shape:
+        input.expand(*shape)
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+                           f"{a.shape[2]}] but got: "
+                           f"[{b.shape[0]}, {b.shape[1]}].")
+    if input._layout.dtype is not a.dtype:
+        raise RuntimeError(f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
+                           f"{a.dtype.c_name}, batch2: {b.dtype.c_name}")
+    same_dtype("baddbmm", batch1, batch2)
+    return _with_addend((input, batch1, batch2), shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]), (0, *a.strides),
+                        (0, *b.strides), beta, alpha, lambda: bmm(batch1, batch2))
+
+
+@baddbmm.vjp
+def _(g, batch1, batch2, beta, alpha, need):
+    return (
+        g * _conjugated(beta) if need["input"] else None,
+        bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
+        bmm(adjoint(batch1), g) * _conjugated(alpha) if need["batch2"] else None,
+    )
+
+
+def _check_last(batch2: Layout) -> None:
+    if batch2.ndim < 3:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-batch2.ndim}, {batch2.ndim - 1}], but got 2)")
+
+
+def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product; what input holds does not matter if beta is 0."""
+    layout = product._layout
+    if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
+        alpha, beta = int(alpha), int(beta)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+
+
+@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower)
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
+    a, b = batch1._layout, batch2._layout
+    _check_last(b)
+    input.expand(a.shape[1], b.shape[2])
+    if a.ndim != 3:
+        raise RuntimeError("batch1 must be a 3D tensor")
+    if a.shape[0] != b.shape[0]:
+        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}")
+    for name, layout in (("self", input._layout), ("mat1", a)):
+        if layout.dtype is not b.dtype:
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and "
+                               f"{b.dtype.scalar_name}")
+    return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
+
+
+@operator(node="AddmvBackward0", out=True, inplace="function", planned=True)
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
+    """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
+    a, b, own = mat._layout, vec._layout, input._layout
+    if a.ndim != 2 or b.ndim != 1 or own.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {own.ndim}, {a.ndim}, {b.ndim}")
+    if a.shape[1] != b.shape[0] or (own.numel != 1 and own.shape[0] != a.shape[0]):
+        raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
+    _same_dtype_of_vectors(input, mat, vec)
+    return _with_addend((input, mat, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
+                        (0, 0, b.strides[0], 0), beta, alpha, lambda: mv(mat, vec))
+
+
+@addmv.vjp
+def _(g, mat, vec, beta, alpha, need):
+    return (g * _conjugated(beta) if need["input"] else None,
+            g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
+            mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None)
+
+
+def _conjugated(factor: Any) -> Any:
+    return factor.conjugate() if isinstance(factor, complex) else factor
+
+
+@composite(out=True, inplace=True, node="AddrBackward0")
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    for name, vector in (("vec1", vec1), ("vec2", vec2)):
+        if vector._layout.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._layout.ndim}-D")
+    input.expand(vec1._layout.shape[0], vec2._layout.shape[0])
+    common = promote_types(input._layout.dtype, promote_types(vec1._layout.dtype, vec2._layout.dtype))
+    product = outer(vec1.to(common), vec2)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and not (common.is_floating_point or common.is_complex):
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        if isinstance(factor, bool) and common is not bool_:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+        if isinstance(factor, complex):
+            elements.check(factor, common)
+    return _combined(input, product, beta, alpha).to(common)
+
+
+@operator(method=False, function=False, planned=True, name="outer", node="MulBackward0")
+def _outer(input: Tensor, vec2: Tensor) -> Any:
+    return OPERATORS["mul"].plan([input.unsqueeze(1), vec2], (), (), None)
+
+
+@_outer.vjp
+def _(g, input, vec2, need):
+    def conjugated(x):
+        return (x.conj() if x.is_complex() else x).to(g._layout.dtype)
+    return (mv(g, conjugated(vec2)) if need["input"] else None, mv(g.t(), conjugated(input)) if need["vec2"] else None)
+
+
+def outer_plan(input: Tensor, vec2: Tensor) -> Callable | None:
+    """The plan that served an outer product."""
+    return _outer.operator.kept.get((input._layout, vec2._layout))
+
+
+@composite(out=True, planned=outer_plan)
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """The products of each element of one vector with each of the other, (n, m)."""
+    if input._layout.ndim != 1 or vec2._layout.ndim != 1:
+        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
+                           f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D")
+    if input._layout.flavor is None and vec2._layout.flavor is None and input.device.type == vec2.device.type == "cpu":
+        return _outer(input, vec2)
+    return input.unsqueeze(1) * vec2
+
+
+@composite(out=True)
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """Another name of `outer`."""
+    return outer(input, vec2)
+
+
+@composite(out=True, node="VdotBackward0")
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """dot with the conjugate of the first vector."""
+    return dot(input.conj() if input.is_complex() else input, other)
+
+
+_inner = one_step("ViewBackward0")(dot)
+
+
+@composite(out=True, autocast=lower)
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dimensions of both."""
+    if input._layout.ndim == 0 or other._layout.ndim == 0:
+        return input * other
+    if input._layout.shape[-1] != other._layout.shape[-1]:
+        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
+                           f"{list(input._layout.shape)} and {list(other._layout.shape)}")
+    if input._layout.dtype is not other._layout.dtype:
+        raise RuntimeError("both inputs should have same dtype")
+    a, b = input._layout.shape, other._layout.shape
+    if len(a) == len(b) == 1:
+        return _inner(input, other)
+    rows, columns = math.prod(a[:-1]), math.prod(b[:-1])
+    product = mm(input.reshape(rows, a[-1]), other.reshape(columns, b[-1]).t())
+    return product.reshape((*a[:-1], *b[:-1]))

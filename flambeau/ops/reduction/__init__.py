@@ -1,0 +1,1 @@
+"""Operators along dimensions: sums, extrema, norms, scans, softmax, order statistics, counts."""

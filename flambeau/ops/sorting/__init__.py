@@ -1,0 +1,1 @@
+"""Sorting, distinct values, combinations."""

@@ -1,0 +1,1 @@
+"""Methods of Tensor that belong to no family of operators."""

@@ -1,0 +1,1 @@
+"""Views, and copies that rearrange, join or pad."""
