@@ -476,10 +476,10 @@ _SPARSE = {
 }
 #: Names of modules of ops that are loaded at the first use of one of them.
 _LATE = {
-    "activated_products": "_addmm_activation",
-    "encoder_layers": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
-    "gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
-    "integer_products": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
+    "linalg.addmm_activation": "_addmm_activation",
+    "nn.encoder_layer": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
+    "elementwise.gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
+    "linalg.int_mm": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
 }
 _LATE_OF = {name: room for room, names in _LATE.items() for name in names.split()}
 _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.split()}

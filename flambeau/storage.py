@@ -1,4 +1,5 @@
-"""torch.storage: the classes of storages. Stands on ops.interop.untyped_storage and ops.interop.typed_storage, which have their methods."""
+"""torch.storage: the classes of storages. Stands on ops.interop.untyped_storage and ops.interop.typed_storage, which have
+their methods."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_rules_save_what_they_use(root: Path) -> None:
     (there is `layouts` for that), would hold memory, and refuse to be written to before the backward pass."""
     only_layout = {"_layout", "shape", "dtype", "ndim", "device", "dim", "is_complex", "is_floating_point"}
     needless = []
-    for path in sorted((root / "flambeau" / "ops").glob("*.py")):
+    for path in sorted((root / "flambeau" / "ops").rglob("*.py")):
         tree = ast.parse(path.read_text())
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         rules: list[ast.FunctionDef] = []

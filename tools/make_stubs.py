@@ -323,7 +323,7 @@ def stubs() -> dict[Path, str]:
     """The files and what they should hold."""
     return {
         ROOT / "flambeau" / "__init__.pyi": namespace_stub(),
-        ROOT / "flambeau" / "core" / "tensor.pyi": tensor_stub(),
+        ROOT / "flambeau" / "core" / "tensor" / "tensor.pyi": tensor_stub(),
     }
 
 

@@ -1,6 +1,7 @@
 """`flambeau.autograd.functional`: vjp, jvp, jacobian, hessian and products with them, for functions of tensors.
 
-Stands on core.autograd.engine; jvp differentiates the backward pass a second time. What is vectorized stands on flambeau.transform.
+Stands on core.autograd.engine; jvp differentiates the backward pass a second time. What is vectorized stands on
+flambeau.transform.
 """
 
 from __future__ import annotations

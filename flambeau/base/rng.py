@@ -29,7 +29,7 @@ Every stream takes one sample per element unless it says otherwise:
     random()           the non-negative integers of the dtype: draw32 mod (max + 1), draw64 for int64; the integers that
                        a floating dtype holds exactly, 0 to 2^24 (float32), 2^53 (float64, draw64), 2^11, 2^8; bool:
                        the lowest bit.
-    permutation of n   Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i) (core.operator.sampling).
+    permutation of n   Fisher-Yates from the front: for i in 0 .. n - 2 swap i with i + draw32 mod (n - i).
     bernoulli(p)       a number p: u53 < p. A tensor p: u53 < p if p is float64, else u24 < p.
     exponential        (-1 / rate) log1p(-u53).
     geometric          ceil(log(u53) / log1p(-p)).

@@ -1,8 +1,8 @@
 """Proxies: values that don't exist yet. What is done to one becomes a node of a graph.
 
-A proxy answers Python's operators, attributes and calls, and by `__torch_function__` the public functions; it refuses what would
-need the value: conditions, loops, lengths. Stands on fx.node and core.modes.interception, which tells public functions to look out for
-proxies while there are any; used by the tracers.
+A proxy answers Python's operators, attributes and calls, and by `__torch_function__` the public functions; it refuses what
+would need the value: conditions, loops, lengths. Stands on fx.node and core.modes.interception, which tells public
+functions to look out for proxies while there are any; used by the tracers.
 """
 
 from __future__ import annotations

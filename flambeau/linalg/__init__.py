@@ -1,6 +1,7 @@
 """torch.linalg: decompositions, systems, norms and functions of matrices.
 
-Re-exports of ops.linalg.matrix_functions and its siblings (ops.linalg.solve, ops.linalg.lu, ...), ops.linalg.matrix_norm, ops.reduction.vector_norm and ops.linalg.einsum.
+Re-exports of ops.linalg.matrix_functions and its siblings (ops.linalg.solve, ops.linalg.lu, ...), ops.linalg.matrix_norm,
+ops.reduction.vector_norm and ops.linalg.einsum.
 """
 
 from flambeau.base.errors import LinAlgError

@@ -1,75 +1,91 @@
-"""The operators, one family a file. Importing a family registers its functions in the namespace and on Tensor."""
+"""The operators: one family a file, files by subject. Importing a family registers its functions in the namespace and on
+Tensor."""
 
 # ruff: noqa: I001
 
 from flambeau.core.autograd import tensor_methods
 
-from flambeau.ops.elementwise import (
-    activation,
-    bessel,
-    ternary,
-    comparison,
-    complex_numbers,
-    fake_quantize,
-    math,
-    incomplete_gamma,
-    orthogonal_polynomials,
-    arithmetic,
-)
-from flambeau.ops.nn import (
-    adaptive_pool,
-    attention,
-    average_pool,
-    embedding_bag,
-    batch_norm,
-    conv,
-    cross_entropy,
-    ctc_loss,
-    dropout,
-    embedding,
-    grid_sample,
-    interpolate,
-    fractional_pool,
-    loss,
-    margin_loss,
-    norm,
-    max_pool,
-)
-from flambeau.ops.sorting import combinations, sort, unique
-from flambeau.ops.creation import from_data, copy, factories, new_methods, window_functions
-from flambeau.ops.reduction import (
-    covariance,
-    extrema,
-    finite_differences,
-    histogram,
-    vector_norm,
-    quantile,
-    sum,
-    scan,
-    segment_reduce,
-    softmax,
-    variance,
-)
-from flambeau.ops.aten import internals
-from flambeau.ops.linalg import (
-    distance,
-    einsum,
-    grouped_mm,
-    matrix_functions,
-    cholesky,
-    spectral as linalg_decompositions,
-    lu,
-    qr,
-    solve,
-    lowrank,
-    matmul,
-    matrix_norm,
-    cdist,
-    scaled_mm,
-)
-from flambeau.ops.interop import dlpack, python, untyped_storage
-from flambeau.ops.views import expand, fold, cat, pad, rearrange, triangle, view
-from flambeau.ops.tensor_methods import predicates, deprecated, sparse
-from flambeau.ops.fft import transforms, frequencies, stft
-from flambeau.ops.random import gamma, samplers, factories
-from flambeau.ops.indexing import index, mask, scatter, index_select
+import flambeau.ops.aten.internals
+import flambeau.ops.creation.copy
+import flambeau.ops.creation.factories
+import flambeau.ops.creation.from_data
+import flambeau.ops.creation.new_methods
+import flambeau.ops.creation.window_functions
+import flambeau.ops.elementwise.activation
+import flambeau.ops.elementwise.arithmetic
+import flambeau.ops.elementwise.bessel
+import flambeau.ops.elementwise.comparison
+import flambeau.ops.elementwise.complex_numbers
+import flambeau.ops.elementwise.fake_quantize
+import flambeau.ops.elementwise.incomplete_gamma
+import flambeau.ops.elementwise.math
+import flambeau.ops.elementwise.orthogonal_polynomials
+import flambeau.ops.elementwise.ternary
+import flambeau.ops.fft.frequencies
+import flambeau.ops.fft.stft
+import flambeau.ops.fft.transforms
+import flambeau.ops.indexing.index
+import flambeau.ops.indexing.index_select
+import flambeau.ops.indexing.mask
+import flambeau.ops.indexing.scatter
+import flambeau.ops.interop.dlpack
+import flambeau.ops.interop.python
+import flambeau.ops.interop.untyped_storage
+import flambeau.ops.linalg.cdist
+import flambeau.ops.linalg.cholesky
+import flambeau.ops.linalg.distance
+import flambeau.ops.linalg.einsum
+import flambeau.ops.linalg.grouped_mm
+import flambeau.ops.linalg.lowrank
+import flambeau.ops.linalg.lu
+import flambeau.ops.linalg.matmul
+import flambeau.ops.linalg.matrix_functions
+import flambeau.ops.linalg.matrix_norm
+import flambeau.ops.linalg.qr
+import flambeau.ops.linalg.scaled_mm
+import flambeau.ops.linalg.solve
+import flambeau.ops.linalg.spectral
+import flambeau.ops.nn.adaptive_pool
+import flambeau.ops.nn.attention
+import flambeau.ops.nn.average_pool
+import flambeau.ops.nn.batch_norm
+import flambeau.ops.nn.conv
+import flambeau.ops.nn.cross_entropy
+import flambeau.ops.nn.ctc_loss
+import flambeau.ops.nn.dropout
+import flambeau.ops.nn.embedding
+import flambeau.ops.nn.embedding_bag
+import flambeau.ops.nn.fractional_pool
+import flambeau.ops.nn.grid_sample
+import flambeau.ops.nn.interpolate
+import flambeau.ops.nn.loss
+import flambeau.ops.nn.margin_loss
+import flambeau.ops.nn.max_pool
+import flambeau.ops.nn.norm
+import flambeau.ops.random.factories
+import flambeau.ops.random.gamma
+import flambeau.ops.random.samplers
+import flambeau.ops.reduction.covariance
+import flambeau.ops.reduction.extrema
+import flambeau.ops.reduction.finite_differences
+import flambeau.ops.reduction.histogram
+import flambeau.ops.reduction.quantile
+import flambeau.ops.reduction.scan
+import flambeau.ops.reduction.segment_reduce
+import flambeau.ops.reduction.softmax
+import flambeau.ops.reduction.sum
+import flambeau.ops.reduction.variance
+import flambeau.ops.reduction.vector_norm
+import flambeau.ops.sorting.combinations
+import flambeau.ops.sorting.sort
+import flambeau.ops.sorting.unique
+import flambeau.ops.tensor_methods.deprecated
+import flambeau.ops.tensor_methods.predicates
+import flambeau.ops.tensor_methods.sparse
+import flambeau.ops.views.cat
+import flambeau.ops.views.expand
+import flambeau.ops.views.fold
+import flambeau.ops.views.pad
+import flambeau.ops.views.rearrange
+import flambeau.ops.views.triangle
+import flambeau.ops.views.view

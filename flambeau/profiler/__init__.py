@@ -1,7 +1,7 @@
 """torch.profiler: wall-clock times of operators and of named stretches of a program.
 
-A mode that sees operator calls measures them; memory, shapes and devices are not recorded. Stands on core.modes.modes and the standard
-library.
+A mode that sees operator calls measures them; memory, shapes and devices are not recorded. Stands on core.modes.modes and
+the standard library.
 """
 
 from __future__ import annotations

@@ -165,8 +165,8 @@ def test_the_halves_of_a_module_call_each_other(monkeypatch):
 def test_halves_compute_what_the_whole_does():
     program = """
 import sys, hashlib, flambeau as torch
-from flambeau.codegen import split
-split.ENOUGH_LINES = int(sys.argv[1])
+from flambeau.codegen import partition
+partition.ENOUGH_LINES = int(sys.argv[1])
 torch.manual_seed(0)
 x, y = torch.randn(40, 40), torch.rand(300) * 9
 made = [*torch.linalg.svd(x), torch.linalg.eigvalsh(x + x.t()), torch.linalg.inv(x), torch.igammac(y, y.flip(0)), y.lgamma(),

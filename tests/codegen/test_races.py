@@ -181,9 +181,10 @@ def test_memory_is_taken_away_while_it_is_read():
 
 def test_what_a_thread_leaves_open_ends_with_it():
     run("""
-        from flambeau.core import captured, modes
+        from flambeau.core.modes import modes
+        from flambeau.core.autograd import mutation_guard
         def leave():
-            for mode in torch.inference_mode(), torch.autocast("cpu"), captured.guarded(()): mode.__enter__()
+            for mode in torch.inference_mode(), torch.autocast("cpu"), mutation_guard.guarded(()): mode.__enter__()
             torch.ones(2) + 1
         for _ in range(300):
             thread = threading.Thread(target=leave); thread.start(); thread.join()

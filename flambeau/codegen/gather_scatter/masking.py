@@ -1,6 +1,7 @@
 """Elements that a mask chooses: all of them in one row, or their places filled from a row.
 
-Where each chunk's chosen elements start was counted before (ordering.compact). Stands on builder and jit; used by ops.indexing.nonzero.
+Where each chunk's chosen elements start was counted before (ordering.compact). Stands on builder and jit; used by
+ops.indexing.nonzero.
 """
 
 from __future__ import annotations

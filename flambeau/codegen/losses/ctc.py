@@ -1,9 +1,9 @@
 """Kernels of connectionist temporal classification: the forward recursion over a sample's states, and the gradient.
 
-The states of a sample are its labels with blanks between and around: 2 L + 1 of them. Rows of logarithms go through all states a
-vector at a time; what lies before the first state and after the last has the logarithm -inf. A sample is a unit of work.
-Labels are checked before anything is read through them; a bad one leaves LABEL_ERROR.
-Source: A. Graves et al., "Connectionist Temporal Classification", ICML 2006. Stands on kernel and attention; used by ops.nn.ctc_loss.
+The states of a sample are its labels with blanks between and around: 2 L + 1 of them. Rows of logarithms go through all
+states a vector at a time; what lies before the first state and after the last has the logarithm -inf. A sample is a unit of
+work. Labels are checked before anything is read through them; a bad one leaves LABEL_ERROR. Source: A. Graves et al.,
+"Connectionist Temporal Classification", ICML 2006. Stands on kernel and attention; used by ops.nn.ctc_loss.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Kernels that draw categories: running shares of weights, and the categories in which uniform samples fall.
 
-Both work on scratch memory: two words of the twister for each sample first, then the running shares. Used by core.operator.sampling.
+Both work on scratch memory: two words of the twister for each sample first, then the running shares. Used by
+core.operator.sampling.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gradients of pointwise operators: an operator per operand, and one kernel for those of all operands.
 
-`core.operator.pointwise` derives a `Recipe` per set of operands that need gradients; a node of the graph keeps it with what it says to save.
-Stands on core.modes.modes and codegen.loops.schedule.
+`core.operator.pointwise` derives a `Recipe` per set of operands that need gradients; a node of the graph keeps it with what
+it says to save. Stands on core.modes.modes and codegen.loops.schedule.
 """
 
 from __future__ import annotations

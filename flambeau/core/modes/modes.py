@@ -1,9 +1,9 @@
 """What changes the meaning of an operator call: grad mode, inference mode, autocast, and stacks of special modes.
 
-Everything here is per thread. Operators read `local.grad` only when an input requires grad, and test
-`active.count` once per call: it is zero while no thread uses autocast or a special mode (fake tensors, tracing, function
-modes, profiling), so those cost nothing when unused. Stands on base and on the runtime's state words; core.operator.pointwise and autograd
-use it.
+Everything here is per thread. Operators read `local.grad` only when an input requires grad, and test `active.count` once
+per call: it is zero while no thread uses autocast or a special mode (fake tensors, tracing, function modes, profiling), so
+those cost nothing when unused. Stands on base and on the runtime's state words; core.operator.pointwise and autograd use
+it.
 """
 
 from __future__ import annotations

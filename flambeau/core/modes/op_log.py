@@ -1,6 +1,7 @@
 """The first rung of the debug ladder: operators printed as they are called.
 
-`FLAMBEAU_DEBUG=1` (or `with narrate():`) prints a line per call: name, operands, result, microseconds. Stands on core.modes.modes.
+`FLAMBEAU_DEBUG=1` (or `with narrate():`) prints a line per call: name, operands, result, microseconds. Stands on
+core.modes.modes.
 """
 
 from __future__ import annotations

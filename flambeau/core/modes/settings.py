@@ -1,8 +1,9 @@
 """Switches of the whole process that programs set: determinism, precision of matrix products, repeated warnings.
 
-Every kernel here computes float32 in float32 and gives the same result on every run, so most of these record what was asked and
-change nothing. Deterministic mode does two things: fresh memory is filled (ops.creation.uninitialized), and operators that PyTorch refuses then
-are refused (`alert`): a program learns here what it would learn there. Stands on core.operator.arguments; the namespace offers them.
+Every kernel here computes float32 in float32 and gives the same result on every run, so most of these record what was asked
+and change nothing. Deterministic mode does two things: fresh memory is filled (ops.creation.uninitialized), and operators
+that PyTorch refuses then are refused (`alert`): a program learns here what it would learn there. Stands on
+core.operator.arguments; the namespace offers them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The words that declarations of operators use in annotations, besides Tensor: what a parameter may be given.
 
-core.operator.variants and core.operator.define read the names themselves, as text, to tell operands from numbers and from static parameters;
-their values here are for type checkers and readers. Stands on core.tensor.tensor; used by flambeau.ops.
+core.operator.variants and core.operator.define read the names themselves, as text, to tell operands from numbers and from
+static parameters; their values here are for type checkers and readers. Stands on core.tensor.tensor; used by flambeau.ops.
 """
 
 from __future__ import annotations

@@ -324,7 +324,8 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 
 # ---------------------------------------------------------------- how the call was written
 
-_MAKERS = (f"{PACKAGE}.base.tracebacks", *(f"{PACKAGE}.core.{name}" for name in ("arguments", "declare", "derive", "overrides")))
+_MAKERS = tuple(f"{PACKAGE}.{name}" for name in (
+    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.overrides"))
 
 
 class Call(NamedTuple):

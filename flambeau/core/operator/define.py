@@ -1,9 +1,10 @@
 """Declarations of operators that are no scalar bodies: `@operator` (an implementation and its derivative) and `@composite`
 (a body in other operators).
 
-From the implementation's signature a public function is generated that hands subclasses and special modes on, records a node when
-an argument requires grad, and accepts `out=`. Rules (`@function.vjp`) are written in differentiable operators; the names of their
-parameters say what is saved. Stands on core.operator.opdef and core.operator.variants; used by flambeau.ops and flambeau.nn.functional.
+From the implementation's signature a public function is generated that hands subclasses and special modes on, records a
+node when an argument requires grad, and accepts `out=`. Rules (`@function.vjp`) are written in differentiable operators;
+the names of their parameters say what is saved. Stands on core.operator.opdef and core.operator.variants; used by
+flambeau.ops and flambeau.nn.functional.
 """
 
 from __future__ import annotations

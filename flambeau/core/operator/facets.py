@@ -1,8 +1,9 @@
 """What an operator's declaration says of it beside its implementation, and the record that holds it.
 
-`OpDef` is that record: `Pointwise` (core.operator.pointwise) and `Operator` (core.operator.opdef) are kinds of it, and a plain function of the public
-API has a bare one where it says something (`@described`). A facet is a keyword of the declaration and an attribute of the
-record, whose default is what holds for most operators. Stands on base; used by all of core and by transform.
+`OpDef` is that record: `Pointwise` (core.operator.pointwise) and `Operator` (core.operator.opdef) are kinds of it, and a
+plain function of the public API has a bare one where it says something (`@described`). A facet is a keyword of the
+declaration and an attribute of the record, whose default is what holds for most operators. Stands on base; used by all of
+core and by transform.
 """
 
 from __future__ import annotations

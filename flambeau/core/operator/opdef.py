@@ -1,6 +1,7 @@
 """What a declaration makes: an operator, that is an implementation and its derivative rule, and the nodes of its calls.
 
-A rule's parameters say by their names what is saved. Stands on core.autograd.node and operator_recording; used by core.operator.define.
+A rule's parameters say by their names what is saved. Stands on core.autograd.node and operator_recording; used by
+core.operator.define.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What operators say of an `out` that they can't write to: a wrong type, dtype or device, or one that requires grad.
 
-PyTorch's operators agree neither on the words nor on what they refuse, so there are tables, by name. Stands on core.operator.arguments;
-used by core.operator.out_argument.
+PyTorch's operators agree neither on the words nor on what they refuse, so there are tables, by name. Stands on
+core.operator.arguments; used by core.operator.out_argument.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Random samples by kernels: the twister's words, transformed in the same plan.
 
-PyTorch's streams (base.rng has the rules), for contiguous tensors; ops.random.samplers lays the samples of others. Numbers that end up in
-float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. A sampler
-(generator, layout, out, parameters ...) makes a tensor of a contiguous layout of real numbers, or overwrites `out`, which has
-that layout and counts one more version. Stands on codegen.sampling.twister, codegen.sampling.rejection and
+PyTorch's streams (base.rng has the rules), for contiguous tensors; ops.random.samplers lays the samples of others. Numbers
+that end up in float64 are made by the C library's functions, bit for bit; the others by our own in float64, then rounded. A
+sampler (generator, layout, out, parameters ...) makes a tensor of a contiguous layout of real numbers, or overwrites `out`,
+which has that layout and counts one more version. Stands on codegen.sampling.twister, codegen.sampling.rejection and
 codegen.loops.schedule.
 """
 

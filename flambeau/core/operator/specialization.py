@@ -1,7 +1,7 @@
 """What a call of a declared operator is known by: the text of its signature, and of the key that its plan is kept under.
 
-The key is made of the layouts of the tensors and of the other arguments. Stands on core.operator.opdef and core.operator.variants, which compiles
-generated source; used by core.operator.define.
+The key is made of the layouts of the tensors and of the other arguments. Stands on core.operator.opdef and
+core.operator.variants, which compiles generated source; used by core.operator.define.
 """
 
 from __future__ import annotations

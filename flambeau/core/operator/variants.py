@@ -698,11 +698,11 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               real_gradients: str | None = None, **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
-    The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time numbers
-    with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image where
-    that is the
-    same; method, function, inplace: where it appears (inplace="function": the in-place form is in the namespace too); out:
-    whether it takes `out=`. The others are those of core.operator.pointwise.Pointwise; guarded: the kernel reports integer divisions by zero.
+    The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time
+    numbers with a default, all others are static. operator: the Python operator's method, and `reflected` its mirror image
+    where that is the same; method, function, inplace: where it appears (inplace="function": the in-place form is in the
+    namespace too); out: whether it takes `out=`. The others are those of core.operator.pointwise.Pointwise; guarded: the
+    kernel reports integer divisions by zero.
     """
     def declare(body: Callable) -> Callable:
         public = name or body.__name__

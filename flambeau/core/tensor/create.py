@@ -1,6 +1,7 @@
 """From Python, NumPy and buffers to tensors, and back.
 
-Stands on core.tensor.tensor and core.tensor.storage. `make_tensor` is torch.tensor's work; `array_of` is a NumPy view of a tensor's memory.
+Stands on core.tensor.tensor and core.tensor.storage. `make_tensor` is torch.tensor's work; `array_of` is a NumPy view of a
+tensor's memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Conjugate and negative views: tensors whose elements are the conjugates, or the negatives, of what lies in their memory.
 
-`x.conj()` shares the memory of x. Its layout says what is pending (base.layout), and so no plan that was made for other tensors
-is found for it: what doesn't use such views pays nothing for them. Pointwise operators, copies and conversions among them, take
-what is pending into their kernels (core.operator.pointwise); views hand it on (core.operator.view). Everything else comes here where it has no plan,
-before its implementation runs: that gets copies of the elements as they are meant, while the graph keeps the views themselves.
-Should one slip through, the plan of its kernel is refused (codegen.runtime.launch).
+`x.conj()` shares the memory of x. Its layout says what is pending (base.layout), and so no plan that was made for other
+tensors is found for it: what doesn't use such views pays nothing for them. Pointwise operators, copies and conversions
+among them, take what is pending into their kernels (core.operator.pointwise); views hand it on (core.operator.view).
+Everything else comes here where it has no plan, before its implementation runs: that gets copies of the elements as they
+are meant, while the graph keeps the views themselves. Should one slip through, the plan of its kernel is refused
+(codegen.runtime.launch).
 
 Stands on core.tensor.tensor; used by the declarations of operators and by ops.
 """

@@ -1,7 +1,8 @@
 """Nested Python data as an array of values: what torch.tensor makes of numbers, lists of lists, and sequences of other kinds.
 
-The shape is read off the first elements, the dtype off all of them, and then every element is converted by its own rules: those
-of an index for integers, of a float for floating point. Tensors of one element are numbers. Stands on NumPy; used by core.tensor.create.
+The shape is read off the first elements, the dtype off all of them, and then every element is converted by its own rules:
+those of an index for integers, of a float for floating point. Tensors of one element are numbers. Stands on NumPy; used by
+core.tensor.create.
 """
 
 from __future__ import annotations

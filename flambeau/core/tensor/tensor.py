@@ -1,7 +1,7 @@
 """The Tensor: storage, offset, layout, and its place in the graph; no mathematics.
 
-Stands on core.tensor.storage and base.layout. Operators (flambeau.ops) attach themselves as methods; what is here is what a tensor is:
-its fields, their properties, and its constructor. Subclasses: core.modes.overrides.
+Stands on core.tensor.storage and base.layout. Operators (flambeau.ops) attach themselves as methods; what is here is what a
+tensor is: its fields, their properties, and its constructor. Subclasses: core.modes.overrides.
 """
 
 from __future__ import annotations

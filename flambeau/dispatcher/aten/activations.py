@@ -1,6 +1,7 @@
 """Gradients of activations as operators of their own, and activations with the scales that only the dispatcher has.
 
-Each is the rule of its activation, made a pointwise operator of gradient and input (or result). Stands on ops.elementwise.activation.
+Each is the rule of its activation, made a pointwise operator of gradient and input (or result). Stands on
+ops.elementwise.activation.
 """
 
 from __future__ import annotations

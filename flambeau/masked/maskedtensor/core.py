@@ -1,8 +1,9 @@
 """MaskedTensor: data and a mask of one shape; elements outside the mask take no part in what is computed.
 
-Its place in the graph is that of its data (core.tensor.delegate), so that operators are written in operators on data and masks and have
-their derivatives; a leaf's `grad` is a MaskedTensor with the leaf's mask. PyTorch's, a prototype, warns when one is made and
-refuses operators whose meaning under masks isn't settled; so does this one. Stands on core.tensor.delegate; used by the rest of the room.
+Its place in the graph is that of its data (core.tensor.delegate), so that operators are written in operators on data and
+masks and have their derivatives; a leaf's `grad` is a MaskedTensor with the leaf's mask. PyTorch's, a prototype, warns when
+one is made and refuses operators whose meaning under masks isn't settled; so does this one. Stands on core.tensor.delegate;
+used by the rest of the room.
 """
 
 from __future__ import annotations

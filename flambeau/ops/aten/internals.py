@@ -1,7 +1,7 @@
 """Operators that PyTorch's own layers call below their public functions: `torch._chunk_cat`, `torch.ops.aten._safe_softmax`, ...
 
-Each says what its public counterpart says, in the form of the dispatcher. Stands on ops.nn.conv, ops.nn.dropout, ops.nn.embedding, the
-namespace; found through torch.ops.aten.
+Each says what its public counterpart says, in the form of the dispatcher. Stands on ops.nn.conv, ops.nn.dropout,
+ops.nn.embedding, the namespace; found through torch.ops.aten.
 """
 
 from __future__ import annotations

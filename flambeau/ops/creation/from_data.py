@@ -1,7 +1,7 @@
 """Tensors of what a program has: tensor, as_tensor, asarray, from_numpy, frombuffer.
 
-Numbers and nested sequences are copied (core.tensor.nested_data); arrays, buffers, storages and objects with `__dlpack__` can share their
-memory. Stands on core.tensor.create, ops.creation.factories and ops.interop.python.
+Numbers and nested sequences are copied (core.tensor.nested_data); arrays, buffers, storages and objects with `__dlpack__`
+can share their memory. Stands on core.tensor.create, ops.creation.factories and ops.interop.python.
 """
 
 from __future__ import annotations

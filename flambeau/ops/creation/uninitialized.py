@@ -1,6 +1,7 @@
 """What fresh memory holds that a program asked for: anything, or in deterministic mode NaN and the largest integers.
 
-Stands on core.modes.settings and ops.creation.copy; used by `empty` and its relatives and by `resize_`. The package's own is never filled.
+Stands on core.modes.settings and ops.creation.copy; used by `empty` and its relatives and by `resize_`. The package's own
+is never filled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Arithmetic, element by element: each operator is its scalar body.
 
-Stands on core.operator.variants (what a declaration gives) and ir.scalar (the language of the bodies). Where PyTorch fixes the gradient by
-convention, or saving the result costs less, a rule stands beside the body. ops.elementwise.ternary has what chooses between operands.
+Stands on core.operator.variants (what a declaration gives) and ir.scalar (the language of the bodies). Where PyTorch fixes
+the gradient by convention, or saving the result costs less, a rule stands beside the body. ops.elementwise.ternary has what
+chooses between operands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Comparisons, logic, bits and tests of elements.
 
-Stands on core.operator.variants and ir.scalar. Comparisons with what is no number give NotImplemented to Python's operators, so that
-`tensor == None` is False as in PyTorch.
+Stands on core.operator.variants and ir.scalar. Comparisons with what is no number give NotImplemented to Python's
+operators, so that `tensor == None` is False as in PyTorch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Complex numbers: conjugate and negative views, and complex tensors from real parts.
 
-`conj` is a view: what is pending of its elements stands in its layout (core.tensor.lazy_conjugate). So is the imaginary part of one, whose
-elements are the negatives of those in memory. The parts are views, too.
+`conj` is a view: what is pending of its elements stands in its layout (core.tensor.lazy_conjugate). So is the imaginary
+part of one, whose elements are the negatives of those in memory. The parts are views, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Mathematical functions of one element: exponentials, logarithms, trigonometric, hyperbolic, error, gamma and Bessel functions.
 
-Each is a name of the scalar language (whose bodies are in ir.elementary, ir.trigonometric and ir.special); integers become the
-default floating dtype. Those of torch.special that torch lacks are exported by flambeau.special. Stands on core.operator.variants.
+Each is a name of the scalar language (whose bodies are in ir.elementary, ir.trigonometric and ir.special); integers become
+the default floating dtype. Those of torch.special that torch lacks are exported by flambeau.special. Stands on
+core.operator.variants.
 """
 
 from __future__ import annotations

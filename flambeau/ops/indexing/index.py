@@ -1,7 +1,8 @@
 """Advanced indexing and whole-slice operators: index, index_put, index_select, index_add, index_copy, index_fill,
 take, put, ...
 
-Stands on ops.indexing.gather_plans (kernels that move elements through index tensors) and core.tensor.indexing, whose `x[...]` lands here.
+Stands on ops.indexing.gather_plans (kernels that move elements through index tensors) and core.tensor.indexing, whose
+`x[...]` lands here.
 """
 
 from __future__ import annotations

@@ -214,8 +214,9 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         storage.writes = before + 1
 
     def call(values: tuple) -> None:
-        (through if lazy_conjugate.any_pending(values) else once)(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
-              **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
+        run = through if lazy_conjugate.any_pending(values) else once
+        run(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
+            **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
 
     def general(values: tuple) -> Any:
         given = [values[position[n]] for n in tensors]

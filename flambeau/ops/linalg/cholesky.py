@@ -1,7 +1,7 @@
 """Cholesky factorization, and systems and inverses from its factor.
 
-Values come from ops.linalg.factorization_plans.cholesky; the rule of the factorization is that of Murray (2016), "Differentiation of the Cholesky
-decomposition", in differentiable operators. Used by torch.linalg.
+Values come from ops.linalg.factorization_plans.cholesky; the rule of the factorization is that of Murray (2016),
+"Differentiation of the Cholesky decomposition", in differentiable operators. Used by torch.linalg.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Similarity and distance of vectors: cosine_similarity, pairwise_distance.
 
-What compares two tensors row by row is one kernel, both gradients are another; where gradients of gradients are wanted, and under
-transforms, it is written in operators. Stands on core.operator.row_program and ops.reduction.vector_norm; used by ops.nn.loss and nn.functional. Those of all
-pairs are in ops.linalg.cdist.
+What compares two tensors row by row is one kernel, both gradients are another; where gradients of gradients are wanted, and
+under transforms, it is written in operators. Stands on core.operator.row_program and ops.reduction.vector_norm; used by
+ops.nn.loss and nn.functional. Those of all pairs are in ops.linalg.cdist.
 """
 
 from __future__ import annotations

@@ -221,6 +221,6 @@ def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool =
             raise RuntimeError(f"Pivots given to ldl_solve must all satisfy {words}. Did you properly pass the result of "
                                "ldl_factor?")
     batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
-    made = numpy_lapack.ldl_solve(np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:]),
-                            np.broadcast_to(b, batch + b.shape[-2:]), hermitian)
+    factors, rows = np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:])
+    made = numpy_lapack.ldl_solve(factors, rows, np.broadcast_to(b, batch + b.shape[-2:]), hermitian)
     return copy_columns(made)

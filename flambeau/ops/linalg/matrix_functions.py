@@ -2,8 +2,8 @@
 (ops.linalg.lu, ops.linalg.qr, ops.linalg.cholesky, ops.linalg.spectral), no system (ops.linalg.solve) and no norm
 (ops.linalg.matrix_norm).
 
-Determinants come from ops.linalg.factorization_plans.lu, exponentials from products and a system, the rest from singular values; the rules are in
-differentiable operators.
+Determinants come from ops.linalg.factorization_plans.lu, exponentials from products and a system, the rest from singular
+values; the rules are in differentiable operators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Linear systems and inverses: triangular ones, general ones by LU factorization, and systems whose factors are given.
 
-Values come from ops.linalg.factorization_plans.lu; the rules are in differentiable operators. Used by ops.linalg.matrix_functions, its siblings and torch.linalg.
+Values come from ops.linalg.factorization_plans.lu; the rules are in differentiable operators. Used by
+ops.linalg.matrix_functions, its siblings and torch.linalg.
 """
 
 from __future__ import annotations

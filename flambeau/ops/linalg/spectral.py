@@ -1,8 +1,9 @@
 """Singular values and eigenvalues of (batches of) matrices with their gradients.
 
-Singular values and Hermitian matrices' eigenvalues come from ops.linalg.factorization_plans.svd and ops.linalg.factorization_plans.eigen, other eigenvalues from
-numpy.linalg; the rules are written in differentiable operators, so every order works. They follow Giles (2008), "An extended
-collection of matrix derivative results". Used by ops.linalg.matrix_functions, torch.linalg.
+Singular values and Hermitian matrices' eigenvalues come from ops.linalg.factorization_plans.svd and
+ops.linalg.factorization_plans.eigen, other eigenvalues from numpy.linalg; the rules are written in differentiable
+operators, so every order works. They follow Giles (2008), "An extended collection of matrix derivative results". Used by
+ops.linalg.matrix_functions, torch.linalg.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Adaptive pooling: the size of the result is given, the windows follow. Stands on ops/nn/max_pool.py and ops/nn/average_pool.py."""
+"""Adaptive pooling: the size of the result is given, the windows follow. Stands on ops/nn/max_pool.py and
+ops/nn/average_pool.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Scaled dot product attention and the multi-head attention built on it.
 
-Attention over (batch, heads, length, features) without dropout is one operator that keeps only the result and the logarithm of
-each row's sum of exponentials for its gradient; every other case is a composite. Stands on ops/linalg/matmul.py and ops/reduction/softmax.py;
-offered by flambeau.nn.functional.
+Attention over (batch, heads, length, features) without dropout is one operator that keeps only the result and the logarithm
+of each row's sum of exponentials for its gradient; every other case is a composite. Stands on ops/linalg/matmul.py and
+ops/reduction/softmax.py; offered by flambeau.nn.functional.
 """
 
 from __future__ import annotations

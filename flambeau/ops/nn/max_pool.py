@@ -202,7 +202,8 @@ def windowed_maximum(
         and least > 0
     ):
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
-        constants = pooling_windows.constants(layout, out, dims, tables, steps, pooling_windows.most_taps(tables[-1]), slice=slice)
+        most = pooling_windows.most_taps(tables[-1])
+        constants = pooling_windows.constants(layout, out, dims, tables, steps, most, slice=slice)
         return launcher(
             pool_rows.maximum_kernel(kind, index),
             rows,

@@ -1,6 +1,7 @@
 """Windows of pooling: arguments checked as PyTorch checks them, output sizes, and the tables that the kernels walk.
 
-Stands on base.layout and core.operator.arguments; used, with the kernels of codegen.pooling.windows, by ops/nn/max_pool.py and its siblings.
+Stands on base.layout and core.operator.arguments; used, with the kernels of codegen.pooling.windows, by ops/nn/max_pool.py
+and its siblings.
 """
 
 from __future__ import annotations

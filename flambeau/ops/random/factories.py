@@ -1,7 +1,7 @@
 """Fresh random tensors: rand, randn, randint, randperm and their likes.
 
-Stands on ops.random.sampling_layout. A call that comes again is one look-up and one launch: plans are kept by the arguments that say how the
-result lies, and made beside the first call, whose way is that of all unusual ones.
+Stands on ops.random.sampling_layout. A call that comes again is one look-up and one launch: plans are kept by the arguments
+that say how the result lies, and made beside the first call, whose way is that of all unusual ones.
 """
 
 from __future__ import annotations

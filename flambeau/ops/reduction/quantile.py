@@ -1,6 +1,7 @@
 """Order statistics: median, nanmedian, mode, quantile, nanquantile.
 
-Medians select (ops.reduction.selection), the others sort. Stands on ops.reduction.sum and ops.reduction.extrema; sort, topk and kthvalue are in ops.sorting.sort.
+Medians select (ops.reduction.selection), the others sort. Stands on ops.reduction.sum and ops.reduction.extrema; sort, topk
+and kthvalue are in ops.sorting.sort.
 """
 
 from __future__ import annotations

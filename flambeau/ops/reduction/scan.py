@@ -1,6 +1,7 @@
 """Running results along a dimension: cumsum, cumprod, cummax, cummin, logcumsumexp; and diff.
 
-Scans are row programs (core.operator.row_program) whose loop stores what it has folded so far. Stands on ops.reduction.sum and ops.reduction.extrema.
+Scans are row programs (core.operator.row_program) whose loop stores what it has folded so far. Stands on ops.reduction.sum
+and ops.reduction.extrema.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One element of each row, with its position, without sorting: medians, the k-th value, modes of short rows.
 
-Stands on codegen.ordering.selection; used by ops.reduction.quantile and ops.sorting.sort, which also takes from here where rows lie.
+Stands on codegen.ordering.selection; used by ops.reduction.quantile and ops.sorting.sort, which also takes from here where
+rows lie.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Sums, means, products, truth and counts; the ground of the other reductions.
 
-A reduction is a row program (core.operator.row_program): one pass over memory, cut into chunks for all threads when the rows are long;
-plans are kept by layout and dimensions (`Reducer`). float32 accumulates in float64, half precision in float32, so that
-long sums stay exact to the last place. ops.reduction.extrema, ops.reduction.variance, ops.reduction.vector_norm and the losses stand on it.
+A reduction is a row program (core.operator.row_program): one pass over memory, cut into chunks for all threads when the
+rows are long; plans are kept by layout and dimensions (`Reducer`). float32 accumulates in float64, half precision in
+float32, so that long sums stay exact to the last place. ops.reduction.extrema, ops.reduction.variance,
+ops.reduction.vector_norm and the losses stand on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Vector norms and distances from sums of powers: vector_norm, norm, dist, renorm, logsumexp, trace.
 
-Stands on ops.reduction.sum; norms are one pass over memory. linalg offers vector_norm; matrix norms are in ops.linalg.matrix_functions.
+Stands on ops.reduction.sum; norms are one pass over memory. linalg offers vector_norm; matrix norms are in
+ops.linalg.matrix_functions.
 """
 
 from __future__ import annotations

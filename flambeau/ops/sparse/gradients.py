@@ -1,6 +1,7 @@
 """Sparse gradients of dense tables: of Embedding(sparse=True), EmbeddingBag(sparse=True) and gather(sparse_grad=True).
 
-Their values are steps of the graph, so that gradients of gradients exist. Used by ops.nn.embedding, ops.nn.embedding_bag and ops.indexing.scatter.
+Their values are steps of the graph, so that gradients of gradients exist. Used by ops.nn.embedding, ops.nn.embedding_bag
+and ops.indexing.scatter.
 """
 
 from __future__ import annotations

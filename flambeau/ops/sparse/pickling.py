@@ -1,4 +1,5 @@
-"""Sparse tensors in pickles and files, in PyTorch's format. Stands on construction; core.tensor.rebuild is its like for dense ones."""
+"""Sparse tensors in pickles and files, in PyTorch's format. Stands on construction; core.tensor.rebuild is its like for
+dense ones."""
 
 from __future__ import annotations
 

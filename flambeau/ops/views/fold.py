@@ -1,7 +1,7 @@
 """Blocks of images: unfold (im2col), fold (col2im), pixel_shuffle, pixel_unshuffle, channel_shuffle.
 
-Stands on codegen.gather_scatter.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the tensor method
-`unfold`.
+Stands on codegen.gather_scatter.move. Faces: flambeau.nn.functional; the first two are torch.nn.functional's, not the
+tensor method `unfold`.
 """
 
 from __future__ import annotations

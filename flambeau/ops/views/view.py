@@ -1,4 +1,5 @@
-"""Views and reshapes: reshape, transpose, permute, slice and their relatives; ops.views.split has the splits, ops.views.expand expand.
+"""Views and reshapes: reshape, transpose, permute, slice and their relatives; ops.views.split has the splits,
+ops.views.expand expand.
 
 Each operator is its geometry (base.geometry) and its gradient, the inverse view. Stands on core.operator.view; the functions
 attach themselves to the namespace and to Tensor.

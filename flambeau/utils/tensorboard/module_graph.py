@@ -1,7 +1,7 @@
 """The graph of a module that TensorBoard shows: the operators that one call makes, inside the modules that make them.
 
-The module is called once with the given input, and a mode sees every operator call. Stands on core.modes.modes and nn's hooks; what the
-arguments of a call are, besides tensors, is not shown.
+The module is called once with the given input, and a mode sees every operator call. Stands on core.modes.modes and nn's
+hooks; what the arguments of a call are, besides tensors, is not shown.
 """
 
 from __future__ import annotations
