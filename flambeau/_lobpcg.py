@@ -14,6 +14,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import _linalg_utils as _utils
+from flambeau.core.operator.facets import described
 
 __all__ = ["lobpcg"]
 
@@ -21,6 +22,7 @@ _STEPS = 1000
 _PRECISION = {torch.float32: 1.2e-07, torch.float64: 2.23e-16}
 
 
+@described(written_in_python=True)
 def lobpcg(
     A: torch.Tensor,
     k: int | None = None,

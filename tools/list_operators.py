@@ -1,4 +1,4 @@
-"""Writes flambeau/dispatcher/operators.txt: the operators of PyTorch by their schemas, as PyTorch itself lists them.
+"""Writes flambeau/base/operators.txt: the operators of PyTorch by their schemas, as PyTorch itself lists them.
 
 Run it with a Python that has PyTorch: python tools/list_operators.py. A line is `schema | where its kernels are, tags`, where a
 kernel for all devices made of other operators is "composite", one for all devices "explicit", one of the CPU "cpu"; what only
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
 
-HERE = Path(__file__).resolve().parent.parent / "flambeau" / "dispatcher" / "operators.txt"
+HERE = Path(__file__).resolve().parent.parent / "flambeau" / "base" / "operators.txt"
 
 
 def kernels(name: str) -> str:

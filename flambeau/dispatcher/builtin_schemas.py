@@ -1,50 +1,39 @@
-"""The schemas of PyTorch's own operators, with their tags: `operators.txt`, as PyTorch lists them (tools/list_operators.py).
+"""The schemas of PyTorch's own operators, with their tags, as `base.aten_schemas` lists them.
 
-The file is read when an operator is first asked for, and a schema is parsed when it is. Stands on schema and tags; used by
-builtin and by what tells names of the dispatcher apart.
+A schema is parsed when an operator is first asked for. Stands on schema and tags; used by builtin and by what tells names of
+the dispatcher apart.
 """
 
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
+from flambeau.base.aten_schemas import table
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 from flambeau.dispatcher.tags import Tag
 
 __all__ = ["is_composite", "is_script", "names", "overloads_of", "schema_of", "tags_of"]
 
 
-@functools.cache
-def _table() -> dict[str, dict[str, str]]:
-    """The lines of the file by "ns::name", then by overload ("default" where it has no name), in PyTorch's order."""
-    found: dict[str, dict[str, str]] = {}
-    text = Path(__file__).with_name("operators.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        name, _, overload = line.partition("(")[0].partition(".")
-        found.setdefault(name, {})[overload or "default"] = line
-    return found
-
-
 def names(namespace: str) -> list[str]:
     """The names of the operators of a namespace, without it."""
     prefix = namespace + "::"
-    return [name.removeprefix(prefix) for name in _table() if name.startswith(prefix)]
+    return [name.removeprefix(prefix) for name in table() if name.startswith(prefix)]
 
 
 def overloads_of(name: str) -> tuple[str, ...]:
     """The overloads of the operator "ns::name"; none if PyTorch has no such operator."""
-    return tuple(_table().get(name, ()))
+    return tuple(table().get(name, ()))
 
 
 @functools.cache
 def schema_of(name: str, overload: str) -> FunctionSchema:
     """The schema of an overload of "ns::name". KeyError if there is none."""
-    return parse_schema(_table()[name][overload].partition(" | ")[0])
+    return parse_schema(table()[name][overload].partition(" | ")[0])
 
 
 def _words(name: str, overload: str) -> list[str]:
-    return _table()[name][overload].partition(" | ")[2].split()
+    return table()[name][overload].partition(" | ")[2].split()
 
 
 def is_composite(name: str, overload: str) -> bool:

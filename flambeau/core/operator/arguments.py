@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.base import geometry
+from flambeau.base.aten_schemas import arities
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
@@ -26,51 +27,12 @@ from flambeau.base.layout import Size, layout, memory_format
 from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
 from flambeau.base.tracebacks import api_boundary, filter_traceback
+from flambeau.core.operator.facets import record_of
 from flambeau.core.tensor.storage import Storage
 from flambeau.core.tensor.tensor import Tensor
 
 CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError, RuntimeError, IndexError)
 """What a call with a wrong argument may run into."""
-
-# What the public API has several signatures of: its refusals name no argument.
-_SEVERAL = frozenset("""
-    addcdiv addcmul all any arange argsort bartlett_window bernoulli bernoulli_ bitwise_and bitwise_left_shift bitwise_or
-    bitwise_right_shift bitwise_xor blackman_window bucketize clamp clamp_max clamp_min clip conv1d conv2d conv3d copysign
-    count_nonzero ctc_loss cumulative_trapezoid div divide dsplit embedding_bag eq eye fill fill_ float_power floor_divide fmod ge
-    gradient greater greater_equal gru gt hamming_window hann_window histogram histogramdd hsplit index_fill isin kaiser_window le
-    lerp less less_equal linspace logspace lstm lt masked_fill max mean median min moveaxis movedim multiply nanmedian
-    nanquantile narrow ne normal not_equal nuclear_norm pow prod quantile rand rand_like randint randint_like randn randn_like
-    random_ randperm remainder repeat_interleave result_type rnn_relu rnn_tanh round rsub scatter searchsorted set_ sort squeeze
-    std std_mean subtract sum tensor_split to trapezoid trapz true_divide var var_mean view vsplit where xlogy
-    linalg_cond linalg_matrix_norm linalg_matrix_rank linalg_norm linalg_pinv new zeta xlog1py""".split())
-# What has deprecated signatures beside one that is not (see old_overloads).
-_DEPRECATED = frozenset("add sub addcmul addcdiv addmm addmv addr addbmm baddbmm".split())
-# The names that functions of torch.nn.functional have underneath.
-_UNDERNEATH = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd", "grid_sample": "grid_sampler",
-               "unfold": "im2col", "fold": "col2im", "unique": "_unique2",
-               "native_layer_norm": "layer_norm", "native_batch_norm": "batch_norm",
-               **{name: "special_" + name for name in "zeta xlog1py erfcx ndtri log_ndtr entr i0e i1e".split()}}
-# Whose `out` is refused as by the others, and in other words than theirs.
-_SEVERAL_BUT_OUT = frozenset("addcdiv addcmul bucketize floor_divide mean prod sum true_divide".split())
-_ONE_BUT_OUT = frozenset("mm bmm addmm addmv addbmm baddbmm addr isin linalg_cond linalg_norm".split())
-# Functions written in Python, and what they ask a tensor for first.
-_ASKED = {"mse_loss": "size", "l1_loss": "size", "smooth_l1_loss": "size", "huber_loss": "size", "interpolate": "dim",
-          "binary_cross_entropy": "size", "binary_cross_entropy_with_logits": "size", "gaussian_nll_loss": "size",
-          "embedding_bag": "dim", "margin_ranking_loss": "dim", "local_response_norm": "dim",
-          "adaptive_avg_pool2d": "size", "adaptive_avg_pool3d": "size", "glu": "dim", "lp_pool2d": "pow", "lp_pool1d": "pow",
-          "max_unpool1d": "size", "max_unpool2d": "size", "max_unpool3d": "size", "affine_grid": "is_floating_point",
-          "multi_head_attention_forward": "dim", "instance_norm": "size", "tensordot": "dim", "split": "split"}
-
-
-# Functions that PyTorch writes in Python, so that Python's own words name what a call lacks ...
-_IN_PYTHON = frozenset("""cdist norm split stft istft svd_lowrank pca_lowrank lobpcg tensordot unique unique_consecutive
-    unravel_index unflatten resize_as index""".split())
-# ... and those of torch.nn.functional that it does not.
-_COMPILED = frozenset("""avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d bilinear celu_ channel_shuffle conv_tbc
-    conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity elu_ gelu hardshrink hardtanh_ leaky_relu_ linear
-    logsigmoid native_channel_shuffle one_hot pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu relu_ rrelu_
-    scaled_dot_product_attention selu_ softplus softshrink threshold_""".split())
-
 
 class Missing:
     """Stands for a required argument that a call left out: any use of it fails, which `explain` then explains."""
@@ -86,6 +48,24 @@ class Missing:
 
 
 MISSING = Missing()
+
+
+def undecided(name: str, count: int, method: bool = False) -> bool:
+    """Whether PyTorch, which tells the forms of an operator apart by what it is given, can't say which form a call with so many
+    arguments is meant to be: several take as many, or none of several. Its refusal then names no argument.
+    """
+    record = record_of(name)
+    if record.overloaded is not None:
+        return record.overloaded
+    forms = arities(_shown(name), method, record.hidden)
+    if len(forms) + bool(record.factors) < 2 or record.written_in_python:
+        return False
+    return sum(least <= count <= most for least, most in forms) != 1
+
+
+def _shown(name: str) -> str:
+    """The name of a function in messages."""
+    return record_of(name).underneath or name
 
 
 def typename(value: Any) -> str:
@@ -126,8 +106,8 @@ def without_sizes(function: str, argument: str) -> TypeError:
 
 def refused_out(function: str, given: Sequence[Any], out: Any, wanted: str = "Tensor") -> TypeError:
     """The exception for an `out` that is not what is wanted, beside these operands."""
-    title = _UNDERNEATH.get(function, function)
-    several = function in (_SEVERAL - _SEVERAL_BUT_OUT) | _ONE_BUT_OUT or "_polynomial_" in function
+    title = _shown(function)
+    several = undecided(function, len(given) + 1)
     return no_combination(title, given, {"out": out}) if several else refused(title, "out", wanted, out)
 
 
@@ -166,7 +146,7 @@ def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False
                 raise OverflowError
         except (AttributeError, TypeError):
             if position == 1 and apart and len(given) > 1:
-                if function in _SEVERAL:
+                if undecided(function, len(given)):
                     raise no_combination(function, given) from None
                 raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given") from None
             if position == 1:
@@ -384,7 +364,7 @@ def _explained(error: BaseException, name: str, signature: inspect.Signature, va
         return None     # the arguments were counted
     if any(value is MISSING for value in values):
         raise _lacking(name, list(signature.parameters.values()), values, method, function, written(_caller())) from None
-    if name in _ASKED and isinstance(error, RuntimeError):
+    if record_of(name).asks and isinstance(error, RuntimeError):
         return None     # a function written in Python looks at its arguments one after the other
     return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
 
@@ -396,7 +376,7 @@ def explain_call(error: BaseException, function: Callable, args: Sequence[Any], 
     try:
         bound = signature.bind(*args, **named)
     except TypeError:
-        if function.__name__ in _SEVERAL:
+        if undecided(function.__name__, len(args) + len(named)):
             raise no_combination(function.__name__, args, named) from None
         return
     bound.apply_defaults()
@@ -443,7 +423,7 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     parameters = list(signature.parameters.values())
     unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
                   if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
-                  and not kind.fits(value) and not _left_out(parameter, value)
+                  and not kind.fits(value) and not left_out(parameter, value)
                   and (isinstance(value, Tensor) or not hasattr(type(value), "__torch_function__"))), None)
     said = re.match(r"(\w+)\(\): argument '(\w+)' must be ([\w. ]+?),? (?:not|but)", str(error))
     if unfit is None and said and said.group(1) == name:
@@ -462,14 +442,14 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
     call = written(frame)
     if call.operation in ("BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE"):
         return NotImplemented
-    if name in _ASKED and kind is TENSOR:
-        raise AttributeError(f"'{type(values[at]).__name__}' object has no attribute '{_ASKED[name]}'") from None
-    shown = _UNDERNEATH.get(name, name)
+    asks, shown = record_of(name).asks, _shown(name)
+    if asks and kind is TENSOR:
+        raise AttributeError(f"'{type(values[at]).__name__}' object has no attribute '{asks}'") from None
     bound = method and (not function or _missing(parameters, values, call))
     if at == 0 and bound:
         return None
     given, named = _arguments(parameters, values, call, bound)
-    if name in _SEVERAL and not (at == 0 and kind is TENSOR and len(given) + len(named) == 1):
+    if undecided(name, len(given) + len(named) + ("out" in call.names), bound):
         raise no_combination(shown, given, named) from None
     by_name = parameters[at].name in named or parameters[at].kind is inspect.Parameter.KEYWORD_ONLY
     title = parameters[at].name.rstrip("_")
@@ -491,31 +471,32 @@ def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[An
              call: Call) -> TypeError:
     """The exception for a call that lacks required arguments."""
     names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
-    if name in _IN_PYTHON or not (method or function or name in _COMPILED or name in _UNDERNEATH):
+    record = record_of(name)
+    in_python = not (method or function or record.underneath) if record.written_in_python is None else record.written_in_python
+    if in_python:
         quoted = [f"'{n}'" for n in names]
         several = "s" if len(names) > 1 else ""
         text = " and ".join(quoted) if len(names) < 3 else ", ".join(quoted[:-1]) + ", and " + quoted[-1]
         return TypeError(f"{name}() missing {len(names)} required positional argument{several}: {text}")
-    plain = name.rstrip("_")
-    deprecated = plain in _DEPRECATED
-    if plain in _SEVERAL or deprecated or plain in ("lerp", "mm", "bmm"):
-        arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
-        bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
-        named = {p.name: v for p, v in arrived if p.name in call.names}
-        given = [v for p, v in arrived if p.name not in named and not _left_out(p, v)]
-        if not (bound and plain in ("mm", "bmm")):
-            only = _declaration(parameters, bound) if deprecated and (bound or plain not in ("addmm", "baddbmm")) else None
-            return no_combination(name, given[bound:], named, only)
+    arrived = [(parameter, value) for parameter, value in zip(parameters, values, strict=False) if value is not MISSING]
+    bound = method and (not function or _missing([p for p, _ in arrived], [v for _, v in arrived], call))
+    named = {p.name: v for p, v in arrived if p.name in call.names}
+    given = [v for p, v in arrived if p.name not in named and not left_out(p, v)][bound:]
+    if undecided(name, len(given) + len(named), bound):
+        return no_combination(_shown(name), given, named, _only(name, parameters, bound))
     text = ", ".join(f'"{n}"' for n in names)
-    return TypeError(f"{_UNDERNEATH.get(name, name)}() missing {len(names)} required positional "
+    return TypeError(f"{_shown(name)}() missing {len(names)} required positional "
                      f"argument{'s' if len(names) == 1 else ''}: {text}")
 
 
-def _declaration(parameters: list[inspect.Parameter], bound: bool) -> str:
-    """The signature of a sum of products in a message: tensors, then numbers by name, and the function's `out`."""
+def _only(name: str, parameters: list[inspect.Parameter], bound: bool) -> str | None:
+    """The form of a sum of products in a message, if but one is not deprecated: tensors, numbers by name, a function's `out`."""
+    record = record_of(name)
+    if not record.factors or len(arities(_shown(name), bound, record.hidden)) > 1:
+        return None
     tensors = [f"Tensor {p.name}" for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     numbers = [f"Number {p.name} = {p.default}" for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return ", ".join([*tensors[bound:], "*", *numbers, *([] if bound else ["Tensor out = None"])])
+    return ", ".join([*tensors[bound:], "*", *numbers, *([] if bound or name.endswith("_") else ["Tensor out = None"])])
 
 
 def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool,
@@ -530,19 +511,19 @@ def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any]
     most, least, given = most - bound, least - bound, given[bound:]
     takes = f"{most} positional argument{'s' if most != 1 else ''}" if least == most else (
         f"from {least} to {most} positional arguments")
-    error: Any = TypeError(f"{_UNDERNEATH.get(name, name)}() takes {takes} but {len(given)} were given")
-    if name in _SEVERAL:
-        error = no_combination(name, given)
+    error: Any = TypeError(f"{_shown(name)}() takes {takes} but {len(given)} were given")
+    if undecided(name, len(given), bound):
+        error = no_combination(_shown(name), given, None, _only(name, parameters, bound))
     elif bound and len(parameters) == 1:
         error = TypeError(f"TensorBase.{name}() takes no arguments ({len(given)} given)")
     error.decided = True
     raise error
 
 
-def _left_out(parameter: inspect.Parameter, value: Any) -> bool:
+def left_out(parameter: inspect.Parameter, value: Any) -> bool:
     """Whether a value is the parameter's default."""
     default = parameter.default
-    return value is default or (value.__class__ in (bool, int, float, str) and value.__class__ is default.__class__
+    return value is default or (value.__class__ in (bool, int, float, str, tuple) and value.__class__ is default.__class__
                                 and value == default)
 
 
@@ -552,7 +533,7 @@ def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: C
         return False
     arrived = sum(1 for parameter, value in zip(parameters, values, strict=False)
                   if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name not in call.names
-                  and not _left_out(parameter, value))
+                  and not left_out(parameter, value))
     return arrived > call.positional
 
 
@@ -566,9 +547,9 @@ def _arguments(parameters: list[inspect.Parameter], values: Sequence[Any], call:
     given = []
     for parameter, value in zip(parameters, values, strict=False):
         if parameter.kind is parameter.KEYWORD_ONLY:
-            if not _left_out(parameter, value):
+            if not left_out(parameter, value):
                 named[parameter.name] = value
-        elif not _left_out(parameter, value):
+        elif not left_out(parameter, value):
             given.append(value)
     return given[bound:], named
 

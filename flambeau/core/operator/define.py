@@ -28,7 +28,7 @@ from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, leave_fitted, offered, resize
-from flambeau.core.operator.out_rules import check_dim, refuse_graph
+from flambeau.core.operator.out_rules import check_dim, check_types, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
@@ -256,7 +256,8 @@ class Texts:
             """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
             positions = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
             given = (*values[:positions], *surplus)
-            answer = deprecated_overloads.call(declared.public, name, given, {} if out is None else {"out": out})
+            named = {} if out is None else {"out": out}
+            answer = deprecated_overloads.call(declared.public, name, signature.parameters, given, named)
             if answer is None:
                 arguments.raise_surplus(name, signature, values, surplus, method, function)
             return answer
@@ -394,6 +395,7 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
                 refuse_graph(declared.name, _flat_tensors(declared, given, named), outs)
                 leave_fitted(declared.name, error, implementation, given, named, out)
             raise
+        check_types(declared.name, out, result, _as_written(declared, given, named))
         written = deliver(out, result, declared.name, _flat_tensors(declared, given, named))
         if written.__class__ is Tensor and result._layout is out._layout and not (modes.active.count or refuses):
             try:
@@ -411,6 +413,13 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
 
 
 UNANSWERED = object()
+
+
+def _as_written(declared: Operator, given: Sequence[Any], named: dict[str, Any]) -> list[Any]:
+    """The arguments of a call that are not left at their defaults."""
+    parameters = declared.signature.parameters
+    values = dict(zip(parameters, given)) | named
+    return [x for n, x in values.items() if not arguments.left_out(parameters[n], x)]
 
 
 def _answered(declared: Operator, given: list, named: dict, out: Any) -> Any:
@@ -496,7 +505,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
         except TypeError as error:
             given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1:]]]
             if len(given) > positions:
-                old = deprecated_overloads.translated(name, (self, *args), kwargs)
+                old = deprecated_overloads.translated(name, declared.parameters, (self, *args), kwargs)
                 if old is not None:
                     return bound(old[0][0], tuple(old[0][1:]), old[1])
             if not kwargs and len(given) > len(defaults):

@@ -19,16 +19,34 @@ class Facets(TypedDict, total=False):
     """The keywords that every declaration takes; each is an attribute of OpDef, which says what it means."""
 
     autocast: Autocast | None
+    overloaded: bool
+    hidden: str
+    factors: bool
+    underneath: str
+    asks: str
+    written_in_python: bool
 
 
 class OpDef:
     """The record of an operator: its name, and the facets that its declaration gives.
 
     autocast: the dtype in which autocast has it computed, by its arguments (core.modes.autocast); None: it is not concerned.
+
+    For the words of errors. overloaded: whether refusals name no argument; None: as the forms of its schema have it, of which
+    `hidden` (names of overloads) are none of Python's. factors: whether it has deprecated forms in which the numbers among its
+    arguments stand before tensors. underneath: its name in messages, where that is another. written_in_python: whether Python
+    itself refuses its calls; None: whether it is neither in the namespace nor a method. asks: the attribute that such a function
+    asks its tensor for first.
     """
 
     name: str
     autocast: Autocast | None = None
+    overloaded: bool | None = None
+    hidden: str = ""
+    factors: bool = False
+    underneath: str | None = None
+    asks: str | None = None
+    written_in_python: bool | None = None
 
     def __init__(self, name: str, **facets: Unpack[Facets]):
         self.name = name
@@ -43,13 +61,19 @@ _SILENT = OpDef("")
 
 
 def record_of(name: str) -> OpDef:
-    """The record of the public function with that name; one of defaults only where it says nothing of itself."""
-    return RECORDS.get(name, _SILENT)
+    """The record of the function with that name, or whose in-place form has it; one of defaults only if there is none."""
+    return RECORDS.get(name) or RECORDS.get(name.removesuffix("_"), _SILENT)
 
 
 def described(**facets: Unpack[Facets]) -> Callable[[Function], Function]:
-    """Say of a plain function what declarations say of operators."""
+    """Say of a plain function what declarations say of operators; it may hand on to an operator of its name, whose record it is
+    then.
+    """
     def describe(function: Function) -> Function:
-        OpDef(function.__name__, **facets)
+        name = function.__name__
+        if name in RECORDS:
+            RECORDS[name].__dict__.update(facets)
+        else:
+            OpDef(name, **facets)
         return function
     return describe

@@ -27,7 +27,7 @@ from flambeau.core.autograd.pointwise_nodes import recorder_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import arguments, deprecated_overloads
-from flambeau.core.operator.facets import Facets, OpDef
+from flambeau.core.operator.facets import Facets, described
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
@@ -480,7 +480,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
         in_place = name != public
         return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
-                                 function and not in_place)
+                                 name in NAMESPACE if in_place else function)
 
     def learn(*given: Any) -> Any:
         *given_operands, numbers_given, statics_given, out = given
@@ -514,7 +514,8 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
         values = dict(zip([*operator.operands, *operator.numbers, *operator.statics], [*given_operands, *keywords]))
         changed = {n: values[n] for n, default in default_of.items() if values[n] != default}
-        answer = deprecated_overloads.call(scope[name], name, (*given_operands, *surplus), {**changed, **named})
+        answer = deprecated_overloads.call(scope[name], name, signature.parameters, (*given_operands, *surplus),
+                                           changed | named)
         if answer is None:
             arguments.raise_surplus(name, signature, [values[n] for n in signature.parameters], surplus, method, function)
         return answer
@@ -661,7 +662,7 @@ def public(function: Callable | None = None, *, names: tuple[str, ...] = (), met
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
         return lambda given: public(given, names=names, method=method, namespace=namespace, **facets)
-    OpDef(function.__name__, **facets)
+    described(**facets)(function)
     arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)

@@ -129,7 +129,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     return tensor(data, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@public(namespace=False)
+@public(namespace=False, overloaded=True)
 def new(self: Tensor, *args: Any, size: Any = None, data: Any = None, other: Any = None, device: Any = None) -> Tensor:
     """The old constructor: sizes or data, of the dtype of this tensor."""
     if size is not None:

@@ -128,7 +128,7 @@ def _(g, input):
     return where(input <= -3, 0, where(input >= 3, g, g * (input / 3 + 0.5)))
 
 
-@pointwise(inplace=False, types="f")
+@pointwise(inplace=False, types="f", written_in_python=False)
 def hardshrink(input: Tensor, lambd: Number = 0.5):
     """input, but 0 within [-lambd, lambd]."""
     return where((input >= -lambd) & (input <= lambd), 0, input)
@@ -139,7 +139,7 @@ def _(g, input, lambd):
     return where((input > lambd) | (input < -lambd), g, 0)
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check")
+@pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check", written_in_python=False)
 def softshrink(input: Tensor, lambd: Number = 0.5):
     """input moved by lambd towards 0, and 0 within [-lambd, lambd]."""
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, where(s.isnan(input), input, 0)))
@@ -169,7 +169,7 @@ def _(g, input, weight):
     return where(input > 0, g, weight * g), where(input > 0, 0, input * g)
 
 
-@composite(autocast=lower)
+@composite(autocast=lower, written_in_python=False)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1).
 
@@ -242,7 +242,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu(input, alpha)
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=False)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place version of celu()."""
     _check_celu(alpha)
@@ -254,7 +254,7 @@ def _check_gelu(computation: DType, operands: Sequence[Any], numbers: Sequence[A
         raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@pointwise(function=False, method=False, types="f", kernel="GeluKernelImpl", check=_check_gelu)
+@pointwise(function=False, method=False, types="f", kernel="GeluKernelImpl", check=_check_gelu, written_in_python=False)
 def gelu(input: Tensor, *, approximate="none"):
     """input * Phi(input), Phi the Gaussian distribution; approximate="tanh" takes its approximation by tanh."""
     if approximate == "tanh":
@@ -302,7 +302,7 @@ def _softplus(x: s.Expr) -> s.Expr:
     return where(s.isnan(x), x, s.maximum(x, 0) + s.log1p(s.exp(-s.abs(x))))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f")
+@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False)
 def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     scaled = input * beta
@@ -316,7 +316,8 @@ def _(g, input, beta, threshold):
     return where(scaled > threshold, g, g * (grown / (grown + 1)))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid")
+@pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid",
+           written_in_python=False)
 def logsigmoid(input: Tensor):
     """log(sigmoid(input))."""
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
@@ -384,7 +385,7 @@ def _halves(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return tensor_from(input._storage, input._offset, own), tensor_from(input._storage, input._offset + distance, own)
 
 
-@operator(method=False, function=False)
+@operator(method=False, function=False, asks="dim")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of input along dim. Raises RuntimeError if dim is of odd size."""
     if not input._layout.ndim:
@@ -465,7 +466,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     return _rrelu_with_noise(input if input._layout.is_contiguous else input.contiguous(), slopes)
 
 
-@composite(method=False, node="RreluWithNoiseBackward1")
+@composite(method=False, node="RreluWithNoiseBackward1", written_in_python=False)
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of rrelu()."""
     _check_bounds(lower, upper, training)

@@ -76,13 +76,13 @@ def scaled(factor: Any, x: Expr) -> Expr:
 # ---------------------------------------------------------------- the four operations
 
 
-@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub")
+@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub", factors=True, hidden="Scalar")
 def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub")
+@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar")
 def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
@@ -100,7 +100,7 @@ def _check_mul(computation: DType, operands: Any, *rest: Any) -> None:
         raise NotImplementedError(f'"mul_cpu_reduced_float" not implemented for \'{computation.scalar_name}\'')
 
 
-@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul)
+@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul, hidden="Scalar")
 def mul(input: Operand, other: Operand):
     """input * other."""
     return input * other
@@ -129,7 +129,7 @@ def nonzero_divisor(value: Expr, dividend: Expr, divisor: Expr) -> Expr:
 
 
 @pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
-           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2")
+           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2", hidden="Scalar")
 def div(input: Operand, other: Operand, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers.
 

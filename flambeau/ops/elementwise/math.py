@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.pointwise import NUMBERS
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise, publish
 from flambeau.core.tensor.tensor import Tensor
@@ -24,7 +25,8 @@ from flambeau.ir.scalar import conj
 
 
 def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
-             kernel: str | None = None, public: bool = True, node: str | None = None, types: str = "f") -> Callable:
+             kernel: str | None = None, public: bool = True, node: str | None = None, types: str = "f",
+             **facets: Unpack[Facets]) -> Callable:
     """Declare the operator of a named function of the scalar language."""
     named = getattr(s, name)
 
@@ -32,7 +34,7 @@ def function(name: str, doc: str, complex_too: bool = False, rule: Callable | No
         return named(input)
     body.__doc__ = doc
     made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else types, kernel=kernel or f"{name}_vml_cpu",
-                     name=name, function=public, method=public, node=node)(body)
+                     name=name, function=public, method=public, node=node, **facets)(body)
     if rule is not None:
         made.vjp(rule)
     return made
@@ -66,13 +68,13 @@ lgamma = function("lgamma", "log |Gamma(input)|.", inplace=True)
 digamma = function("digamma", "The derivative of lgamma.", inplace=True, kernel="digamma")
 i0 = function("i0", "The modified Bessel function of the first kind, of order 0.")
 erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=False, node="SpecialErfcx",
-                 kernel="erfcx_cpu", types="w")
+                 kernel="erfcx_cpu", types="w", underneath="special_erfcx")
 i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E",
-               kernel="i0e_cpu")
+               kernel="i0e_cpu", underneath="special_i0e")
 i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1",
               kernel="i1_cpu")
 i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E",
-               kernel="i1e_cpu")
+               kernel="i1e_cpu", underneath="special_i1e")
 
 for _name, _of in (("arccos", "acos"), ("arccosh", "acosh"), ("arcsin", "asin"), ("arcsinh", "asinh"), ("arctan", "atan"),
                    ("arctanh", "atanh")):
@@ -162,7 +164,7 @@ def _which_number(operands: Any) -> str:
 
 
 @pointwise(kind="float", types="w", kernel="zeta_cpu", function=False, method=False, inplace=False,
-           node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands))
+           node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands), underneath="special_zeta")
 def zeta(input: Operand, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
     return s.zeta(input, other)
@@ -241,7 +243,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # ---------------------------------------------------------------- of torch.special
 
 
-@pointwise(kind="float", types="f", kernel="entr_cpu", function=False, method=False, inplace=False, node="SpecialEntr")
+@pointwise(kind="float", types="f", kernel="entr_cpu", function=False, method=False, inplace=False, node="SpecialEntr",
+           underneath="special_entr")
 def entr(input: Tensor):
     """-input * log(input); 0 at 0, minus infinity below."""
     return s.where(s.isnan(input), input, s.where(input > 0, -input * s.log(input), s.where(input == 0, 0, float("-inf"))))
@@ -252,7 +255,8 @@ def _(g, input):
     return g * (-s.log(input) - 1)
 
 
-@pointwise(kind="float", types="w", kernel="log_ndtr_cpu", function=False, method=False, inplace=False, node="SpecialLogNdtr")
+@pointwise(kind="float", types="w", kernel="log_ndtr_cpu", function=False, method=False, inplace=False, node="SpecialLogNdtr",
+           underneath="special_log_ndtr")
 def log_ndtr(input: Tensor):
     """The logarithm of the area under the standard Gaussian up to input."""
     x = input * math.sqrt(0.5)
@@ -282,7 +286,8 @@ def _(g, input):
     return g * (s.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@pointwise(kind="float", types="w", kernel="ndtri_cpu", function=False, method=False, inplace=False, node="SpecialNdtri")
+@pointwise(kind="float", types="w", kernel="ndtri_cpu", function=False, method=False, inplace=False, node="SpecialNdtri",
+           underneath="special_ndtri")
 def ndtri(input: Tensor):
     """The inverse of ndtr; minus infinity at 0, infinity at 1, NaN outside."""
     return s.normal_quantile(input)

@@ -235,7 +235,7 @@ def _(g, input, end, weight):
     return g * conj(1 - weight), g * conj(weight), g * conj(end - input)
 
 
-@pointwise()
+@pointwise(factors=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1):
     """input + value * tensor1 * tensor2."""
     return input + scaled(value, tensor1) * tensor2
@@ -250,7 +250,7 @@ def _check_addcdiv(computation: DType, operands: Sequence[Any], *_: Any) -> None
             "future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
 
 
-@pointwise(check=_check_addcdiv)
+@pointwise(check=_check_addcdiv, factors=True)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1):
     """input + value * tensor1 / tensor2. Raises RuntimeError if both are integers."""
     return input + scaled(value, tensor1) / tensor2
@@ -322,7 +322,8 @@ def _(g, input, other):
     return s.where((input == 0) & (other <= 0), 0, g * s.log(other)), g * input / other
 
 
-@pointwise(kind="float", inplace=False, types="f", function=False, method=False, node=_overload("SpecialXlog1Py"))
+@pointwise(kind="float", inplace=False, types="f", function=False, method=False, node=_overload("SpecialXlog1Py"),
+           underneath="special_xlog1py")
 def xlog1py(input: Operand, other: Operand):
     """input * log1p(other), 0 where input is 0, NaN where other is."""
     return product_with_log(input, s.log1p(other), other)

@@ -13,7 +13,6 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.core.tensor.without_data import found
 from flambeau.ops.fft import transforms
 from flambeau.ops.views.fold import unfold_backward
 from flambeau.ops.views.pad import pad
@@ -45,12 +44,12 @@ def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | 
         return window
     if window is None:
         dtype = x._layout.dtype.to_real() if x._layout.dtype.is_complex else x._layout.dtype
-        window = NAMESPACE["ones"](win_length, dtype=dtype, device=input._layout.device)
+        window = NAMESPACE["ones"](win_length, dtype=dtype)
     left = (n_fft - win_length) // 2
     return NAMESPACE["cat"]([window.new_zeros(left), window, window.new_zeros(n_fft - win_length - left)])
 
 
-@composite(autocast=single)
+@composite(autocast=single, written_in_python=True)
 def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
          center: builtins.bool = True, pad_mode: str = "reflect", normalized: builtins.bool = False,
          onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None,
@@ -110,7 +109,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     return made if return_complex else NAMESPACE["view_as_real"](made)
 
 
-@composite()
+@composite(written_in_python=True)
 def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
           center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None,
           length: int | None = None, return_complex: builtins.bool = False) -> Tensor:
@@ -150,7 +149,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         raise RuntimeError("cannot have onesided output if window or input is complex")
     real = x._layout.dtype.to_real()
     if window is None:
-        window = NAMESPACE["ones"](width, dtype=real, device=input._layout.device)
+        window = NAMESPACE["ones"](width, dtype=real)
     elif window.is_complex() and not return_complex:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     shape = _window(name, x, n_fft, width, window)
@@ -168,7 +167,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)
     signal, envelope = signal[:, start:end], envelope[start:end]
-    if found(envelope.detach().abs() < 1e-11):
+    if (envelope.detach().abs() < 1e-11).any().item():
         raise RuntimeError(f"{name} window overlap add min: 1")
     made = signal / envelope
     if length is not None and end > total:

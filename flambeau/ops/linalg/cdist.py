@@ -121,7 +121,7 @@ def _cdist_plan(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> C
     return _between.operator.kept.get((x1._layout, x2._layout, float(p)))
 
 
-@composite(method=False, node="CdistBackward0", planned=_cdist_plan, autocast=single)
+@composite(method=False, node="CdistBackward0", planned=_cdist_plan, autocast=single, written_in_python=True)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances in the p-norm between the rows of two (batches of) matrices: (*, p, m) and (*, r, m) give (*, p, r).
 
@@ -196,7 +196,7 @@ def _pdist_plan(input: Tensor, p: float) -> Callable | None:
     return _among.operator.kept.get((input._layout, float(p)))
 
 
-@composite(method=False, node="PdistBackward0", planned=_pdist_plan)
+@composite(method=False, node="PdistBackward0", planned=_pdist_plan, written_in_python=False)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,).
 

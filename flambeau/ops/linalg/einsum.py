@@ -236,7 +236,7 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-@composite(method=False, out=True, autocast=lower)
+@composite(method=False, out=True, autocast=lower, asks="dim", written_in_python=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
@@ -351,7 +351,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 NAMESPACE["chain_matmul"] = chain_matmul
 
 
-@composite(method=False, autocast=untouched)
+@composite(method=False, autocast=untouched, written_in_python=False)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 . weight . input2 + bias: (*, in1), (*, in2) and (out, in1, in2) give (*, out)."""
     a, b, w = input1._layout, input2._layout, weight._layout

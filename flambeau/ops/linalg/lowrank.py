@@ -27,7 +27,7 @@ def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     return Q
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=True)
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None):
     """(U, S, V) of about rank q with A - M = U diag(S) V^H; q a little above the rank, `niter` power iterations."""
     q = 6 if q is None else q
@@ -44,7 +44,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     return (V, S, U) if m < n else (U, S, V)
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=True)
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2):
     """(U, S, V): the principal directions of the rows of A are the columns of V; the columns' means are taken off if `center`."""
     m, n = A._layout.shape[-2:]

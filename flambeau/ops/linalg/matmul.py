@@ -368,7 +368,7 @@ _linear_plain_batched.vjp(_linear_vjp)
 _linear_plain_vector.vjp(_linear_vjp)
 
 
-@composite(method=False, function=False, autocast=lower)
+@composite(method=False, function=False, autocast=lower, written_in_python=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
     a, w = input._layout, weight._layout
@@ -394,7 +394,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return matmul(input, weight.t()) + bias
 
 
-@operator(node="AddmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
+@operator(node="AddmmBackward0", out=True, inplace=True, planned=True, autocast=lower, factors=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
     a, b = mat1._layout, mat2._layout
@@ -440,7 +440,7 @@ def _(g, mat1, mat2, beta, alpha, need):
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
 
-@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True, autocast=lower)
+@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True, autocast=lower, factors=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -485,7 +485,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
-@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower)
+@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower, factors=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -502,7 +502,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
-@operator(node="AddmvBackward0", out=True, inplace="function", planned=True)
+@operator(node="AddmvBackward0", out=True, inplace="function", planned=True, factors=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
     a, b, own = mat._layout, vec._layout, input._layout
@@ -526,7 +526,7 @@ def _conjugated(factor: Any) -> Any:
     return factor.conjugate() if isinstance(factor, complex) else factor
 
 
-@composite(out=True, inplace=True, node="AddrBackward0")
+@composite(out=True, inplace=True, node="AddrBackward0", factors=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     for name, vector in (("vec1", vec1), ("vec2", vec2)):

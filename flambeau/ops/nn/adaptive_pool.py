@@ -103,13 +103,13 @@ def _not_empty(name: str, layout: Layout, first: int = 1) -> None:
             )
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="size")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, H, W) or (C, H, W) over windows that give `output_size` (None: the input's size)."""
     return _adaptive_mean(input, output_size, 2)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, asks="size")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, D, H, W) or (C, D, H, W) over windows that give `output_size` (None: the input's size)."""
     return _adaptive_mean(input, output_size, 3)
@@ -123,7 +123,7 @@ def _length(name: str, output_size: Any) -> int:
     return output_size
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=False)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
     pooling_windows.check_rank(input._layout, "adaptive_avg_pool1d")

@@ -247,7 +247,7 @@ def _fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
     return attn_mask is None or (attn_mask._node is None and attn_mask._layout.ndim in (2, 4))
 
 
-@composite(method=False, function=False, autocast=lower)
+@composite(method=False, function=False, autocast=lower, written_in_python=False)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -407,7 +407,7 @@ def _project_separately(query: Tensor, key: Tensor, value: Tensor, weights: tupl
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="dim")
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -133,7 +133,7 @@ def _(g, w):
     return average_windows(g, w)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=True, written_in_python=False)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -155,7 +155,7 @@ def avg_pool2d(
     return average_windows(input, w)
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=True, autocast=single, written_in_python=False)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -172,7 +172,7 @@ def avg_pool3d(
     return average_windows(input, w)
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=False)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,

@@ -37,7 +37,7 @@ def _check_channels(channels: int, **vectors: Tensor | None) -> None:
             raise RuntimeError(f"{name} should contain {channels} elements not {vector._layout.numel}")
 
 
-@operator(method=False, differentiable=1)
+@operator(method=False, differentiable=1, underneath="batch_norm")
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                       running_var: Tensor | None, training, momentum, eps):
     """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
@@ -292,7 +292,7 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
     return mean, variance
 
 
-@composite(method=False, name="instance_norm")
+@composite(method=False, name="instance_norm", asks="size")
 def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                          running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled):
     """torch.instance_norm: see nn.functional.instance_norm."""

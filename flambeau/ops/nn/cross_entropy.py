@@ -270,7 +270,8 @@ def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
-@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True, autocast=single)
+@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True, autocast=single,
+          underneath="nll_loss_nd")
 def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Planned:
     """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
@@ -432,7 +433,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return fused_nll_loss(input, target, weight, reduction, ignore_index)[0]
 
 
-@described(autocast=single)
+@described(autocast=single, underneath="cross_entropy_loss")
 @explained
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):

@@ -19,7 +19,6 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import INDEX_TYPES, plans
 from flambeau.ops.nn.embedding import EXPORTED, frequency, renormalise
@@ -65,7 +64,7 @@ def weighted_sums(table: Tensor, indices: Tensor, offsets: Tensor, factors: Tens
     return _launch("forward", None, table, indices, offsets, factors, "sum", NOTHING, table._layout.shape[0])
 
 
-@operator(function=False, method=False, name="embedding_bag", node="EmbeddingBagBackward0")
+@operator(function=False, method=False, name="embedding_bag", node="EmbeddingBagBackward0", asks="dim")
 def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool,
          sparse: bool = False) -> Tensor:
     """The sum or mean of weight's rows in each bag; by_frequency: gradients are divided by how often an index occurs; sparse:
@@ -257,15 +256,14 @@ def embedding_bag(
         padding_idx += rows
     if max_norm is not None:
         renormalise(weight, input, max_norm, norm_type)
-    told = bags and known(offsets)
-    if told and (first := int(offsets[0].item())) != 0:
+    if bags and (first := int(offsets[0].item())) != 0:
         raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
                            f"However, got {first}")
-    if told and (last := int(offsets[-1].item())) > count:
+    if bags and (last := int(offsets[-1].item())) > count:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
     if include_last_offset:
         offsets = offsets[:bags]
-        if told and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
+        if bags and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
             input = input[:max(last, 0)]
             per_sample_weights = None if per_sample_weights is None else per_sample_weights[:max(last, 0)]
     try:

@@ -287,7 +287,7 @@ def _arguments(input: Tensor, kernel_size: Any, stride: Any, padding: Any, outpu
     return _unpool_size(input, kernel, steps, pads, output_size)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="size")
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -296,7 +296,7 @@ def max_unpool1d(
     return _unpool(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1], 2).squeeze(-1)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, asks="size")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -304,7 +304,7 @@ def max_unpool2d(
     return _unpool(input, indices, _arguments(input, kernel_size, stride, padding, output_size, 2), 2)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, asks="size")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -323,13 +323,13 @@ def _power_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any, 
     return (mean.sign() * mean.abs().relu()).mul(taps).pow(1.0 / norm_type)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="pow")
 def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """(sum of x ** norm_type) ** (1 / norm_type) of windows of (N, C, L) or (C, L)."""
     return _power_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="pow")
 def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """(sum of x ** norm_type) ** (1 / norm_type) of windows of (N, C, H, W) or (C, H, W)."""
     return _power_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)

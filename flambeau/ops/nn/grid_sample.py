@@ -404,7 +404,7 @@ def _number(what: str, value: str, names: tuple[str, ...], words: str) -> int:
     return names.index(value)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, underneath="grid_sampler")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -455,7 +455,7 @@ def _(g, size, align_corners):
     return flat.transpose(1, 2).bmm(base.unsqueeze(0).expand(batch, *base._layout.shape))
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="is_floating_point")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """The grid (N, H, W, 2) or (N, D, H, W, 3) for `grid_sample` that maps by theta (N, 2, 3) or (N, 3, 4).
 

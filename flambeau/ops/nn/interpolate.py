@@ -380,7 +380,7 @@ def _sizes(
     return sizes, (None,) * dims if recompute else tuple(float(factor) for factor in factors)
 
 
-@composite(method=False, function=False)
+@composite(method=False, function=False, asks="dim")
 def interpolate(
     input: Tensor,
     size: Any = None,

@@ -245,6 +245,7 @@ def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Ten
     return weighted.sum() / weight.sum() if reduction == "mean" else _reduced(weighted, reduction)
 
 
+@described(asks="size")
 @explained
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target) squared: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
@@ -252,6 +253,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return MSE(input, target, reduction) if weight is None else _weighted_mean(MSE, input, target, weight, reduction)
 
 
+@described(asks="size")
 @explained
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|: per element ("none"), summed or averaged. Shapes broadcast, with a warning."""
@@ -261,6 +263,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return L1(input, target, reduction) if weight is None else _weighted_mean(L1, input, target, weight, reduction)
 
 
+@described(asks="size")
 @explained
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2. Raises RuntimeError for a negative beta."""
@@ -270,6 +273,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return L1(input, target, reduction) if beta == 0 else SMOOTH_L1(input, target, reduction, (float(beta),))
 
 
+@described(asks="size")
 @explained
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """d^2 / 2 where d = |input - target| <= delta, else delta (d - delta / 2). Raises RuntimeError unless delta is positive."""
@@ -291,6 +295,7 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     return reduction
 
 
+@described(asks="size")
 @explained
 @one_step("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -315,6 +320,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _weighted(BINARY, input, target, weight, reduction)
 
 
+@described(asks="size")
 @explained
 @one_step("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
@@ -393,6 +399,7 @@ def _poisson(input: Tensor, target: Tensor, eps: Number = 1e-8, log_input=True, 
     return loss + s.where(target <= 1, 0, stirling)
 
 
+@described(asks="size")
 @explained
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """(log var + (input - target)^2 / var) / 2 with var at least eps; full: with the constant log(2 pi) / 2.
@@ -450,7 +457,7 @@ def _hinge(input: Tensor, target: Tensor, margin: Number = 1.0):
     return s.where(target == -1, 0, input) + s.where(target == 1, 0, s.clamp(margin - input, 0))
 
 
-@described(autocast=single)
+@described(autocast=single, asks="dim")
 @explained
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """max(0, -target (input1 - input2) + margin). Raises RuntimeError unless all have the same number of dimensions."""

@@ -225,7 +225,7 @@ def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Te
     return launch, count
 
 
-@operator(method=False, differentiable=1)
+@operator(method=False, differentiable=1, underneath="layer_norm")
 def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bias: Tensor | None, eps):
     """(layer norm, mean, 1 / standard deviation) over the last dimensions; the statistics keep those with size 1."""
     key = (input._layout, normalized_shape, None if weight is None else weight._layout, None if bias is None else bias._layout)
@@ -515,7 +515,7 @@ def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None 
 # ---------------------------------------------------------------- local response
 
 
-@described(autocast=single)
+@described(autocast=single, asks="dim")
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """input / (k + alpha * mean of the squares of `size` neighbouring channels) ** beta; input: (N, C, ...) with 3
     dimensions at least.

@@ -167,7 +167,7 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
     return total
 
 
-@composite(out=True)
+@composite(out=True, written_in_python=True)
 def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     if p == "nuc":

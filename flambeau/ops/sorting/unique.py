@@ -13,7 +13,6 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.nonzero import positions
 from flambeau.ops.sorting.sort import sort_along
@@ -64,7 +63,7 @@ def _answer(values: Tensor, inverse: Tensor | None, counts: Tensor | None) -> An
     return found if len(found) > 1 else values
 
 
-@composite(method=False)
+@composite(method=False, underneath="_unique2", written_in_python=True)
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -76,8 +75,6 @@ def unique(
     position of its value,
     and how often each occurs."""
     _orderable("unique" if dim is None else "unique_dim", input)
-    if not known(input):
-        raise needs_values(input, "_unique2" if dim is None else "unique_dim")
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
@@ -136,15 +133,13 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     return _answer(values, inverse, counts if return_counts else None)
 
 
-@composite()
+@composite(written_in_python=True)
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
     runs' lengths."""
     _orderable("unique", input)
-    if not known(input):
-        raise needs_values(input, "unique_consecutive")
     if dim is None:
         row = _row(input)
         starts, counts = _runs(row, return_inverse or return_counts)
@@ -158,7 +153,7 @@ def unique_consecutive(
     return _answer(values, inverse, counts if return_counts else None)
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=True)
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates, one tensor for each dimension of `shape`, of flat positions."""
     if indices._layout.dtype.is_floating_point or indices._layout.dtype.is_complex or indices._layout.dtype is bool_:

@@ -13,6 +13,7 @@ from flambeau.base.dtype import float64, int64, uint64
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.facets import described
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -60,6 +61,7 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     return _resized(self, tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
 
 
+@described(written_in_python=True)
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """Deprecated: the elements in the shape of another tensor; use reshape."""
     return _resized(self, tuple(tensor.shape))

@@ -78,7 +78,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
 NAMESPACE["broadcast_shapes"] = broadcast_shapes
 
 
-@public(method=False)
+@public(method=False, written_in_python=True)
 @explained
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """Coordinates of a grid: each vector expanded along its own dimension. indexing: "ij", or "xy" (the first two swap)."""
@@ -112,20 +112,20 @@ def _each(function: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
     return tuple(function(tensor) for tensor in given)
 
 
-@public(method=False)
+@public(method=False, written_in_python=True)
 def atleast_1d(*tensors: Any) -> Any:
     """Zero-dim tensors get a dimension; others stay as they are."""
     return _each(lambda x: x if x._layout.ndim else view_to(x, (1,)), tensors)
 
 
-@public(method=False)
+@public(method=False, written_in_python=True)
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; a vector becomes a row."""
     return _each(lambda x: x if x._layout.ndim > 1 else view.unsqueeze(x, 0) if x._layout.ndim else view_to(x, (1, 1)),
                  tensors)
 
 
-@public(method=False)
+@public(method=False, written_in_python=True)
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions; a vector becomes (1, n, 1), a matrix gets a last dimension."""
     def raised(x: Any) -> Any:

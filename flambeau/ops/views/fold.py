@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.facets import described
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone, suggested_format
@@ -222,6 +223,7 @@ def _image_of_one(input: Tensor, *arguments: Any) -> Tensor:
     return _col2im(input.unsqueeze(0), *arguments).squeeze(0)
 
 
+@described(underneath="im2col")
 @explained
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Sliding blocks of images (N, C, H, W) as columns: (N, C * product of kernel_size, number of blocks); the batch
@@ -243,6 +245,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return _columns_of_one(input, *arguments)
 
 
+@described(underneath="col2im")
 @explained
 def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -292,7 +295,7 @@ def _again(input: Tensor, key: tuple) -> Tensor | None:
     return tensor_from(parts._storage, parts._offset, known[1])
 
 
-@operator(method=False)
+@operator(method=False, written_in_python=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r * r, H, W) as (*, C, H * r, W * r)."""
     key = ("pixel_shuffle", input._layout, upscale_factor)
@@ -322,7 +325,7 @@ def _(g, upscale_factor):
     return (pixel_unshuffle(g, upscale_factor),)
 
 
-@operator(method=False)
+@operator(method=False, written_in_python=False)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) as (*, C * r * r, H, W)."""
     key = ("pixel_unshuffle", input._layout, downscale_factor)
@@ -353,7 +356,7 @@ def _(g, downscale_factor):
     return (pixel_shuffle(g, downscale_factor),)
 
 
-@operator(method=False)
+@operator(method=False, written_in_python=False)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
     key = ("channel_shuffle", input._layout, groups)

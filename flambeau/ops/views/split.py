@@ -116,7 +116,7 @@ def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-@public
+@public(asks="split", written_in_python=True)
 def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *,
           split_size: int | Sequence[int] | None = None) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
@@ -283,8 +283,6 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
         if given._layout.dtype is not int64:
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
                                f"{given._layout.dtype.scalar_name}")
-        if given.device.type != "cpu":
-            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {given.device}")
         given = given.tolist()
     length = layout.shape[place]
     if isinstance(given, (tuple, list)):

@@ -231,7 +231,7 @@ def ravel(input: Any) -> Any:
     return input.contiguous().view(-1)
 
 
-@public
+@public(written_in_python=True)
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension as several of these sizes; one may be -1."""
     layout = input._layout
