@@ -60,6 +60,22 @@ IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
 DYNAMIC_IMPORTERS = {"locate", "serialize"}  # whose job it is to import by a name that is computed
 LAZY = "flambeau.base.lazy_import"  # imports a package's modules for the package itself
 
+# Modules that import each other, inside functions, and why; all others form no circle.
+CIRCLES = {
+    # a class whose constructor, or whose methods, are a file of their own
+    frozenset({"core.modes.settings", "core.operator.arguments", "core.tensor.create", "core.tensor.lazy_conjugate",
+               "core.tensor.nested_data", "core.tensor.tensor"}),
+    frozenset({"nn.modules.hooks", "nn.modules.module", "nn.modules.state"}),
+    frozenset({"ops.interop.typed_storage", "ops.interop.untyped_storage"}),
+    frozenset({"fx.codegen", "fx.node"}),
+    frozenset({"fx._lazy_graph_module", "fx._symbolic_trace", "fx.graph_module"}),
+    # generated variants write in place, and writes look public operators up
+    frozenset({"core.autograd.inplace", "core.operator.out_argument", "core.operator.variants"}),
+    # an operator's overloads are answered by implementations that are written in operators
+    frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.dispatch_modes", "dispatcher.namespaces",
+               "dispatcher.overloads"}),
+}
+
 
 @dataclass(frozen=True)
 class Import:
@@ -168,6 +184,45 @@ def test_imports_point_down(found_imports: list[Import]) -> None:
     assert len(found_imports) > 20
     objections = [f"{found}: {reason}" for found in found_imports if (reason := objection(found))]
     assert not objections, "\n" + "\n".join(objections)
+
+
+def circles(edges: dict[str, set[str]]) -> list[frozenset[str]]:
+    """The groups of nodes that reach each other (R. Tarjan, "Depth-first search and linear graph algorithms", 1972)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_: list[str] = []
+    groups: list[frozenset[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = lowest[node] = len(order)
+        open_.append(node)
+        for other in edges.get(node, ()):
+            if other not in order:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in open_:
+                lowest[node] = min(lowest[node], order[other])
+        if lowest[node] == order[node]:
+            group = frozenset(open_[open_.index(node):])
+            del open_[open_.index(node):]
+            groups.append(group)
+
+    for node in list(edges):
+        if node not in order:
+            visit(node)
+    return [group for group in groups if len(group) > 1]
+
+
+def test_modules_form_no_circles(modules: dict[str, Path], found_imports: list[Import]) -> None:
+    edges: dict[str, set[str]] = {}
+    for found in found_imports:
+        target = found.target
+        while target and target not in modules:
+            target = target.rpartition(".")[0]
+        if target not in ("", PACKAGE, found.importer):
+            edges.setdefault(found.importer.removeprefix(f"{PACKAGE}."), set()).add(target.removeprefix(f"{PACKAGE}."))
+    unknown = [sorted(circle) for circle in circles(edges) if not any(circle <= known for known in CIRCLES)]
+    assert not unknown, f"imports go round: {unknown}"
 
 
 def test_the_redirection_stands_on_the_standard_library(root: Path) -> None:

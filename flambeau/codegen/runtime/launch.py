@@ -19,13 +19,13 @@ from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
 from flambeau.codegen.jit import Address, begin, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
+from flambeau.codegen.runtime.cpython import BYTES_DATA, check, slot_offset
 from flambeau.codegen.runtime.threads import planned_threads
 
+check()
 PLAN_WORDS_BEFORE_OPERANDS = 9
 MAX_OPERANDS = 240
 BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18          # the size of a Py_buffer; PyBUF_STRIDES, writable or not
-BYTES_DATA = bytes.__basicsize__ - 1
-assert BYTES_DATA == 32, "plans are read from bytes objects, whose layout is not the expected one"
 SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
 _KINDS = {"f": SCALAR_FLOAT, "i": SCALAR_INT, "c": SCALAR_COMPLEX}
 
@@ -546,16 +546,12 @@ readers: dict[str, Callable] = {
 
 def bind(storage_class: type, tensor_class: type) -> None:
     """Tell the launcher the classes of its results and where a Tensor's slots lie."""
-    def slot_offset(name: str) -> int:
-        descriptor = next(c.__dict__[name] for c in tensor_class.__mro__ if name in c.__dict__)
-        member = ctypes.c_void_p.from_address(id(descriptor) + 40).value  # PyMemberDescrObject.d_member
-        return ctypes.c_ssize_t.from_address(member + 16).value           # PyMemberDef.offset
     w = state.words
     w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
     for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
                        (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root"),
                        (state.SLOT_CREATION, "_creation")):
-        w[word] = slot_offset(name)
+        w[word] = slot_offset(tensor_class, name)
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)

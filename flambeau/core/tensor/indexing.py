@@ -24,7 +24,8 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import view as views
 from flambeau.core.tensor import create
-from flambeau.core.tensor.tensor import Tensor, view_of
+from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
+from flambeau.core.tensor.without_data import known
 
 __all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "getitem", "register", "register_fill",
            "setitem"]
@@ -497,15 +498,18 @@ def check_masks(tensor: Any, indices: Sequence[Any]) -> None:
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {dim})")
 
 
-def expand_masks(indices: Sequence[Any]) -> list[Any]:
+def expand_masks(indices: Sequence[Any], assumed: int | None = None) -> list[Any]:
     """The indices with every mask replaced by the positions of its true elements, one integer tensor per dimension. Warns of
-    masks of bytes."""
+    masks of bytes. assumed: how many a mask without values is taken to have."""
     expanded: list[Any] = []
     for index in indices:
         if index is not None and index._layout.dtype in (bool_, uint8):
             if index._layout.dtype is uint8:
                 warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
-            positions = index.nonzero()
+            if assumed is not None and not known(index):
+                positions = empty_layout(Layout.contiguous((assumed, index._layout.ndim), int64, index._layout.device))
+            else:
+                positions = index.nonzero()
             expanded.extend(views.select(positions, 1, dim) for dim in range(index._layout.ndim))
         else:
             expanded.append(index)

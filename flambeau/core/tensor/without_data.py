@@ -20,11 +20,16 @@ def known(x: Tensor) -> bool:
     return x._layout.device.type != "meta"
 
 
-def needs_values(x: Tensor, operator: str) -> Exception:
+def found(condition: Tensor) -> bool:
+    """Whether a condition holds for some element, as far as that is known."""
+    return known(condition) and bool(condition.any())
+
+
+def needs_values(x: Tensor, operator: str, error: Exception | None = None) -> Exception:
     """What aten's `operator` raises, called with x, whose values are not known: its results' sizes, or what it does, depend on
-    them, or PyTorch has it for no such tensors.
+    them, or PyTorch has it for no such tensors. error: where PyTorch has other words for it on the meta device.
     """
-    return NotImplementedError(
+    return error or NotImplementedError(
         f"aten::{operator}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
         "registered. You may have run into this message while using an operator with PT2 compilation APIs "
         "(torch.compile/torch.export); in order to use this operator with those APIs you'll need to add a fake impl. Please see "

@@ -40,6 +40,7 @@ from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind, zeros_pl
 from flambeau.core.operator.variants import public, publish
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, empty_plan
+from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
@@ -536,7 +537,7 @@ def _ends(name: str, start: Any, end: Any, steps: int, dtype: DType) -> tuple[An
     return start, end
 
 
-def _bounds(name: str, start: Any, end: Any, steps: int) -> tuple[Any, Any]:
+def _bounds(name: str, start: Any, end: Any, steps: int, device: Any) -> tuple[Any, Any]:
     """The ends of a range as numbers. Raises TypeError and RuntimeError for what are no ends and no number of steps."""
     if steps.__class__ is not int and not arguments.is_int(steps):
         raise arguments.no_combination(name, (start, end, steps))
@@ -546,6 +547,9 @@ def _bounds(name: str, start: Any, end: Any, steps: int) -> tuple[Any, Any]:
     if any(dims):
         raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got start with {dims[0]} "
                            f"dimension(s) and end with {dims[1]} dimension(s).")
+    if home(device).type == "meta":
+        start, end = ((0j if x._layout.dtype.is_complex else 0.0) if isinstance(x, Tensor) and not known(x) else x
+                      for x in (start, end))
     return _number(start), _number(end)
 
 
@@ -574,7 +578,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
                 return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError, OverflowError):
             pass
-    start, end = _bounds("linspace", start, end, steps)
+    start, end = _bounds("linspace", start, end, steps, device)
     dtype = _range_dtype("linspace", start, end, dtype_asked(dtype, out, layout))
     start, end = _ends("linspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
@@ -604,7 +608,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
                 return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError, OverflowError):
             pass
-    start, end = _bounds("logspace", start, end, steps)
+    start, end = _bounds("logspace", start, end, steps, device)
     dtype = _range_dtype("logspace", start, end, dtype_asked(dtype, out, layout))
     start, end = _ends("logspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))

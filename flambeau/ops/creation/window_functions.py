@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from flambeau.base.dtype import float64, get_default_dtype
 from flambeau.base.layout import Layout
 from flambeau.core.operator.variants import NAMESPACE
@@ -65,8 +67,7 @@ def _bell(place: s.Expr, period: s.Expr, beta: s.Expr, top: s.Expr) -> s.Expr:
 def _kaiser(size: int, periodic: bool, beta: float) -> Formula:
     if size == 1:
         return _one, ()
-    top = NAMESPACE["tensor"](float(beta), dtype=float64).i0()
-    return _bell, (_period(size, periodic), float(beta), top.item())
+    return _bell, (_period(size, periodic), float(beta), float(np.i0(float(beta))))
 
 
 # ---------------------------------------------------------------- torch.*_window

@@ -20,6 +20,7 @@ from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise
 from flambeau.core.tensor.create import item
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -81,6 +82,8 @@ def _equal(input: Tensor, other: Tensor) -> bool:
     a, b = input._layout, other._layout
     if a.shape != b.shape:
         return False
+    if not known(input) and a.device is b.device:
+        raise needs_values(input, "equal")
     if a.flavor is not None or b.flavor is not None or a.device.type != "cpu" or b.device.type != "cpu":
         return bool(eq(input, other).all())
     launch = _EQUAL.launcher((input, other), tuple(range(a.ndim)), (), (promote_types(a.dtype, b.dtype),))

@@ -13,6 +13,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import found
 from flambeau.ops.fft import transforms
 from flambeau.ops.views.fold import unfold_backward
 from flambeau.ops.views.pad import pad
@@ -44,7 +45,7 @@ def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | 
         return window
     if window is None:
         dtype = x._layout.dtype.to_real() if x._layout.dtype.is_complex else x._layout.dtype
-        window = NAMESPACE["ones"](win_length, dtype=dtype)
+        window = NAMESPACE["ones"](win_length, dtype=dtype, device=input._layout.device)
     left = (n_fft - win_length) // 2
     return NAMESPACE["cat"]([window.new_zeros(left), window, window.new_zeros(n_fft - win_length - left)])
 
@@ -149,7 +150,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         raise RuntimeError("cannot have onesided output if window or input is complex")
     real = x._layout.dtype.to_real()
     if window is None:
-        window = NAMESPACE["ones"](width, dtype=real)
+        window = NAMESPACE["ones"](width, dtype=real, device=input._layout.device)
     elif window.is_complex() and not return_complex:
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     shape = _window(name, x, n_fft, width, window)
@@ -167,7 +168,7 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else total - (n_fft // 2 if center else 0)
     signal, envelope = signal[:, start:end], envelope[start:end]
-    if (envelope.detach().abs() < 1e-11).any().item():
+    if found(envelope.detach().abs() < 1e-11):
         raise RuntimeError(f"{name} window overlap add min: 1")
     made = signal / envelope
     if length is not None and end > total:

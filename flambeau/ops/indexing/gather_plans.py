@@ -23,7 +23,7 @@ from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, make_tensor
-from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import compute_dtype, constant
 
@@ -123,6 +123,9 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     be one."""
     # 0.0 and -0.0 are equal but not the same, so of the zeros only the plain ones are kept
     kept = value or value.__class__ is int or (value.__class__ is float and math.copysign(1.0, value) > 0)
+    if device is not None and device.type == "meta":
+        scalar_range.check(value, dtype)
+        return empty_layout(Layout.contiguous((), dtype, device))
     found = _fillings.get((value, value.__class__, dtype)) if kept else None
     if found is not None:
         return found

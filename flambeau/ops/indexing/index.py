@@ -21,6 +21,7 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import clone_raw
 from flambeau.ops.indexing.gather_plans import (
     INDEX_TYPES,
@@ -57,19 +58,32 @@ def _selection(layout: Layout, indices: Sequence[Any]) -> tuple[list, list, list
     return sizes, strides, axes, tuple(found)
 
 
-def _expanded(input: Tensor, indices: Sequence[Any]) -> tuple:
-    """The indices with masks as positions, all of them int64 or int32; IndexError where they don't fit the tensor."""
+def _expanded(input: Tensor, indices: Sequence[Any], assumed: int | None = None) -> tuple:
+    """The indices with masks as positions, all of them int64 or int32; IndexError where they don't fit the tensor. assumed: how
+    many positions a mask without values is taken to have."""
     made = list(indices)
     for i in made:
         if i is not None and i._layout.dtype not in (int64, int32):
             if i._layout.dtype not in (bool_, uint8):
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             indexing.check_masks(input, indices)
-            made = indexing.expand_masks(indices)
+            made = indexing.expand_masks(indices, assumed)
             break
     if len(made) > input._layout.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input._layout.ndim} (got {len(made)})")
     return tuple(made)
+
+
+def _written(input: Tensor, indices: Sequence[Any], values: Tensor) -> tuple:
+    """The indices of a write, `_expanded`; a mask without values has as many positions as there are values for."""
+    made = _expanded(input, indices, 1)
+    if any([i is not None and i._layout.dtype in (bool_, uint8) and not known(i) for i in indices]):
+        sizes, _, axes, _ = _selection(input._layout, made)
+        last = max(d for d, axis in enumerate(axes) if axis is None)
+        other = values._layout.shape
+        if sizes[last] == 1 and len(other) >= len(sizes) - last:
+            made = _expanded(input, indices, other[last - len(sizes)])
+    return made
 
 
 def _bad_index(input: Tensor, indices: Sequence[Any]) -> Exception:
@@ -291,7 +305,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
                 raise _bad_index(input, indices) from None
         if launch is None and chosen._layout.dtype in INDEX_TYPES and input._layout.is_contiguous and all(
                 x._layout.flavor is None and x._layout.device.type == "cpu" for x in (input, values, chosen)):
-            made = _index_put(input, _expanded(input, indices), values, accumulate)     # raises where the call is wrong
+            made = _index_put(input, _written(input, indices, values), values, accumulate)      # raises where the call is wrong
             own, other = input._layout, values._layout
             plans["index_put copy", own, other, bool(accumulate), chosen._layout] = copy_and_move(
                 own, own, [other, chosen._layout], [_put(own, other, indices, accumulate)])
@@ -299,7 +313,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     if overrides.any_override(indices):
         return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
     values = _filling(input, indices, values, accumulate)
-    return _index_put(input, _expanded(input, indices), values, accumulate)
+    return _index_put(input, _written(input, indices, values), values, accumulate)
 
 
 @explained
@@ -336,7 +350,7 @@ def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
     if overrides.any_override(indices):
         return overrides.dispatch(index_put_, (input, indices, values, accumulate), None, indices)
     values = _filling(input, indices, values, accumulate)
-    made = _expanded(input, indices)
+    made = _written(input, indices, values)
     if all(i is None for i in made):
         return input.add_(values) if accumulate else input.copy_(values)
     return _index_put.in_place(input, made, values, accumulate)

@@ -17,6 +17,7 @@ from flambeau.core.operator.pointwise import NUMBERS, Pointwise
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from, view_of
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.creation.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.indexing.index import gather_index
@@ -57,8 +58,10 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    made = NAMESPACE["full"]((size, input._layout.ndim), fill_value, dtype=int64, device=input._layout.device)
+    if not known(input):
+        return made
     found = positions(input.detach())
-    made = NAMESPACE["full"]((size, input._layout.ndim), fill_value, dtype=int64)
     count = min(size, found._layout.shape[0])
     made.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
     return made
@@ -160,6 +163,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
     if mask._layout.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if not known(input):
+        raise needs_values(input, "masked_select")
     layout = input._layout
     if layout.shape == mask._layout.shape and layout.is_contiguous and mask._layout.is_contiguous and layout.dtype.itemsize <= 8:
         return compressed(input, mask)
@@ -171,7 +176,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 @masked_select.vjp
 def _(g, mask, layouts):
     shape = geometry.broadcast(layouts[0].shape, mask._layout.shape)
-    return NAMESPACE["zeros"](shape, dtype=g._layout.dtype).masked_scatter(mask, g)
+    return NAMESPACE["zeros"](shape, dtype=g._layout.dtype, device=g._layout.device).masked_scatter(mask, g)
 
 
 @mutating(out=False, fresh=lambda input, mask, source: _masked_scatter(input, mask, source))
@@ -236,6 +241,6 @@ def _(g, mask, need, layouts):
         chosen = g.masked_select(mask if mask._layout.shape == g._layout.shape else mask.expand(g._layout.shape))
         missing = layouts[2].numel - chosen._layout.numel
         if missing:
-            chosen = NAMESPACE["cat"]((chosen, NAMESPACE["zeros"]((missing,), dtype=g._layout.dtype)))
+            chosen = NAMESPACE["cat"]((chosen, g.new_zeros((missing,))))
         theirs = chosen if len(shape) == 1 else chosen.reshape(shape)
     return g.masked_fill(mask, 0) if need["input"] else None, None, theirs

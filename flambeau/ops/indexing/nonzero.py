@@ -15,6 +15,7 @@ from flambeau.codegen.runtime.launch import readers
 from flambeau.core.tensor.create import CPU
 from flambeau.core.tensor.lazy_conjugate import resolved
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 
 _NUMBER = Layout.contiguous((), int64, CPU)
@@ -26,21 +27,31 @@ _filling: dict[Any, Any] = register_cache({})
 
 
 def _counted(input: Tensor, begins: bool = False) -> tuple[Tensor, int]:
-    """(where each chunk's elements start among those looked for, how many there are) of a contiguous tensor that has elements."""
+    """(where each chunk's elements start among those looked for, how many there are) of a contiguous tensor that has elements;
+    none that are known of, on the meta device."""
     layout = input._layout
     count = _counting.get((layout, begins))
     if count is None:
         counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
         count = _counting[layout, begins] = (compact.counting_plan(layout, counts, begins), counts.numel - 1)
     starts = count[0](None, input)
-    return starts, _read_total(tensor_from(starts._storage, count[1], _NUMBER))
+    return starts, _read_total(tensor_from(starts._storage, count[1], _NUMBER)) if known(input) else 0
+
+
+def _need(input: Tensor) -> None:
+    """NotImplementedError for a tensor without values, of which nobody knows how many are not zero."""
+    if not known(input):
+        raise needs_values(input, "nonzero", NotImplementedError(
+            "The register_meta function for torch.nonzero() raises unimplemented by default, as a correct data-independent "
+            "implementation does not exist. This implementation returns a fake value, assuming all elements of the tensor are "
+            "non-zero. To enable this registration, please set "
+            "'torch.fx.experimental._config.meta_nonzero_assume_all_nonzero' to True."))
 
 
 def compressed(values: Tensor, mask: Tensor) -> Tensor:
     """The values where a bool tensor is true, in one row: raw contiguous tensors of one shape, elements of at most 8 bytes."""
     layout = values._layout
-    if layout.device.type == "meta":
-        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
+    _need(mask)
     if not layout.numel:
         return empty_layout(Layout.contiguous((0,), layout.dtype, layout.device))
     starts, total = _counted(mask)
@@ -79,8 +90,7 @@ def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor
     if input._layout.pending:
         input = resolved(input)
     layout = input._layout
-    if layout.device.type == "meta":
-        raise NotImplementedError("nonzero() on a meta tensor: the size of the result depends on data")
+    _need(input)
     ndim = 1 if flat else layout.ndim
     if not layout.is_contiguous:
         input = contiguous(tensor_from(input._storage, input._offset, layout))

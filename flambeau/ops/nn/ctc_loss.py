@@ -22,6 +22,7 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import first_bad, plans
 from flambeau.ops.nn.cross_entropy import REDUCTIONS
@@ -33,6 +34,8 @@ def _lengths(name: str, given: Any) -> list[int]:
     if isinstance(given, Tensor):
         if given.is_floating_point() or given.is_complex() or given.dtype is bool_:
             raise RuntimeError(f"{name} must be integral")
+        if not known(given):
+            raise needs_values(given, "_ctc_loss.Tensor")
         given = given.reshape(-1).tolist()
     return [int(n) for n in given] if isinstance(given, Sequence) else [int(given)]
 
@@ -48,7 +51,8 @@ class _Problem:
         time, count, classes = self.sizes = tuple(log_probs._layout.shape)
         width = targets._layout.shape[1] if targets._layout.ndim == 2 else 0
         starts = [n * width for n in range(count)] if targets._layout.ndim == 2 else [0, *accumulate(target_lengths)][:count]
-        self.lengths = NAMESPACE["tensor"]([*input_lengths, *target_lengths, *starts], dtype=int64)
+        self.lengths = NAMESPACE["tensor"](
+            [*input_lengths, *target_lengths, *starts], dtype=int64, device=log_probs._layout.device)
         self.states = 2 * max(target_lengths, default=0) + 1
         self.kind = kind_of(log_probs._layout.dtype)
         strides = log_probs._layout.strides
@@ -163,7 +167,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if zero_infinity:
         loss = loss.masked_fill(loss.detach().isinf(), 0)
     if reduction == "mean":
-        sizes = NAMESPACE["tensor"](lengths, dtype=loss.dtype).clamp(min=1)
+        sizes = NAMESPACE["tensor"](lengths, dtype=loss.dtype, device=loss._layout.device).clamp(min=1)
         return (loss / sizes).mean()
     if reduction == "sum":
         return loss.sum()

@@ -14,6 +14,7 @@ from flambeau.core.modes import modes
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.indexing.gather_plans import (
     INDEX_TYPES,
     KernelCheck,
@@ -158,6 +159,9 @@ def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: flo
     _check(indices)
     while getattr(weight, "primal", None) is not None:
         weight = weight.primal
+    if not known(weight):
+        weight._storage.writes += 1
+        return
     before, modes.local.grad = modes.local.grad, False
     try:
         raw = tensor_from(weight._storage, weight._offset, weight._layout)
@@ -188,7 +192,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if not input._layout.numel:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return NAMESPACE["empty"]((*input._layout.shape, num_classes), dtype=int64)
+        return NAMESPACE["empty"]((*input._layout.shape, num_classes), dtype=int64, device=input._layout.device)
     if num_classes == -1:
         if int(input.min().item()) < 0:
             raise RuntimeError("Class values must be non-negative.")
@@ -203,10 +207,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         launch = plans["one_hot", input._layout, out] = make_plan(
             [Move(int64, input._layout.shape, Buffer(0, 0, out.strides[:-1]), ones, (index,), True, wraps=False)],
             [out],
-            [filling(1, int64, None)._layout, input._layout],
+            [filling(1, int64, out.device)._layout, input._layout],
         )
     try:
-        made = launch(NAMESPACE["zeros"](out.shape, dtype=int64), filling(1, int64, None), input)
+        made = launch(NAMESPACE["zeros"](out.shape, dtype=int64, device=out.device), filling(1, int64, out.device), input)
         made._storage.writes = 0
         return made
     except KernelCheck:

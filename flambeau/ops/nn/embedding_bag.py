@@ -19,6 +19,7 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import INDEX_TYPES, plans
 from flambeau.ops.nn.embedding import EXPORTED, frequency, renormalise
@@ -256,14 +257,15 @@ def embedding_bag(
         padding_idx += rows
     if max_norm is not None:
         renormalise(weight, input, max_norm, norm_type)
-    if bags and (first := int(offsets[0].item())) != 0:
+    told = bags and known(offsets)
+    if told and (first := int(offsets[0].item())) != 0:
         raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
                            f"However, got {first}")
-    if bags and (last := int(offsets[-1].item())) > count:
+    if told and (last := int(offsets[-1].item())) > count:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
     if include_last_offset:
         offsets = offsets[:bags]
-        if bags and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
+        if told and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
             input = input[:max(last, 0)]
             per_sample_weights = None if per_sample_weights is None else per_sample_weights[:max(last, 0)]
     try:

@@ -28,6 +28,7 @@ from flambeau.core.operator.out_rules import refuse_graph
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.creation.factories import blank, finish, leaf, like, sizes_of
 from flambeau.ops.random.sampling_layout import (
@@ -272,13 +273,13 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if isinstance(std, Tensor):
         if std._layout.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std._layout.numel and not bool((std >= 0).all()):      # a NaN isn't
+        if known(std) and std._layout.numel and not bool((std >= 0).all()):      # a NaN isn't
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     if isinstance(mean, Tensor) and isinstance(std, Tensor):
         shape = geometry.broadcast(mean._layout.shape, std._layout.shape)
-        made = blank(tuple(shape), mean._layout.dtype, None)
+        made = blank(tuple(shape), mean._layout.dtype, mean._layout.device)
     else:
         made = like(template, None, None, contiguous_format)
     if draws is not None:

@@ -13,6 +13,7 @@ from flambeau.base.warn import warn
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE, pointwise
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import found
 from flambeau.ir import scalar as s
 
 
@@ -26,7 +27,7 @@ def _check_weights(name: str, weights: Tensor, kind: str, fitting: bool, observa
     if weights.numel() != observations:
         raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got "
                            f"{weights.numel()} != {observations}")
-    if observations and bool(weights.detach().min() < 0):
+    if found(weights.detach() < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -54,7 +55,7 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
         _check_weights("aweights", aweights, "floating point", aweights.dtype.is_floating_point, observations)
         weights = aweights if weights is None else weights * aweights
     total = observations if weights is None else weights.sum()
-    if weights is not None and not bool(total.detach() != 0):
+    if weights is not None and found(total.detach() == 0):
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     if weights is None and (rows.is_floating_point() or rows.is_complex()):
         mean = rows.mean(1, True)
@@ -67,7 +68,7 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     if weights is None:
         free = freedom > 0
     else:
-        free = bool(freedom.detach() > 0)
+        free = not found(freedom.detach() <= 0)
     if not free:
         warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
         freedom = 0 if weights is None else NAMESPACE["zeros_like"](freedom)

@@ -21,6 +21,7 @@ from flambeau.core.operator.define import composite
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import plans
 
@@ -62,13 +63,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     values = input.detach()
+    if not known(values):
+        raise needs_values(values, "bincount")
     low, high = map(int, _extent(values)) if layout.ndim == 1 and layout.numel else (0, -1)
     if layout.ndim != 1 or low < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and tuple(weights._layout.shape) != tuple(layout.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not layout.numel:
-        return NAMESPACE["zeros"]((minlength,), dtype=int64)
+        return NAMESPACE["zeros"]((minlength,), dtype=int64, device=layout.device)
     bins = (max(high + 1, minlength),)
     where = contiguous(values.to(int64))
     if weights is None:
@@ -103,7 +106,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
     values = contiguous(input.detach()).reshape(-1)
     low, high = float(min), float(max)
-    if low == high and layout.numel:
+    if low == high and layout.numel and known(input):
         low, high = _extent(values)
     if low == high:
         low, high = low - 1, high + 1
@@ -114,20 +117,20 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return _count(values, (bins,), "equal", ends=(low, high))
 
 
-def _edges(values: Tensor | None, bins: int, ends: Sequence[float] | None, dtype: DType, dim: int) -> Tensor:
-    """The edges of equal bins, from one end of a range (default: of the data) to the other."""
+def _edges(points: Tensor, values: Tensor | None, bins: int, ends: Sequence[float] | None, dim: int) -> Tensor:
+    """The edges of equal bins, from one end of a range (default: of the values) to the other, of the points' dtype."""
     _refuse_bins(bins, dim)
     if ends is not None:
         low, high = float(ends[0]), float(ends[1])
     else:
-        low, high = (0.0, 1.0) if values is None else _extent(values)
+        low, high = (0.0, 1.0) if values is None or not known(values) else _extent(values)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError(f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {dim}")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return NAMESPACE["linspace"](low, high, bins + 1, dtype=dtype)
+    return NAMESPACE["linspace"](low, high, bins + 1, dtype=points._layout.dtype, device=points._layout.device)
 
 
 def _given_edges(edges: Tensor, dtype: DType, dim: int) -> Tensor:
@@ -163,7 +166,7 @@ def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends
         edges = tuple(_given_edges(b, dtype, d) for d, b in enumerate(bins))
     else:
         columns = [None] * dims if not layout.numel else [plain] if dims == 1 else rows.unbind(1)
-        edges = tuple([_edges(columns[d], int(b), None if ends is None else ends[2 * d:2 * d + 2], dtype, d)
+        edges = tuple([_edges(points, columns[d], int(b), None if ends is None else ends[2 * d:2 * d + 2], d)
                        for d, b in enumerate(bins)])
     if weight is not None:
         if weight._layout.dtype is not dtype:
@@ -176,12 +179,12 @@ def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends
         weight = contiguous(weight.detach()).reshape(-1)
     sizes = tuple([e._layout.numel - 1 for e in edges])
     if not dims or not all(sizes):
-        counts = NAMESPACE["zeros"](sizes, dtype=dtype)
+        counts = NAMESPACE["zeros"](sizes, dtype=dtype, device=layout.device)
     else:
         counts = _count(rows, sizes, way, edges, weight)
         counts = counts if dims == 1 else counts.reshape(sizes)
     if density:
-        counts = counts / counts.sum().item()
+        counts = counts / counts.sum()
         for d, e in enumerate(edges):
             counts = counts / e.diff().reshape([-1 if other == d else 1 for other in range(dims)])
     return counts, edges

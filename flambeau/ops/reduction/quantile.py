@@ -21,6 +21,7 @@ from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE, pointwise
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.reduction.extrema import along_gradient, selected_gradient, shared_gradient
@@ -164,13 +165,15 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     if dtype not in (float32, float64):
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if number:
-        q = NAMESPACE["tensor"](float(q), dtype=dtype)
+        q = NAMESPACE["tensor"](float(q), dtype=dtype, device=input._layout.device)
     elif q.dtype is not dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    elif q._layout.device is not input._layout.device:
+        raise RuntimeError("quantile() q tensor must be on the same device as the input tensor")
     ndim = input.dim()
     flat = dim is None
     d = 0 if flat else one_dim(name, dim, ndim)
-    if not number and not all(0 <= x <= 1 for x in q.detach().reshape(-1).tolist()):
+    if not number and known(q) and not all(0 <= x <= 1 for x in q.detach().reshape(-1).tolist()):
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     moved = input.reshape(-1) if flat else input.movedim(d, -1) if ndim else input.reshape(1)
     values = NAMESPACE["sort"](moved, -1)[0]

@@ -5,12 +5,14 @@ Rows are gathered by the segment they belong to and scattered into it. Stands on
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from flambeau.base.dtype import float32, float64, int64
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import found, known
 
 KINDS = {"sum": "sum", "prod": "prod", "mean": "sum", "max": "amax", "min": "amin"}
 START = {"sum": 0.0, "prod": 1.0, "mean": 0.0, "max": float("-inf"), "min": float("inf")}
@@ -25,11 +27,13 @@ def _members(lengths: Tensor | None, offsets: Tensor | None, size: int) -> tuple
         counts = lengths
         starts = lengths.cumsum(-1) - lengths
     batch = counts.numel() // max(counts.size(-1), 1)
-    starts = starts.reshape(batch, -1) + NAMESPACE["arange"](batch).unsqueeze(1) * size
+    arange = functools.partial(NAMESPACE["arange"], device=counts._layout.device)
+    starts = starts.reshape(batch, -1) + arange(batch).unsqueeze(1) * size
     flat = counts.reshape(-1).to(int64)
-    segments = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](flat.numel()), flat)
+    total = None if known(flat) else batch * size       # then every row is taken to be in a segment
+    segments = NAMESPACE["repeat_interleave"](arange(flat.numel()), flat, output_size=total)
     before = flat.cumsum(0) - flat
-    rows = starts.reshape(-1)[segments] + NAMESPACE["arange"](segments.numel()) - before[segments]
+    rows = starts.reshape(-1)[segments] + arange(segments.numel()) - before[segments]
     return rows.to(int64), segments, flat
 
 
@@ -54,9 +58,9 @@ def _check(
     if axis != given.dim() - 1:
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {name} but got {axis}.")
     if lengths is not None and not unsafe:
-        if lengths.numel() and bool(lengths.min() < 0):
+        if found(lengths < 0):
             raise RuntimeError("lengths contains negative value!")
-        if bool((lengths.sum(-1) != data.size(axis)).any()):
+        if found(lengths.sum(-1) != data.size(axis)):
             raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
                                "when !unsafe.")
     return axis
@@ -80,7 +84,7 @@ def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=
     values = _rows_of(data, axis)[rows]
     tail = tuple(data.shape[axis + 1:])
     start = START[reduce] if initial is None else initial
-    flat = NAMESPACE["full"]((counts.numel(), *tail), start, dtype=data.dtype)
+    flat = NAMESPACE["full"]((counts.numel(), *tail), start, dtype=data.dtype, device=data._layout.device)
     places = segments.reshape(-1, *(1,) * len(tail)).expand(values.shape)
     out = flat.scatter_reduce(0, places, values, KINDS[reduce], include_self=True)
     if reduce == "mean":
@@ -104,7 +108,7 @@ def _(g, out, data, reduce, lengths, offsets, axis, initial):
         part = (flat / counts.reshape(-1, *ones).clamp(min=1).to(g.dtype))[segments]
     else:
         places = segments.reshape(-1, *ones).expand(values.shape)
-        nothing = NAMESPACE["zeros"]((counts.numel(), *tail), dtype=g.dtype)
+        nothing = g.new_zeros((counts.numel(), *tail))
         if reduce == "prod":
             start = 1.0 if initial is None else initial
             zero, missing = values == 0, values.isnan()
@@ -120,7 +124,7 @@ def _(g, out, data, reduce, lengths, offsets, axis, initial):
             chosen = ((values == extreme) | values.isnan()).detach()
             share = nothing.scatter_add(0, places, chosen.to(g.dtype))[segments]
             part = (flat[segments] / share.clamp(min=1)).masked_fill(~chosen, 0)
-    whole = NAMESPACE["zeros"](tuple(_rows_of(data, axis).shape), dtype=g.dtype)
+    whole = g.new_zeros(_rows_of(data, axis).shape)
     return whole.index_add(0, rows, part).reshape(data.shape)
 
 

@@ -23,6 +23,7 @@ from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import found
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.reduction.selection import rows_along, select
 
@@ -194,7 +195,7 @@ def _beside(value: Any, tensor: Tensor) -> Tensor:
     """A number as a tensor: of the dtype of the tensor that it is compared with, if it is one of its numbers."""
     dtype = tensor._layout.dtype
     suits = dtype.is_floating_point if isinstance(value, float) else isinstance(value, int) and fits(value, dtype)
-    return create.make_tensor(value, dtype if suits and dtype is not bool_ else None)
+    return NAMESPACE["tensor"](value, dtype=dtype if suits and dtype is not bool_ else None, device=tensor._layout.device)
 
 
 def _search(
@@ -235,7 +236,7 @@ def _search(
         if sorter._layout.dtype is not int64:
             raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
                                f"{sorter._layout.dtype.scalar_name}")
-        if sorter._layout.numel and (int(sorter.min().item()) < 0 or int(sorter.max().item()) >= mine.shape[-1]):
+        if found((sorter < 0) | (sorter >= mine.shape[-1])):
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         sorter = contiguous(sorter)
     dtype = promote_types(mine.dtype, theirs.dtype)
@@ -307,7 +308,7 @@ def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = Fal
     dtype = promote_types(elements._layout.dtype, test_elements._layout.dtype)
     elements, tests = elements.detach().to(dtype), test_elements.detach().to(dtype).reshape(-1)
     if not tests._layout.numel:
-        return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_)
+        return NAMESPACE["full"](elements._layout.shape, bool(invert), dtype=bool_, device=elements._layout.device)
     if elements._layout.numel * tests._layout.numel <= FEW:
         found = (elements[..., None] == tests).any(-1)
         return found.logical_not() if invert else found

@@ -13,6 +13,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.nonzero import positions
 from flambeau.ops.sorting.sort import sort_along
@@ -75,6 +76,8 @@ def unique(
     position of its value,
     and how often each occurs."""
     _orderable("unique" if dim is None else "unique_dim", input)
+    if not known(input):
+        raise needs_values(input, "_unique2" if dim is None else "unique_dim")
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
@@ -140,6 +143,8 @@ def unique_consecutive(
     """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
     runs' lengths."""
     _orderable("unique", input)
+    if not known(input):
+        raise needs_values(input, "unique_consecutive")
     if dim is None:
         row = _row(input)
         starts, counts = _runs(row, return_inverse or return_counts)

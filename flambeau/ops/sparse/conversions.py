@@ -14,6 +14,7 @@ from flambeau.core.modes.modes import local, no_grad
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.sparse.compression import COMPRESSED, check_conversion, compress, unbatched
 from flambeau.ops.sparse.places import (
     added_up,
@@ -138,6 +139,8 @@ def to_sparse(
             raise RuntimeError(f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with sparse_dim argument "
                                "!=2 is not supported")
         return renamed(_uncompressed(x), "ToSparseBackward1")
+    if not known(x):
+        raise needs_values(x, "_to_sparse")
     return renamed(
         _sparse(x, x._layout.ndim if sparse_dim is None else sparse_dim),
         "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1",

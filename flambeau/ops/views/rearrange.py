@@ -18,6 +18,7 @@ from flambeau.core.operator.arguments import ints, is_int, no_combination, refus
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from, within_memory
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import make_plan
 
@@ -255,7 +256,7 @@ def repeat_interleave(
     n = input._layout.shape[at] if input._layout.ndim else 1
     if not isinstance(repeats, Tensor) and not is_int(repeats):
         raise no_combination("repeat_interleave", (repeats,), {"dim": dim})
-    if isinstance(repeats, Tensor) and repeats._layout.numel == 1:
+    if isinstance(repeats, Tensor) and repeats._layout.numel == 1 and (known(repeats) or output_size is None):
         _check_counts(repeats)
         count = int(repeats.item())
         if count < 0:
@@ -287,10 +288,11 @@ def _check_counts(counts: Tensor) -> None:
 
 def _counted(counts: Tensor, output_size: int | None) -> Tensor:
     """Position i, counts[i] times; RuntimeError unless that makes output_size of them, where one is given."""
-    if counts._layout.device.type == "meta":
+    if not known(counts):
         if output_size is None:
-            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
-        return NAMESPACE["empty"]((output_size,), dtype=counts._layout.dtype, device="meta")
+            words = "cannot repeat_interleave a meta tensor without output_size"
+            raise needs_values(counts, "repeat_interleave.Tensor", RuntimeError(words))
+        return counts.new_empty((output_size,))
     _check_counts(counts)
     n = counts._layout.numel
     if not n:

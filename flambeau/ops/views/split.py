@@ -283,6 +283,8 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
         if given._layout.dtype is not int64:
             raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
                                f"{given._layout.dtype.scalar_name}")
+        if given.device.type != "cpu":
+            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {given.device}")
         given = given.tolist()
     length = layout.shape[place]
     if isinstance(given, (tuple, list)):
