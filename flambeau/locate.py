@@ -81,11 +81,11 @@ def sections(operator: Any) -> Iterator[tuple[str, str]]:
         yield "generated variants", "".join(linecache.getlines(f"<flambeau {operator.name}>"))
 
 
-def texts_of(call: Any) -> list[str]:
-    """The LLVM texts that a call compiles or loads and that were not there before."""
+def kernels_of(call: Any) -> list[jit.KernelRef]:
+    """The kernels that a call compiles or loads and that were not there before."""
     before = jit.loaded()
     call()
-    return jit.texts_since(before)
+    return jit.loaded_since(before)
 
 
 def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
@@ -103,15 +103,15 @@ def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
         inputs = [torch.full(shape, 0.5).requires_grad_() for _ in names]
         try:
             results: list[Any] = []
-            texts = texts_of(lambda inputs=inputs, results=results: results.append(function(*inputs, **others)))
+            made = kernels_of(lambda inputs=inputs, results=results: results.append(function(*inputs, **others)))
         except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):
             continue
-        for text in texts:
-            yield f"LLVM of {operator.name} on float32 {list(shape)}", text
+        for kernel in made:
+            yield f"LLVM of {kernel.name} on float32 {list(shape)}", kernel.text()
         out = results[0][0] if isinstance(results[0], tuple) else results[0]
         if isinstance(out, torch.Tensor) and out.requires_grad:
-            for text in texts_of(lambda out=out: out.backward(torch.ones_like(out))):
-                yield f"LLVM of the derivative of {operator.name}", text
+            for kernel in kernels_of(lambda out=out: out.backward(torch.ones_like(out))):
+                yield f"LLVM of {kernel.name} for the derivative of {operator.name}", kernel.text()
         return
 
 

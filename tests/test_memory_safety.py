@@ -419,7 +419,7 @@ def test_written_memory_swapped_by_another_thread():
 def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
     """What another thread may do there, done by hand: the plan for a large tensor meets the memory of a small one."""
     from flambeau.codegen.builder import kernel, module
-    from flambeau.codegen.jit import compile_kernel
+    from flambeau.codegen.jit import kernel_of_text
     from flambeau.codegen.runtime import launch
 
     def work():
@@ -427,7 +427,7 @@ def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
         f = kernel()
         with f.loop(f["begin"], f["end"]) as i:
             f.store(f.load("float", f.buffer(1), i), f.buffer(0), i)
-        phase = launch.Phase(compile_kernel(module(f)), 1 << 20, 1 << 16, [])
+        phase = launch.Phase(kernel_of_text(module(f)), 1 << 20, 1 << 16, [])
         run = launch.plan([phase], [large._layout], [large._layout])
         assert run(None, large).sum().item() == 1 << 20
         for operands in ((None, small), (small, large), (None, large[4:])):

@@ -61,8 +61,12 @@ class Watch:
         """What a call gives, and its kernels and plans."""
         before, self.plans = self.jit.loaded(), []
         value = call()
-        texts = self.jit.texts_since(before)
-        return value, {"kernels": sorted(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts), "plans": self.plans}
+        return value, {"kernels": sorted(map(digest, self.jit.loaded_since(before))), "plans": self.plans}
+
+
+def digest(kernel: Any) -> str:
+    """The digest of a kernel's text, its name aside."""
+    return hashlib.sha256(kernel.unnamed().encode()).hexdigest()[:16]
 
 
 def facts_of(watch: Watch, line: str) -> dict[str, Facts]:

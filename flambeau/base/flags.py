@@ -2,7 +2,8 @@
 
 `FLAMBEAU_DEBUG=1..5` is the debug ladder, each rung one layer deeper: 1 operators, 2 plans, 3 loop nests, 4 LLVM,
 5 machine code. `FLAMBEAU_TRACEBACK=full` has errors show the frames inside this package (base.tracebacks).
-`FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. Used by all layers.
+`FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
+(codegen.object_cache.perf_map). Used by all layers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("debug", "full_traceback", "vector_bytes")
+    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
@@ -35,6 +36,7 @@ class Flags:
         if traceback not in ("short", "full"):
             raise ValueError(f"the environment variable FLAMBEAU_TRACEBACK must be short or full, got {traceback!r}")
         self.full_traceback = traceback == "full"
+        self.perf = bool(_integer("FLAMBEAU_PERF", 0))
         self.vector_bytes = _integer("FLAMBEAU_VECTOR_BYTES", 64)
         if self.vector_bytes not in (16, 32, 64):
             raise ValueError(f"the environment variable FLAMBEAU_VECTOR_BYTES must be 16, 32 or 64, got {self.vector_bytes}")

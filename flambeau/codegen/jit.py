@@ -1,18 +1,19 @@
-"""LLVM IR text to callable addresses: memory cache, then disk cache, then LLVM.
+"""Kernels by name until they are wanted: a `KernelRef` is a function that writes LLVM text, and its arguments. Lowering one finds
+its address: in the memory cache, then in the disk cache, then by LLVM.
 
-The address of a kernel that isn't there yet comes later: its text is written when a plan that runs it is made (`begin`), and who
-asks for the number waits for it, so that the kernels of a plan are compiled at the same time; what is planned on the meta device,
-and never run, compiles nothing. No lock is held over any of it: what several threads make at the same time, the first one to
-enter it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache
-or its compiler.
+The address of a kernel that has to be compiled comes later: who asks for the number waits for it, so that the kernels of a plan
+are compiled at the same time. No lock is held over any of it: what several threads make at the same time, the first one to enter
+it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache or its
+compiler.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache as remembered
 from functools import partial, wraps
 from types import FunctionType
@@ -21,55 +22,139 @@ from typing import Any, ParamSpec, SupportsIndex
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.flags import flags
 from flambeau.base.naming import PACKAGE
+from flambeau.codegen.builder import FLOATS, INTEGERS
 from flambeau.codegen.llvm import EXPLICIT, Pipeline, Translation, working
 from flambeau.codegen.object_cache import cache
 from flambeau.codegen.object_cache.image import Image, map_image
 from flambeau.codegen.object_cache.link import link
 from flambeau.codegen.partition import halves
 
+if flags.perf:      # here, since kernels may be mapped on a thread that this module's importer waits for
+    from flambeau.codegen.object_cache import perf_map
+
 Address = SupportsIndex     # of machine code, which may be still to come
 Functions = dict[str, int]  # addresses by name
 P = ParamSpec("P")
 
 _modules: dict[str, Functions | _Compilation] = {}      # by what stands for a text: itself, or its description
-_writers: list[Callable[[], str]] = []
+_loaded: list[KernelRef] = []
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
 
-def compile_kernel(text: str, name: str = "kernel", pipeline: Pipeline = EXPLICIT) -> Address:
-    """Address of the kernel `name` that `text` defines."""
-    return _Awaited(text, lambda: text, pipeline, name).if_known()
+class KernelRef:
+    """A kernel by name: `function(*arguments, **named)` writes the text in which it is the function `entry`.
 
-
-def compile_described(description: str, write: Callable[[], str], pipeline: Pipeline = EXPLICIT) -> Address:
-    """Address of the kernel that `write` gives the text of, if it is not in the disk cache under its description.
-
-    description: all that the text depends on but the sources of `base`, `ir` and `codegen`.
+    Nothing is written nor compiled before `begin` (which doesn't wait) or `int(ref)` (which does). If its compilation fails or is
+    interrupted, it is tried again when the address is asked for again. The name is for people: kernels with the same text are
+    compiled once, under the name of the first. single: it is the text's only kernel. describe: gives, of the same arguments, all
+    that the text depends on but the sources of `base`, `ir` and `codegen`; without it, that is found from the arguments.
     """
-    return _Awaited(f"{cache.sources()}\n{description}", write, pipeline).if_known()
+
+    __slots__ = ("function", "arguments", "named", "pipeline", "entry", "single", "_describe", "_name", "_identity", "address")
+
+    def __init__(self, function: Callable[..., str], arguments: tuple[Any, ...], pipeline: Pipeline = EXPLICIT,
+                 entry: str = "kernel", name: str = "", named: dict[str, Any] | None = None, single: bool = True,
+                 describe: Callable[..., str] | None = None) -> None:
+        self.function, self.arguments, self.named = function, arguments, named or {}
+        self.pipeline, self.entry, self.single = pipeline, entry, single
+        self._name, self._describe = name, describe
+        self._identity: str | None = None
+        self.address: int | None = None    # once it is known
+
+    @property
+    def name(self) -> str:
+        """What it computes, of which dtype: `softmax.float32.row`; or where its writer is: `products.pack.float32`."""
+        if not self._name:
+            self._name = _name_of(self.function, (*self.arguments, *self.named.values()))
+        return self._name
+
+    @property
+    def symbol(self) -> str:
+        """What the function is called in the text: by the kernel's name, unless others there have names."""
+        return re.sub(r"[^\w.]", "_", self.name) if self.single else self.entry
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+    def text(self) -> str:
+        """The LLVM text, in which the kernel bears its name."""
+        text = self.unnamed()
+        return text.replace(f"@{self.entry}(", f"@{self.symbol}(") if self.single else text
+
+    def unnamed(self) -> str:
+        """The text as it is written, which is the same for all kernels that do the same."""
+        return self.function(*self.arguments, **self.named)
+
+    def begin(self) -> Address:
+        """Its address, if it is there; else have it made, and return what knows it later."""
+        if self.address is None:
+            found = _module(self)
+            if isinstance(found, _Compilation):
+                return self
+            self.address = found[self.entry]
+        return self.address
+
+    def functions(self) -> Functions:
+        """The addresses of all functions of the text, once they are there."""
+        found = _module(self)
+        return found.functions() if isinstance(found, _Compilation) else found
+
+    def __index__(self) -> int:
+        if self.address is None:
+            self.address = self.functions()[self.entry]
+        return self.address
+
+    def identity(self) -> str:
+        """What stands for the text in the caches."""
+        if self._identity is None:
+            if self._describe is not None:
+                words: str | None = self._describe(*self.arguments)
+            else:
+                words = _words((self.function, self.arguments, *self.named.items()))
+            self._identity = self.unnamed() if words is None else f"{cache.sources()}\n{words}"
+        return self._identity
 
 
-def compiled(pipeline: Pipeline = EXPLICIT, name: str = "kernel") -> Callable[[Callable[P, str]], Callable[P, Address]]:
+class KernelModule:
+    """Several kernels in one text, by name."""
+
+    def __init__(self, text: KernelRef) -> None:
+        self._text = text
+        self._refs: dict[str, KernelRef] = {}
+
+    def __getitem__(self, entry: str) -> KernelRef:
+        ref = self._refs.get(entry)
+        if ref is None:
+            whole = self._text
+            ref = self._refs[entry] = KernelRef(whole.function, whole.arguments, whole.pipeline, entry, f"{whole.name}.{entry}",
+                                                whole.named, single=False)
+        return ref
+
+    def functions(self) -> Functions:
+        """The addresses of all functions, once they are there."""
+        return self._text.functions()
+
+
+def kernel_of_text(text: str, name: str = "kernel", pipeline: Pipeline = EXPLICIT, entry: str = "kernel") -> KernelRef:
+    """The kernel that `text` defines."""
+    return KernelRef(str, (text,), pipeline, entry, name)
+
+
+def compiled(pipeline: Pipeline = EXPLICIT, entry: str = "kernel") -> Callable[[Callable[P, str]], Callable[P, KernelRef]]:
     """Decorate a function that writes a kernel's text, which follows from its arguments, the processor and the compiler's
-    sources: it then gives the kernel's address. The text is not written if the kernel is in the disk cache.
+    sources: it then gives the kernel. The text is not written if the kernel is in the disk cache.
     """
-    def decorate(write: Callable[P, str]) -> Callable[P, Address]:
-        return _once(write, lambda *args, **named: _awaited(partial(write, *args, **named), pipeline, name).if_known())
+    def decorate(write: Callable[P, str]) -> Callable[P, KernelRef]:
+        return _once(write, lambda *arguments, **named: KernelRef(write, arguments, pipeline, entry, named=named))
     return decorate
 
 
-def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, Addresses]]:
-    """The same for a text of several functions, whose addresses are given by name."""
-    def decorate(write: Callable[P, str]) -> Callable[P, Addresses]:
-        return _once(write, lambda *args, **named: Addresses(_awaited(partial(write, *args, **named), pipeline, "")))
+def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, KernelModule]]:
+    """The same for a text of several functions, which are given by name."""
+    def decorate(write: Callable[P, str]) -> Callable[P, KernelModule]:
+        return _once(write, lambda *arguments, **named: KernelModule(
+            KernelRef(write, arguments, pipeline, "", named=named, single=False)))
     return decorate
-
-
-def begin(addresses: Iterable[Address]) -> None:
-    """Have the kernels compiled whose addresses are asked for next."""
-    for address in addresses:
-        if address.__class__ is _Awaited:
-            address.begin()     # type: ignore[attr-defined]
 
 
 def _once(write: Callable, make: Callable) -> Any:
@@ -77,12 +162,24 @@ def _once(write: Callable, make: Callable) -> Any:
     return wraps(write)(remembered(make))
 
 
-def _awaited(write: partial[str], pipeline: Pipeline, name: str) -> _Awaited:
-    words = _words((write.func, write.args, *write.keywords.items()))
-    if words is None:
-        text = write()
-        return _Awaited(text, lambda: text, pipeline, name)
-    return _Awaited(f"{cache.sources()}\n{words}", write, pipeline, name)
+def _name_of(write: Callable, arguments: tuple) -> str:
+    """Where a kernel's writer is, what it is called, and the dtype that it is given."""
+    place = write.__module__.partition(".codegen.")[2].split(".")
+    called = re.sub("_?(kernels?|address)$", "", write.__name__).strip("_")
+    given = [a.__name__.strip("_") for a in arguments if isinstance(a, FunctionType)]
+    return ".".join(dict.fromkeys([*place, *([called] if called else []), *given, *_dtypes(arguments)]))
+
+
+def _dtypes(arguments: tuple) -> list[str]:
+    """The name of the first dtype, or kind of elements, among arguments; or of the first LLVM type."""
+    for argument in arguments:
+        name = argument if isinstance(argument, str) and argument in INTEGERS | FLOATS else getattr(argument, "name", None)
+        if isinstance(name, str):
+            return [name]
+        found = _dtypes(argument) if isinstance(argument, tuple) else []
+        if found:
+            return found
+    return []
 
 
 def _words(value: Any) -> str | None:
@@ -102,80 +199,44 @@ def _words(value: Any) -> str | None:
 _SOURCES = tuple(f"{PACKAGE}.{room}." for room in cache.ROOMS)
 
 
-class _Awaited:
-    """The address of a function in the text that `write` gives, which somebody may have to wait for.
-
-    If its compilation fails or is interrupted, it is tried again when the address is asked for again.
-    """
-
-    def __init__(self, identity: str, write: Callable[[], str], pipeline: Pipeline, name: str = "kernel") -> None:
-        self._given, self._name = (identity, write, pipeline), name
-
-    def if_known(self) -> Address:
-        """The address as a number, if it is there."""
-        module = _modules.get(self._given[0])
-        return self if module is None or isinstance(module, _Compilation) else module[self._name]
-
-    def begin(self) -> Functions | _Compilation:
-        """Have it compiled, unless it is there."""
-        return _module(*self._given, self._name)
-
-    def named(self, name: str) -> _Awaited:
-        """Another function in the same text."""
-        return _Awaited(*self._given, name)
-
-    def functions(self) -> Functions:
-        """The addresses of all functions in the text."""
-        module = self.begin()
-        return module.functions() if isinstance(module, _Compilation) else module
-
-    def __index__(self) -> int:
-        return self.functions()[self._name]
-
-
-class Addresses:
-    """The addresses of the functions in one text, by name."""
-
-    def __init__(self, module: _Awaited) -> None:
-        self._of = module
-
-    def __getitem__(self, name: str) -> Address:
-        return self._of.named(name).if_known()
-
-    def numbers(self) -> Functions:
-        """All of them, once they are there."""
-        return self._of.functions()
-
-
-def _module(identity: str, write: Callable[[], str], pipeline: Pipeline, name: str) -> Functions | _Compilation:
-    """The functions in the text that `write` gives; `identity` stands for it in the caches. name: of one of them, or ""."""
+def _module(ref: KernelRef) -> Functions | _Compilation:
+    """The functions in a kernel's text."""
+    identity = ref.identity()
     found = _modules.get(identity)
     if found is not None:
         return found
-    key = cache.key_of(identity, str(pipeline))
-    made: Functions | _Compilation | None = _from_disk(key, name)
+    key = cache.key_of(identity, str(ref.pipeline))
+    made: Functions | _Compilation | None = _from_disk(key, ref)
     if made is None:
         _Compilation.start_idle()
-        made = _Compilation(identity, key, write(), pipeline)
+        made = _Compilation(ref, key)
     found = _modules.setdefault(identity, made)
     if found is made:
-        _writers.append(write)
+        _loaded.append(ref)
         if isinstance(made, _Compilation):
             made.announce()
     return found
 
 
-def _from_disk(key: str, name: str) -> Functions | None:
+def _from_disk(key: str, ref: KernelRef) -> Functions | None:
     start = time.perf_counter()
     image: Image | None = cache.read(key)
-    if image is None or flags.debug >= 4 or (name and name not in image.functions):
+    if image is None or flags.debug >= 4 or (ref.entry and ref.entry not in image.functions):
         return None
     try:
-        functions = map_image(image)
+        functions = _mapped(image, ref)
     except ImportError:     # it names what isn't there: if that is needed, compiling it will say so
         return None
     statistics["loaded"] += 1
     statistics["load_seconds"] += time.perf_counter() - start
+    return functions
+
+
+def _mapped(image: Image, ref: KernelRef) -> Functions:
+    """An image in memory, and the addresses of its functions."""
+    functions = map_image(image)
+    if flags.perf:
+        perf_map.add(image, functions, ref.name, ref.entry)
     return functions
 
 
@@ -187,11 +248,12 @@ class _Compilation:
 
     _idle: list[_Compilation] = []          # what nobody translates yet
 
-    def __init__(self, identity: str, key: str, text: str, pipeline: Pipeline) -> None:
+    def __init__(self, ref: KernelRef, key: str) -> None:
+        text = ref.text()
         if flags.debug >= 4:
             print(text)
-        self._identity, self._key, self._pipeline = identity, key, pipeline
-        self._texts = [text] if pipeline.vectorise else halves(text)
+        self._ref, self._key, self._pipeline = ref, key, ref.pipeline
+        self._texts = [text] if ref.pipeline.vectorise else halves(text)
         self._made: Functions | BaseException | None = None
         self._claim = threading.Lock()      # of who translates it
         self._done = threading.Event()
@@ -225,6 +287,7 @@ class _Compilation:
                 objects = _at_the_same_time([partial(_object_of, text, self._pipeline) for text in self._texts])
                 self._made = self._keep(objects, start)
             except BaseException as error:
+                error.add_note(f"while kernel {self._ref.name} was compiled")
                 self._made = error
             finally:
                 self._done.set()
@@ -241,22 +304,24 @@ class _Compilation:
             self._done.wait()
         made = self._made
         if isinstance(made, BaseException):
-            if _modules.get(self._identity) is self:
-                del _modules[self._identity]
+            if _modules.get(self._ref.identity()) is self:
+                del _modules[self._ref.identity()]
             raise made
         assert made is not None
         return made
 
     def _keep(self, objects: list[bytes], start: float) -> Functions:
         """Link object files and put them into the caches."""
-        image = link(*objects)
+        image, ref = link(*objects), self._ref
+        if ref.single:      # others that have another name for it find it by this
+            image.functions[ref.entry] = image.functions[ref.symbol]
         cache.write(self._key, image)
-        functions = _modules[self._identity] = map_image(image)
+        functions = _modules[ref.identity()] = _mapped(image, ref)
         seconds = time.perf_counter() - start
         statistics["compiled"] += 1
         statistics["compile_seconds"] += seconds
         if flags.debug >= 2:
-            print(f"compiled {list(image.functions)} by {self._pipeline} in {seconds * 1e3:.1f} ms")
+            print(f"compiled {ref.name} by {self._pipeline} in {seconds * 1e3:.1f} ms")
         return functions
 
     def forked(self) -> None:
@@ -301,6 +366,8 @@ def _at_the_same_time(calls: Sequence[Callable[[], bytes]]) -> list[bytes]:
 
 
 def _in_child() -> None:
+    if flags.perf:
+        perf_map.in_child(os.getppid())
     for module in list(_modules.values()):
         if isinstance(module, _Compilation):
             module.forked()
@@ -311,9 +378,9 @@ os.register_at_fork(after_in_child=_in_child)
 
 def loaded() -> int:
     """How many modules this process has loaded."""
-    return len(_writers)
+    return len(_loaded)
 
 
-def texts_since(count: int) -> list[str]:
-    """The LLVM texts of the modules loaded after the first `count`."""
-    return [write() for write in _writers[count:]]
+def loaded_since(count: int) -> list[KernelRef]:
+    """What stands for each module loaded after the first `count`: the first kernel that was asked for of it."""
+    return _loaded[count:]

@@ -27,15 +27,17 @@ def _nothing_on_disk(monkeypatch):
     cache.directory.cache_clear()
 
 
-def apply(address: jit.Address, x: torch.Tensor) -> np.ndarray:
+def apply(address: jit.KernelRef, x: torch.Tensor) -> np.ndarray:
     return launch.plan([launch.Phase(address, x.numel(), 64, [])], [x._layout], [x._layout])(None, x).numpy()
 
 
 def test_kernels_of_all_pipelines_at_the_same_time():
     x, amounts = torch.arange(1000, dtype=torch.float32), random.sample(range(1 << 20), 4 * len(PIPELINES))
     before = jit.statistics["compiled"]
-    made = [jit.compile_kernel(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
+    made = [jit.kernel_of_text(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
             for i, amount in enumerate(amounts)]
+    for kernel in made:
+        kernel.begin()
     for amount, address in zip(amounts, made, strict=True):
         assert np.array_equal(apply(address, x), x.numpy() + np.float32(amount))
     assert jit.statistics["compiled"] == before + len(amounts)
@@ -58,7 +60,7 @@ def test_kernels_with_other_options_wait_and_those_with_the_same_do_not():
 def test_threads_that_want_the_same_kernel_compile_it_once():
     text, before = adding_kernel(random.random()), jit.statistics["compiled"]
     found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(int(jit.compile_kernel(text).__index__()))) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: found.append(int(jit.kernel_of_text(text).__index__()))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -69,12 +71,13 @@ def test_threads_that_want_the_same_kernel_compile_it_once():
 
 def test_a_forked_process_can_use_what_was_being_compiled():
     x, amount = torch.ones(8), random.random()
-    address = jit.compile_kernel(adding_kernel(amount))     # on a thread from the next one on
-    jit.compile_kernel(adding_kernel(random.random()))
+    address = jit.kernel_of_text(adding_kernel(amount))     # on a thread from the next one on
+    for kernel in (address, jit.kernel_of_text(adding_kernel(random.random()))):
+        kernel.begin()
     child = os.fork()
     if not child:
         signal.alarm(30)    # rather than wait for what will never end
-        another = jit.compile_kernel(adding_kernel(3.75))
+        another = jit.kernel_of_text(adding_kernel(3.75))
         os._exit(0 if np.allclose(apply(address, x), 1 + amount) and np.allclose(apply(another, x), 4.75) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert np.allclose(apply(address, x), 1 + amount)
@@ -84,8 +87,8 @@ def test_a_forked_process_can_use_what_was_being_compiled():
 def test_a_text_that_is_refused_holds_nothing_up(text):
     for _ in range(2):
         with pytest.raises(RuntimeError):
-            jit.compile_kernel(text).__index__()
-    good = jit.compile_kernel(adding_kernel(1.5), pipeline=llvm.VECTORISED)
+            jit.kernel_of_text(text).__index__()
+    good = jit.kernel_of_text(adding_kernel(1.5), pipeline=llvm.VECTORISED)
     assert np.allclose(apply(good, torch.zeros(8)), 1.5)
 
 
@@ -97,13 +100,14 @@ def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monk
     text = adding_kernel(random.random())
     with monkeypatch.context() as m:
         m.setattr(llvm.Translation, "emit", fail)
-        address = jit.compile_kernel(text)
+        address = jit.kernel_of_text(text)
+        address.begin()
         for _ in range(more):
-            jit.compile_kernel(adding_kernel(random.random()))
+            jit.kernel_of_text(adding_kernel(random.random())).begin()
         for _ in range(2):
             with pytest.raises(OSError, match="no memory"):
                 address.__index__()
-    assert address.__index__() == jit.compile_kernel(text).__index__()      # and tried again
+    assert address.__index__() == jit.kernel_of_text(text).__index__()      # and tried again
 
 
 def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
@@ -111,7 +115,7 @@ def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
         raise RuntimeError("can't start new thread")
     monkeypatch.setattr(threading.Thread, "start", refuse)
     amounts = [random.random() for _ in range(3)]
-    for amount, address in zip(amounts, [jit.compile_kernel(adding_kernel(amount)) for amount in amounts], strict=True):
+    for amount, address in zip(amounts, [jit.kernel_of_text(adding_kernel(amount)) for amount in amounts], strict=True):
         assert np.allclose(apply(address, torch.ones(8)), 1 + amount)
 
 
@@ -158,7 +162,7 @@ def test_the_halves_of_a_module_call_each_other(monkeypatch):
     for name in ("@first(", "@second.part(", "@kernel("):
         assert sum(line.startswith("define") and name in line for part in parts for line in part.splitlines()) == 1
     x = torch.zeros(1)
-    made = launch.plan([launch.Phase(jit.compile_kernel(MODULE), 1, 1, [])], [x._layout], [])(None)
+    made = launch.plan([launch.Phase(jit.kernel_of_text(MODULE), 1, 1, [])], [x._layout], [])(None)
     assert made.item() == 6
 
 
@@ -203,6 +207,62 @@ def test_a_kernel_on_disk_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(jit, "_SOURCES", ("flambeau.codegen.",))    # sources whose state nobody tells: found by its text
     jit._modules.clear()
     assert np.allclose(apply(jit.compiled()(write_adding)(first), torch.zeros(8)), first) and len(written) >= 3
+
+
+def test_a_kernel_is_not_compiled_before_it_is_wanted():
+    text, before = adding_kernel(random.random()), jit.loaded()
+    kernel = jit.kernel_of_text(text, "plus.float32")
+    assert jit.loaded() == before and repr(kernel) == "<kernel plus.float32>"
+    assert kernel.__index__() == kernel.begin() and jit.loaded() == before + 1
+
+
+def test_kernels_bear_names_in_their_texts_and_are_found_by_what_they_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_CACHE", str(tmp_path))
+    cache.directory.cache_clear()
+    text, before = adding_kernel(random.random()), jit.statistics["compiled"]
+    kernel, other = (jit.kernel_of_text(text, name) for name in ("plus.float32", "another name"))
+    assert "define void @plus.float32(ptr %p" in " ".join(kernel.text().split()) and "@another_name(" in other.text()
+    assert kernel.__index__() == other.__index__()
+    jit._modules.clear()        # as in another process
+    again = jit.kernel_of_text(text, "another name")
+    assert again.__index__() and jit.statistics["compiled"] == before + 1
+    x = torch.zeros(8)
+    assert np.allclose(apply(again, x), apply(kernel, x))
+
+
+def test_operators_names_are_their_kernels_names():
+    x, before = torch.ones(3, 37), jit.loaded()
+    torch.softmax(x, -1)
+    (x @ x.T).expm1()
+    names = {kernel.name for kernel in jit.loaded_since(before)}
+    assert {"softmax.float32.row", "expm1.float32"} <= names | {kernel.name for kernel in jit.loaded_since(0)}
+    from flambeau.codegen.element_type import kind_of
+    from flambeau.codegen.pooling import windows
+    assert windows.spread_kernel(kind_of("float64"), True).name == "pooling.windows.spread.float64"
+
+
+def test_a_compilation_that_fails_names_its_kernel():
+    with pytest.raises(RuntimeError) as caught:
+        jit.kernel_of_text("define void @kernel() { ret i32 1 }", "wrong.float32").__index__()
+    assert caught.value.__notes__ == ["while kernel wrong.float32 was compiled"]
+
+
+def test_perf_is_told_where_kernels_lie():
+    program = """
+import os, flambeau as torch
+from flambeau.codegen import jit
+torch.ones(5, 3).softmax(-1)
+kernel = next(k for k in jit.loaded_since(0) if k.name == "softmax.float32.row")
+with open(f"/tmp/perf-{os.getpid()}.map") as file:
+    lines = [line.split() for line in file]
+os.remove(file.name)
+assert [int(line[0], 16) for line in lines if line[2] == kernel.name] == [int(kernel.__index__())]
+assert all(int(line[1], 16) for line in lines), lines
+assert any(line[2] == "runtime.launch.fb_launch" for line in lines)
+"""
+    env = dict(os.environ, FLAMBEAU_PERF="1")
+    ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_what_kernels_are_found_by_tells_their_arguments_apart():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.cpu import features, vector_bytes
-from flambeau.codegen.jit import Address, compiled
+from flambeau.codegen.jit import KernelRef, compiled
 from flambeau.codegen.ordering.compact import CHUNK
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -89,7 +89,7 @@ def _filling(size: int) -> str:
     return module(f)
 
 
-def _plan(kernel: Address, out: Layout, inputs: list[Layout], numel: int):
+def _plan(kernel: KernelRef, out: Layout, inputs: list[Layout], numel: int):
     return launching.plan([Phase(kernel, -(-numel // CHUNK), 4, [numel])], [out], inputs, release=numel > 1 << 20)
 
 

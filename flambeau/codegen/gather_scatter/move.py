@@ -19,7 +19,7 @@ from flambeau.base.layout import Layout
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.element_type import kind_of, narrow, widen
-from flambeau.codegen.jit import Address, compile_kernel
+from flambeau.codegen.jit import KernelRef
 from flambeau.codegen.llvm import LIGHT, VECTORISED
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
@@ -132,9 +132,14 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 
 @cache
-def _address(form: _Form) -> Address:
+def _kernel(form: _Form) -> KernelRef:
     single = {*form.classes, *(described[-1] for described in form.indices)} == {"0"}     # elements to a row
-    return compile_kernel(_Writer(form).text(), pipeline=LIGHT if single or form.in_vectors() else VECTORISED)
+    return KernelRef(_text, (form,), LIGHT if single or form.in_vectors() else VECTORISED, describe=repr,
+                     name=f"move.{form.combine or ('write' if form.write else 'read')}.{form.type}")
+
+
+def _text(form: _Form) -> str:
+    return _Writer(form).text()
 
 
 class _Writer:
@@ -407,7 +412,7 @@ def phase(move: Move) -> Phase | None:
         constants += [b.slot, b.offset, *[s[k] for s in steps]]
         if k >= 2:
             constants += [move.indices[k - 2].stride, move.indices[k - 2].extent]
-    return Phase(_address(form), total, grain, constants)
+    return Phase(_kernel(form), total, grain, constants)
 
 
 def _as_real(move: Move) -> Move:

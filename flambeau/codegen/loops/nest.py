@@ -15,7 +15,7 @@ from dataclasses import replace
 from flambeau.base.dtype import bool_
 from flambeau.base.flags import flags
 from flambeau.codegen.builder import Value
-from flambeau.codegen.jit import Address, compile_described
+from flambeau.codegen.jit import KernelRef
 from flambeau.codegen.llvm import COMBINED, QUICK, Pipeline
 from flambeau.codegen.loops.accumulators import Partials, combine, start_of
 from flambeau.codegen.loops.memory_access import VECTOR, Operands, Prepared, is_short
@@ -393,7 +393,7 @@ def show(nest: Nest, form: Form) -> str:
     return "\n".join(lines)
 
 
-_kernels: dict[tuple, Address] = {}
+_kernels: dict[tuple, KernelRef] = {}
 
 
 def _pipeline(nest: Nest) -> Pipeline:
@@ -406,13 +406,22 @@ def _pipeline(nest: Nest) -> Pipeline:
     return QUICK if starts or is_short([e for stage in nest.stages for _, e in stage.stores]) else COMBINED
 
 
-def kernel_address(nest: Nest, form: Form) -> Address:
-    """Machine code of `nest` in this form (compiled once)."""
+def kernel_of(nest: Nest, form: Form) -> KernelRef:
+    """The kernel that runs `nest` in this form."""
     key = (nest.key, form)
     found = _kernels.get(key)
     if found is None:
         if flags.debug >= 3:
             print(show(nest, form))
-        found = _kernels[key] = compile_described(f"{form}\n{nest.description()}", lambda: _Emitter(nest, form).text(),
-                                                  _pipeline(nest))
+        dtype = (nest.inputs or nest.outputs)[0]
+        found = _kernels[key] = KernelRef(_text, (nest, form), _pipeline(nest), name=f"{nest.name}.{dtype.name}{form.word}",
+                                          describe=_description)
     return found
+
+
+def _text(nest: Nest, form: Form) -> str:
+    return _Emitter(nest, form).text()
+
+
+def _description(nest: Nest, form: Form) -> str:
+    return f"{form}\n{nest.description()}"

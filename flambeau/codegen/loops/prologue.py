@@ -39,6 +39,11 @@ class Form:
     chunked: bool = True        # a row may be several units; else it is one
     partial: bool = False       # what a unit stores lies apart for every chunk
 
+    @property
+    def word(self) -> str:
+        """What kernels of this form add to their names."""
+        return ".partial" if self.partial else ".lanes" if self.lanes else "" if self.chunked else ".row"
+
     # ---- constants of the plan, in order
     def operand_constants(self) -> int:
         """Outer strides, chunk stride, lane stride, inner strides, pick stride, pick extent, parameter, byte offset."""

@@ -14,7 +14,7 @@ from flambeau.base.memory_order import collapse
 from flambeau.codegen.builder import BUFFER_WORDS, SCRATCH_WORD
 from flambeau.codegen.loops.memory_access import SHORT_OPS
 from flambeau.codegen.loops.multipass import Place, Stager, can_stage
-from flambeau.codegen.loops.nest import kernel_address
+from flambeau.codegen.loops.nest import kernel_of
 from flambeau.codegen.loops.prologue import LANE_CHUNK, SCRATCH, Form
 from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
@@ -199,7 +199,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     if total > grain:
         # at least four chunks a thread, so that threads end together; at most sixteen, so that each streams through memory
         grain = max(1, min(grain, -(-total // (16 * threads))), total // (32 * threads))
-    return Phase(kernel_address(nest, form), total, grain, constants)
+    return Phase(kernel_of(nest, form), total, grain, constants)
 
 
 def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slots) -> Schedule:

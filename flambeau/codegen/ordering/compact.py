@@ -6,14 +6,13 @@ Two plans, because the size of the result is known only after the first. Stands 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 from flambeau.base.dtype import FLOAT8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel, compiled
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import COMBINED, LIGHT
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.runtime.launch import Phase
@@ -75,8 +74,8 @@ class Wanted(NamedTuple):
         return f.call("i64", "llvm.ctpop.i64", bits)
 
 
-@cache
-def _counting(wanted: Wanted) -> tuple[Address, Address]:
+@compiled(LIGHT)
+def _count_kernel(wanted: Wanted) -> str:
     f = kernel()
     n = f.load("i64", f.pointer(f.parameter(0)), 0)
     counts, x = f.buffer(0), f.buffer(1)
@@ -94,6 +93,11 @@ def _counting(wanted: Wanted) -> tuple[Address, Address]:
         with f.loop(whole, last) as i:
             count.add(f.convert(wanted.holds(f, x, i), "i64", "zext"))
         f.store(count.get(), counts, chunk)
+    return module(f)
+
+
+@compiled(LIGHT)
+def _add_kernel() -> str:
     g = kernel()
     chunks = g.load("i64", g.pointer(g.parameter(0)), 1)
     counts = g.buffer(0)
@@ -103,7 +107,7 @@ def _counting(wanted: Wanted) -> tuple[Address, Address]:
         g.store(total.get(), counts, i)
         total.add(own)
     g.store(total.get(), counts, chunks)
-    return compile_kernel(module(f), pipeline=LIGHT), compile_kernel(module(g), pipeline=LIGHT)
+    return module(g)
 
 
 def _write_positions(f: Function, wanted: Wanted, x: Value, out: Value, begin: Variable, last: Value, at: Variable,
@@ -174,10 +178,10 @@ def _writing(wanted: Wanted, ndim: int) -> str:
 def counting_plan(layout: Layout, counts: Layout, begins: bool):
     """launch(None, x) -> int64 tensor: where each chunk's positions start, then their number. x is contiguous."""
     chunks = -(-layout.numel // CHUNK)
-    count, add = _counting(Wanted(*_element(layout.dtype), begins))
+    wanted = Wanted(*_element(layout.dtype), begins)
     constants = [layout.numel, chunks]
     return launching.plan(
-        [Phase(count, chunks, 4, constants), Phase(add, 1, 1, constants)],
+        [Phase(_count_kernel(wanted), chunks, 4, constants), Phase(_add_kernel(), 1, 1, constants)],
         [counts],
         [layout],
         release=layout.numel > 1 << 20,

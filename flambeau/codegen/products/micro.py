@@ -14,7 +14,7 @@ from operator import index
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.element_type import Kind, widen
-from flambeau.codegen.jit import Address, compile_kernel, compiled
+from flambeau.codegen.jit import Address, compiled, kernel_of_text
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import DIRECT
 
@@ -181,7 +181,7 @@ def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int])
     for r in rows:
         if not table[r]:
             made = function(r)
-            table[r] = index(compile_kernel(module(made), made.name, DIRECT))
+            table[r] = index(kernel_of_text(module(made), f"products.{made.name}", DIRECT, made.name))
     return ctypes.addressof(table)
 
 

@@ -17,7 +17,7 @@ from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
-from flambeau.codegen.jit import Address, begin, compiled_module
+from flambeau.codegen.jit import KernelRef, compiled_module
 from flambeau.codegen.runtime import memory, state, threads
 from flambeau.codegen.runtime.cpython import BYTES_DATA, check, slot_offset
 from flambeau.codegen.runtime.threads import planned_threads
@@ -37,7 +37,7 @@ class KernelCheck(Exception):
 class Phase(NamedTuple):
     """One kernel of a plan: run over [0, total) in chunks of `grain`, with `constants` at p[0]."""
 
-    kernel: Address
+    kernel: KernelRef
     total: int
     grain: int
     constants: Sequence[SupportsIndex]
@@ -520,7 +520,7 @@ def _runtime() -> str:
                   wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ))
 
 
-_address = _runtime().numbers()
+_address = _runtime().functions()
 Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
 memory.set_limits()
 threads.initialise(_address["fb_worker"], _address["fb_watch"])
@@ -589,8 +589,6 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
             raise NotImplementedError(PENDING)
     if meta:
         phases, scratch = (), 0
-    for phase in phases:
-        begin((phase[0], *phase[3]))
     operands = len(outputs) + len(inputs) + 2 * len(scalars)
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
@@ -608,10 +606,14 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
     parallel = False
     try:
         for kernel, total, grain, constants in phases:
-            head += (kernel, total, grain, at)
-            tail.extend(constants)      # type: ignore[arg-type]
+            for constant in constants:      # kernels that this one calls
+                if constant.__class__ is KernelRef:
+                    constant.begin()
+            head += (kernel.address or kernel.begin(), total, grain, at)
             at += len(constants)
             parallel |= total > grain
+        for phase in phases:
+            tail.extend(phase.constants)    # type: ignore[arg-type]
         words = struct.pack(f"{len(head)}q", *head) + tail.tobytes()
     except (struct.error, OverflowError):
         raise RuntimeError("numel: integer multiplication overflow") from None

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import cache
 from typing import Any
 
 from flambeau.codegen.builder import Function, Value, kernel, module
-from flambeau.codegen.jit import Address, compile_kernel, compiled
+from flambeau.codegen.jit import compiled
 from flambeau.codegen.sampling.twister import WORDS, draw, temper, twist
 
 SMALLEST = {"float": 2.0**-126, "double": 2.0**-1022}
@@ -223,8 +222,8 @@ def _gamma(type: str) -> list[Function]:
     return [_normal(), f, g]
 
 
-def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> Address:
-    """Kernel over one unit: constants (n); sample(operands, numbers, ...) of slots 1 ... into slot 0, all of `type`.
+def _over(type: str, operands: int, functions: list[Function], numbers: int = 0, refused: bool = False) -> str:
+    """Text of a kernel over one unit: constants (n); sample(operands, numbers, ...) of slots 1 ... into slot 0, all of `type`.
 
     Scalars: addresses of the state and of the waiting normal, then the numbers. refused: it stops with an error where the first
     operand is less than zero or no number.
@@ -244,23 +243,23 @@ def _over(type: str, operands: int, functions: list[Function], numbers: int = 0,
         sample = _own(f, "sample", *wide, *fixed, key, spare)
         f.store(sample if type == "double" else f.convert(sample, type, "fptrunc"), out, i)
     text = module(*_unit(), *functions, f)
-    return compile_kernel(text.replace(" contract ", " "))
+    return text.replace(" contract ", " ")
 
 
-@cache
-def poisson_kernel(type: str) -> Address:
+@compiled()
+def poisson_kernel(type: str) -> str:
     """Counts of the rates in slot 1 (see `_over`), which are refused if negative."""
     return _over(type, 1, _poisson(), refused=True)
 
 
-@cache
-def binomial_kernel(type: str) -> Address:
+@compiled()
+def binomial_kernel(type: str) -> str:
     """Successes among the trials in slot 1 with the chances in slot 2."""
     return _over(type, 2, _binomial())
 
 
-@cache
-def gamma_kernel(type: str) -> Address:
+@compiled()
+def gamma_kernel(type: str) -> str:
     """Samples of the standard gamma distributions whose shapes are in slot 1."""
     return _over(type, 1, _gamma(type))
 
