@@ -1,9 +1,9 @@
-"""Where an operator lives: its declaration, derivative rule, generated variants and the LLVM text of its kernels.
+"""Where an operator lives: its declaration, derivative rule, generated variants, plans and the LLVM text of its kernels.
 
 Stands on the torch namespace, `inspect`, and the table of compiled texts; used by `flambeau where`. Generated
 functions are registered with `linecache` by the room that makes them, so `inspect` finds their source like any other.
-Kernels are shown by calling the operator, and its derivative, on a small float32 sample and seeing which texts that
-compiles.
+Plans and kernels are shown by calling the operator, and its derivative, on a small float32 sample and seeing which of them that
+makes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .codegen import jit
+from .codegen.targets.cpu import described, plans_made
 from .version import FLAMBEAU
 
 PACKAGE = __name__.partition(".")[0]
@@ -81,15 +82,17 @@ def sections(operator: Any) -> Iterator[tuple[str, str]]:
         yield "generated variants", "".join(linecache.getlines(f"<flambeau {operator.name}>"))
 
 
-def kernels_of(call: Any) -> list[jit.KernelRef]:
-    """The kernels that a call compiles or loads and that were not there before."""
+def made_by(call: Any, what: str) -> list[tuple[str, str]]:
+    """(heading, text) of the plans and kernels that a call makes and that were not there before."""
     before = jit.loaded()
-    call()
-    return jit.loaded_since(before)
+    with plans_made() as plans:
+        call()
+    return [*((f"plan of {what}", described(plan) + "\n") for plan in plans),
+            *((f"LLVM of {kernel.name} for {what}", kernel.text()) for kernel in jit.loaded_since(before))]
 
 
 def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
-    """(heading, LLVM text) of the kernels of a call on a sample, and of its backward; nothing if no sample fits."""
+    """(heading, text) of the plans and kernels of a call on a sample, and of its backward; nothing if no sample fits."""
     torch: Any = importlib.import_module(PACKAGE)
     names = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
     if not names:
@@ -103,15 +106,14 @@ def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
         inputs = [torch.full(shape, 0.5).requires_grad_() for _ in names]
         try:
             results: list[Any] = []
-            made = kernels_of(lambda inputs=inputs, results=results: results.append(function(*inputs, **others)))
+            yield from made_by(lambda inputs=inputs, results=results: results.append(function(*inputs, **others)),
+                               f"{operator.name} on float32 {list(shape)}")
         except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):
             continue
-        for kernel in made:
-            yield f"LLVM of {kernel.name} on float32 {list(shape)}", kernel.text()
         out = results[0][0] if isinstance(results[0], tuple) else results[0]
         if isinstance(out, torch.Tensor) and out.requires_grad:
-            for kernel in kernels_of(lambda out=out: out.backward(torch.ones_like(out))):
-                yield f"LLVM of {kernel.name} for the derivative of {operator.name}", kernel.text()
+            gradient = torch.ones_like(out)
+            yield from made_by(lambda out=out, gradient=gradient: out.backward(gradient), f"the derivative of {operator.name}")
         return
 
 

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 nn, F = torch.nn, torch.nn.functional
 SIZES = [1, 2, 3, 7, 16, 17, 33, 65, 129, 1025]
@@ -420,15 +422,14 @@ def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
     """What another thread may do there, done by hand: the plan for a large tensor meets the memory of a small one."""
     from flambeau.codegen.builder import kernel, module
     from flambeau.codegen.jit import kernel_of_text
-    from flambeau.codegen.runtime import launch
 
     def work():
         large, small = torch.ones(1 << 20), torch.ones(4)
         f = kernel()
         with f.loop(f["begin"], f["end"]) as i:
             f.store(f.load("float", f.buffer(1), i), f.buffer(0), i)
-        phase = launch.Phase(kernel_of_text(module(f)), 1 << 20, 1 << 16, [])
-        run = launch.plan([phase], [large._layout], [large._layout])
+        phase = Phase(kernel_of_text(module(f)), 1 << 20, 1 << 16, [])
+        run = lowered(Plan([phase], [large._layout], [large._layout]))
         assert run(None, large).sum().item() == 1 << 20
         for operands in ((None, small), (small, large), (None, large[4:])):
             with pytest.raises(RuntimeError, match="a tensor reaches outside its storage"):

@@ -13,7 +13,7 @@ to move code and not to change it proves so by an empty comparison. Both runs ha
 processor's vectors, phases on the number of threads. A kernel that is not in the disk cache is compiled.
 
 Each call runs in a child process of its own, so that all kernels it needs are seen, not only those that no call before it
-needed. Stands on the table of compiled texts (codegen.jit) and on `launch.plan`, through which every plan is made; the
+needed. Stands on the table of compiled texts (codegen.jit) and on `launch.callable_of`, through which every plan is made; the
 inputs are those of tests/conformance.
 """
 
@@ -49,13 +49,12 @@ class Watch:
     def __init__(self) -> None:
         self.jit, self.launch = (importlib.import_module(f"flambeau.codegen.{name}") for name in ("jit", "runtime.launch"))
         self.plans: list[list[list[int]]] = []
-        self._plan = self.launch.plan
-        self.launch.plan = self._watched
+        self._callable_of = self.launch.callable_of
+        self.launch.callable_of = self._watched
 
-    def _watched(self, phases: Any, *args: Any, **named: Any) -> Callable:
-        phases = list(phases)
+    def _watched(self, plan: Any, phases: Any, *args: Any, **named: Any) -> Callable:
         self.plans.append([[int(phase.total), int(phase.grain), len(phase.constants)] for phase in phases])
-        return self._plan(phases, *args, **named)
+        return self._callable_of(plan, phases, *args, **named)
 
     def of(self, call: Callable[[], Any]) -> tuple[Any, Facts]:
         """What a call gives, and its kernels and plans."""

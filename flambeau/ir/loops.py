@@ -123,7 +123,7 @@ class Nest:
 
     def description(self) -> str:
         """All that a kernel's text depends on, as a text: the same in every process."""
-        lines = [f"{[str(d) for d in self.outputs]} {[str(d) for d in self.inputs]} {[(k, str(d)) for k, d in self.scalars]}"]
+        lines = [f"{[d.name for d in self.outputs]} {[d.name for d in self.inputs]} {[(k, d.name) for k, d in self.scalars]}"]
         for s in self.stages:
             folds = s.folds if isinstance(s, Loop) else ()
             kind = f"{type(s).__name__} {getattr(s, 'scan', False)} {getattr(s, 'grouped', False)}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from flambeau.base.dtype import int64
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.codegen.vision import nms as kernels
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor
@@ -60,8 +60,8 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
             if last < boxes:
                 phases.append(Phase(kernels.rest_kernel(kind), -(-(boxes - last) // kernels.CHUNK), 1, constants))
         outputs = [like(dets._layout, (boxes,), int64), like(dets._layout, (1,), int64)]
-        launch = plans[key] = launching.plan(phases, outputs, [dets._layout, order._layout], "f",
-                                             kernels.scratch_of(kind, boxes), release=boxes * boxes >= RELEASE_FROM)
+        launch = plans[key] = lowered(Plan(phases, outputs, [dets._layout, order._layout], "f",
+                                             kernels.scratch_of(kind, boxes), release=boxes * boxes >= RELEASE_FROM))
     threshold = float(iou_threshold)
     if kind.compute == "float":
         threshold = _below(threshold)

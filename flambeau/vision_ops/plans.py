@@ -12,8 +12,10 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.element_type import Kind, kind_of
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor
 
@@ -69,7 +71,7 @@ def one_phase(kernel: Any, total: int, work: int, constants: list[int], outputs:
               scalars: str = "", slice: int = 0) -> Callable:
     """A plan of one kernel over `total` units that cost `work` multiplications in all; slice: bytes of scratch per thread."""
     phases = [Phase(kernel, total, max(1, total * UNIT // max(work, 1)), constants)]
-    return launching.plan(phases, outputs, inputs, scalars, slice * launching.planned_threads(), release=work >= RELEASE_FROM)
+    return lowered(Plan(phases, outputs, inputs, scalars, slice * launching.planned_threads(), release=work >= RELEASE_FROM))
 
 
 def run_on_regions(launch: Callable, *arguments: Any) -> Any:

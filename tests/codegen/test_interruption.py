@@ -9,7 +9,8 @@ import pytest
 import flambeau as torch
 from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 
 class Stop(Exception):
@@ -46,7 +47,7 @@ def test_a_chunk_without_end(stopped: Callable, threads: int, endless: int) -> N
             f.store(i, f.buffer(0), chunk)
     torch.set_num_threads(threads)
     out = torch.zeros(2, dtype=torch.int64)
-    run = launch.plan([launch.Phase(jit.kernel_of_text(module(f)), 2, 1, [])], [out._layout], release=True)
+    run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 2, 1, [])], [out._layout], release=True))
     stopped(lambda: run(out), 0.05)
     assert out[endless] > 0
     assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3      # all threads are there

@@ -14,7 +14,8 @@ from test_runtime import adding_kernel
 import flambeau as torch
 from flambeau.codegen import jit, llvm, partition
 from flambeau.codegen.object_cache import cache
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 PIPELINES = [llvm.EXPLICIT, llvm.VECTORISED, llvm.LIGHT, llvm.DIRECT, llvm.BRIEF, llvm.QUICK, llvm.COMBINED]
 
@@ -28,7 +29,7 @@ def _nothing_on_disk(monkeypatch):
 
 
 def apply(address: jit.KernelRef, x: torch.Tensor) -> np.ndarray:
-    return launch.plan([launch.Phase(address, x.numel(), 64, [])], [x._layout], [x._layout])(None, x).numpy()
+    return lowered(Plan([Phase(address, x.numel(), 64, [])], [x._layout], [x._layout]))(None, x).numpy()
 
 
 def test_kernels_of_all_pipelines_at_the_same_time():
@@ -162,7 +163,7 @@ def test_the_halves_of_a_module_call_each_other(monkeypatch):
     for name in ("@first(", "@second.part(", "@kernel("):
         assert sum(line.startswith("define") and name in line for part in parts for line in part.splitlines()) == 1
     x = torch.zeros(1)
-    made = launch.plan([launch.Phase(jit.kernel_of_text(MODULE), 1, 1, [])], [x._layout], [])(None)
+    made = lowered(Plan([Phase(jit.kernel_of_text(MODULE), 1, 1, [])], [x._layout], []))(None)
     assert made.item() == 6
 
 

@@ -13,7 +13,9 @@ import flambeau as torch
 from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.object_cache import cache, link
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.tensor import storage
 
 
@@ -28,7 +30,7 @@ def adding_kernel(amount: float) -> str:
 def test_a_plan_allocates_runs_and_returns():
     x = torch.arange(100_000, dtype=torch.float32)
     address = jit.kernel_of_text(adding_kernel(2.5))
-    run = launch.plan([launch.Phase(address, 100_000, 1000, [])], [x._layout], [x._layout])
+    run = lowered(Plan([Phase(address, 100_000, 1000, [])], [x._layout], [x._layout]))
     y = run(None, x)
     assert np.array_equal(y.numpy(), x.numpy() + 2.5)
     before = x._version
@@ -45,8 +47,8 @@ def test_phases_share_scratch_and_parameters():
     with second.loop(second["begin"], second["end"]) as i:
         second.store(second.load("float", second.pointer(second.parameter(1)), i) + 1.0, second.buffer(0), i)
     x = torch.randn(1000)
-    phases = [launch.Phase(jit.kernel_of_text(module(f)), 1000, 100, []) for f in (first, second)]
-    y = launch.plan(phases, [x._layout], [x._layout], scratch=4000)(None, x)
+    phases = [Phase(jit.kernel_of_text(module(f)), 1000, 100, []) for f in (first, second)]
+    y = lowered(Plan(phases, [x._layout], [x._layout], scratch=4000))(None, x)
     assert np.allclose(y.numpy(), x.numpy() * 2 + 1)
 
 
@@ -54,7 +56,7 @@ def test_an_error_word_raises_and_leaves_nothing_behind():
     f = kernel()
     f.store(f.i64(7), f["p"], 2)
     x = torch.randn(4)
-    run = launch.plan([launch.Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [x._layout], [])
+    run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [x._layout], []))
     before = storage.memory_statistics()["allocated_bytes"]
     with pytest.raises(launch.KernelCheck) as caught:
         run(None)
@@ -66,7 +68,7 @@ def test_scalars_must_be_numbers_in_range():
     f = kernel()
     f.store(f.parameter(5), f.buffer(0), 0)
     out = torch.zeros(1, dtype=torch.int64)
-    run = launch.plan([launch.Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [out._layout], [], "i")
+    run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [out._layout], [], "i"))
     assert run(None, 41).item() == 41
     with pytest.raises(OverflowError):
         run(None, 1 << 70)

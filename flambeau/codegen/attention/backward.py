@@ -26,10 +26,11 @@ from flambeau.codegen.element_type import Kind, kind_of, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import BRIEF, DIRECT
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.simd import apply_function, total_of
 from flambeau.codegen.strip_mine import Strip, strips
 
@@ -248,7 +249,7 @@ def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: 
 
 
 def backward_phases(
-    dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float, threads: int
+    dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float
 ) -> tuple[list[Phase], int]:
     """Phases for slots (dq, dk, dv, g, q, k, v, out, logarithms, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
@@ -301,4 +302,4 @@ def backward_phases(
     )
     kernel = backward_kernel(kind, vectors, a.masked, a.causal, orders)
     phase = Phase(kernel, planes, max(1, 100_000 // (a.rows * a.columns * a.depth)), words)
-    return [phase], slice_bytes * max(threads, 1)
+    return [phase], slice_bytes * max(planned_threads(), 1)

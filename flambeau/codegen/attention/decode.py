@@ -13,10 +13,10 @@ from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.gemm import gemm_phases
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
-from flambeau.codegen.runtime.launch import Phase
 
 CONSTANTS = ("heads", "rows", "columns", "padded", "m_n", "m_h", "m_row", "m_step", "scale", "softmax")
 WORK = 8192  # scores of a piece of the rows' kernel

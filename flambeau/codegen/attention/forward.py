@@ -19,10 +19,11 @@ from flambeau.codegen.element_type import Kind, kind_of, narrow
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import bits_of
 from flambeau.codegen.products.micro import micro_address, steps_together
 from flambeau.codegen.products.pack import stride_class
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.runtime.threads import planned_threads
 
 CONSTANTS = (
     "heads", "rows", "columns", "depth", "width", "block", "row_step", "padded", "q_n", "q_h", "q_row", "q_step", "m_n",
@@ -143,11 +144,12 @@ def attention_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool,
     return module(*made.packer.functions, made.f)
 
 
-def attention_phases(dtype: DType, a: Attention, scale: float, threads: int) -> tuple[list[Phase], int]:
+def attention_phases(dtype: DType, a: Attention, scale: float) -> tuple[list[Phase], int]:
     """Phases for slots (out, logarithms, query, key, value, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
     if is_few(kind, a):
         return few_phases(kind, a, scale)
+    threads = planned_threads()
     whole = kind_of("float64" if kind.compute == "double" else "float32")
     size = BYTES[kind.compute]
     most, vectors = tile_of(a, kind)

@@ -9,9 +9,9 @@ from flambeau.codegen.attention.scores import Attention
 from flambeau.codegen.builder import Value
 from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import BYTES, Kernel
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.micro import register_tile
 from flambeau.codegen.products.pack import pack_kernel, pack_panel, pack_units, stride_class
-from flambeau.codegen.runtime.launch import Phase
 
 BLOCK_ROWS = 112  # of scores, at most
 

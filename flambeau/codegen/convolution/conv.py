@@ -32,11 +32,11 @@ from flambeau.codegen.convolution.weight import (
 from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
-from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves

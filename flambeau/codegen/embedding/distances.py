@@ -18,11 +18,11 @@ from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import LIGHT
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.scalar import Lowering
 from flambeau.codegen.strip_mine import Strip, strips
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr
 
@@ -250,7 +250,7 @@ def distances_plan(first: Layout, second: Layout | None, out: Layout, order: flo
         grain = max(1, WORK // (ROWS * columns * (depth + 1)))
         phases.append(Phase(kernel, count * -(-rows // ROWS), grain, words))
     scratch = packed_bytes(kind, 2 * kind.lanes, count, columns, depth)
-    return launching.plan(phases, [out], inputs, "", scratch, release=out.numel * depth >= 1 << 20)
+    return lowered(Plan(phases, [out], inputs, "", scratch, release=out.numel * depth >= 1 << 20))
 
 
 def distance_gradient_plan(own: Layout, other: Layout, weights: Layout, order: float, turned: bool) -> Callable:
@@ -267,4 +267,4 @@ def distance_gradient_plan(own: Layout, other: Layout, weights: Layout, order: f
         grain = max(1, WORK // (ROWS * (others + 1) * depth))
         kernel = _gradient_kernel(kind, own.dtype, norm_of(order), pairs)
         phases.append(Phase(kernel, math.prod(own.shape[:-2]) * -(-rows // ROWS), grain, words))
-    return launching.plan(phases, [own], [own, other, weights, weights], release=own.numel * others >= 1 << 20)
+    return lowered(Plan(phases, [own], [own, other, weights, weights], release=own.numel * others >= 1 << 20))

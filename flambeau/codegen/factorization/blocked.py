@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from flambeau.codegen.builder import Value
 from flambeau.codegen.kernel import Kernel
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 PIECE = 60000       # multiplications worth another thread's while

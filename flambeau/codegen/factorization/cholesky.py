@@ -36,7 +36,7 @@ from flambeau.codegen.factorization.columns import (
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 
 TILE_COLUMNS = 24       # columns that are updated together, from the row of the first one on
 SERIAL_ROWS = 160       # a matrix with fewer rows is one unit of work

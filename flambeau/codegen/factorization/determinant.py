@@ -11,7 +11,7 @@ from flambeau.codegen.factorization.columns import FIELDS, Field, Scalar, absolu
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar
 

@@ -35,7 +35,7 @@ from flambeau.codegen.factorization.columns import (
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel, suffix
 from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 
 TOGETHER = 4            # columns whose triangular systems are solved together
 FEW_COLUMNS = 16        # up to so many are factorized without blocks

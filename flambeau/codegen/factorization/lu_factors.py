@@ -10,7 +10,7 @@ from flambeau.codegen.factorization.columns import FIELDS, PIVOT_ERROR, Field, p
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 
 FACTORS = ("rows", "columns", "slot", "batch", "row", "column")
 

@@ -35,7 +35,7 @@ from flambeau.codegen.factorization.householder import TILE_COLUMNS, block_of, r
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 
 SERIAL_ROWS = 96        # a matrix with fewer reflectors is one unit of work
 FEW_REFLECTORS = 16     # up to so many are applied one by one

@@ -43,7 +43,7 @@ from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 FEW = 16                # rows up to which reflectors are multiplied out one by one

@@ -26,7 +26,7 @@ from flambeau.codegen.factorization.columns import (
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 VECTORS = 2             # of a tile's rows

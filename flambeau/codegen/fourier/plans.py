@@ -14,7 +14,8 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides
 from flambeau.codegen.fourier.program import Axis, Source, Work
 from flambeau.codegen.fourier.rows import columns, complex_rows, hermitian_rows, real_rows
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.targets.cpu import lowered
 
 _FIRST_OUT = 4          # slot of the output; the input's is the next
 
@@ -66,7 +67,7 @@ def fourier_plan(kind: str, x: Layout, dims: Sequence[int], n: int, direction: i
     y = _result(x, batch, order, shape, dtype)
     inputs = [x] if window is None else [x, window]
     if not y.numel:
-        return launching.plan([], [y], inputs), 0
+        return lowered(Plan([], [y], inputs)), 0
     work = Work("float" if x.dtype.to_real().name == "float32" else "double")
     source = Source(x.strides[last] * x.dtype.itemsize, x.shape[last], not x.dtype.is_complex, window is not None)
     rows = {"complex": complex_rows, "real": real_rows, "hermitian": hermitian_rows}[kind]

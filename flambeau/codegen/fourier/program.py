@@ -19,9 +19,9 @@ from flambeau.codegen.fourier.radix import NARROW, WIDE, complex_lanes, radix_pa
 from flambeau.codegen.fourier.steps import ABSOLUTE, OWN, SHARED, Call, Place, Rows
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 
 NOWHERE = Place(ABSOLUTE)
 GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread
@@ -153,5 +153,5 @@ class Work:
             phases.append(Phase(steps.steps_kernel(), total, grain, words))
             scratch = max(scratch, self.shared + p.own * min(threads, total))
             weight += p.weight * total
-        launch = launching.plan(phases, [output], inputs, scratch=scratch, release=weight > 8 * GRAIN, keep=self.tables)
+        launch = lowered(Plan(phases, [output], inputs, scratch=scratch, release=weight > 8 * GRAIN, keep=self.tables))
         return launch, tables.nbytes(self.tables)

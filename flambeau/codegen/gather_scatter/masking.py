@@ -11,8 +11,8 @@ from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import KernelRef, compiled
 from flambeau.codegen.ordering.compact import CHUNK
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 REGISTER = 64   # bytes of a vector: wider ones are not compressed by one instruction
 
@@ -90,7 +90,7 @@ def _filling(size: int) -> str:
 
 
 def _plan(kernel: KernelRef, out: Layout, inputs: list[Layout], numel: int):
-    return launching.plan([Phase(kernel, -(-numel // CHUNK), 4, [numel])], [out], inputs, release=numel > 1 << 20)
+    return lowered(Plan([Phase(kernel, -(-numel // CHUNK), 4, [numel])], [out], inputs, release=numel > 1 << 20))
 
 
 def selecting_plan(out: Layout, values: Layout, mask: Layout, starts: Layout):

@@ -21,7 +21,7 @@ from flambeau.codegen.builder import Function, Odometer, Value, kernel, module
 from flambeau.codegen.element_type import kind_of, narrow, widen
 from flambeau.codegen.jit import KernelRef
 from flambeau.codegen.llvm import LIGHT, VECTORISED
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 INDEX_ERROR = 1

@@ -11,8 +11,8 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.gather_scatter.move import MOVED
 from flambeau.codegen.jit import compiled
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 
 @compiled()
@@ -48,7 +48,7 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
     phases = (
         [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
     )
-    return launching.plan(phases, [out], [layout], release=layout.numel > 1 << 20)
+    return lowered(Plan(phases, [out], [layout], release=layout.numel > 1 << 20))
 
 
 LANES = 8       # indices written at once
@@ -102,4 +102,4 @@ def triangle_indices_plan(rows: int, columns: int, diagonal: int, lower: bool, d
     # the rows that have any: behind those above the diagonal, or up to those below it
     begin, end = (min(max(-first, 0), rows), rows) if lower else (0, min(max(columns - first, 0), rows))
     phases = [Phase(_indices_address(), 1, 1, [begin, end, first, columns, int(lower), total])] if total else []
-    return launching.plan(phases if device.type != "meta" else [], [layout], release=total > 1 << 20)
+    return lowered(Plan(phases, [layout], release=total > 1 << 20))

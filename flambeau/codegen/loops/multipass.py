@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.codegen.loops.prologue import SCRATCH
+from flambeau.codegen.plan import SCRATCH
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded, steady
 from flambeau.ir.scalar import Expr, leaves_of, substitute, topological
 

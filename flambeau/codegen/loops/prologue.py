@@ -18,7 +18,6 @@ from flambeau.ir.scalar import Expr, cast, leaf, topological
 
 LANE_CHUNK = 4096  # most rows side by side in lane mode
 GUARD_ERROR = 2    # error word: a guard's condition held
-SCRATCH = -1
 # the constants of a plan between its outer and its inner extents
 LANE_CHUNKS, CHUNKS, LANE_EXTENT, CHUNK_SIZE, LANE_SIZE, FIRST_SCALAR, HEAD_WORDS = range(7)
 

@@ -1,22 +1,22 @@
 """Laying a nest over concrete tensors: which axis is innermost, what a unit of work is, how long reductions are split.
 
-Everything here runs once per combination of layouts; the result is a list of phases for launch.plan. Stands on nest and
-base.memory_order; used by the operators' plan builders in core.
+Everything here runs once per combination of layouts; the result is a list of phases, whose kernels are names so far. Stands on
+nest and base.memory_order; targets/cpu.py lowers `Loops` by it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flambeau.base.memory_order import collapse
 from flambeau.codegen.builder import BUFFER_WORDS, SCRATCH_WORD
 from flambeau.codegen.loops.memory_access import SHORT_OPS
 from flambeau.codegen.loops.multipass import Place, Stager, can_stage
 from flambeau.codegen.loops.nest import kernel_of
-from flambeau.codegen.loops.prologue import LANE_CHUNK, SCRATCH, Form
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.loops.prologue import LANE_CHUNK, Form
+from flambeau.codegen.plan import SCRATCH, Phase, Strides
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.ir import special, zeta
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
@@ -34,15 +34,7 @@ _LONG = 60              # and one of long polynomials or loops
 _LONG_OPS = (special.BODIES.keys() | zeta.BODIES.keys() | {"repeat", "apart"}) - {"erf", "gelu", "normal_cdf"}
 _costs: dict[tuple, int] = {}
 
-Strides = tuple[int, ...]
-
-
-@dataclass
-class Schedule:
-    """The phases of a plan, and the bytes of working memory that they share."""
-
-    phases: list[Phase]
-    scratch: int = 0
+Scheduled = tuple[list[Phase], int]     # and the bytes of working memory that they share
 
 
 def cost(nest: Nest) -> int:
@@ -70,13 +62,8 @@ def lay(
     slots: tuple[int, ...] | None = None,
     offsets: Mapping[int, int] | None = None,
     scalar_slot: int | None = None,
-) -> Schedule:
-    """Phases that run `nest` for every index of `kept`, along the axes `inner`.
-
-    Strides are given per operand (outputs first), one per axis; picks: operand -> (stride, extent) of its pick axis; ordered:
-    positions along the inner axes matter, so they keep their order. For pointwise nests, slots, offsets (bytes) and
-    scalar_slot say where operands and scalars lie among the parameters, if not in order.
-    """
+) -> Scheduled:
+    """The phases of a step `Loops`, whose fields these are."""
     operands = len(nest.outputs) + len(nest.inputs)
     slots = slots or tuple(range(operands))
     picks = picks or {}
@@ -123,10 +110,10 @@ def _merge(shape: Sequence[int], strides: Sequence[Strides]) -> tuple[tuple[int,
     return tuple(sizes), [tuple(step[j] for step in steps) for j in range(len(strides))]
 
 
-def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -> Schedule:
+def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -> Scheduled:
     shape, strides = collapse(shape, strides)
     if 0 in shape:
-        return Schedule([])
+        return [], 0
     if not shape:
         shape, strides = (1,), [(1,)] * len(strides)
     unit = max(1024, UNIT // cost(nest))
@@ -142,8 +129,8 @@ def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -
         chunk = max(1, unit // per_index)
         chunk = chunk & -64 or chunk    # whole cache lines
     form = Form(len(outer), m, False, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
-    return Schedule([_phase(nest, form, outer, [s[:-m] for s in strides], inner, [s[-m:] for s in strides], None, picks,
-                            chunk, [0] * len(strides), unit, offsets)])
+    return [_phase(nest, form, outer, [s[:-m] for s in strides], inner, [s[-m:] for s in strides], None, picks, chunk,
+                   [0] * len(strides), unit, offsets)], 0
 
 
 def _crossing(shape, strides) -> int | None:
@@ -158,13 +145,13 @@ def _crossing(shape, strides) -> int | None:
     return None
 
 
-def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit, scalar_slot) -> Schedule:
+def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit, scalar_slot) -> Scheduled:
     """Visit two axes tile by tile, so that the cache lines of both orders are used whole."""
     outer = tuple(n for i, n in enumerate(shape[:-1]) if i != axis)
     outer_strides = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in strides]
     form = Form(len(outer), 1, True, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
-    return Schedule([_phase(nest, form, outer, outer_strides, (shape[axis],), [(s[axis],) for s in strides],
-                            (shape[-1], [s[-1] for s in strides]), picks, TILE, [0] * len(strides), unit, lane_size=TILE)])
+    return [_phase(nest, form, outer, outer_strides, (shape[axis],), [(s[axis],) for s in strides],
+                   (shape[-1], [s[-1] for s in strides]), picks, TILE, [0] * len(strides), unit, lane_size=TILE)], 0
 
 
 def _class(stride: int) -> str:
@@ -176,10 +163,11 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     """Constants in the order that the kernel reads them (see nest.Form)."""
     chunks = -(-inner[0] // chunk) if inner[0] else 1
     lane_extent, lane_strides = lane if lane else (1, [0] * len(outer_strides))
-    given_size = lane_size
-    lane_size = given_size or min(lane_extent, LANE_CHUNK if _splittable(nest) else LANE_RUN)
     rows = math.prod(outer)
-    if lane and not given_size:
+    if not lane:
+        lane_size = 1
+    elif not lane_size:
+        lane_size = min(lane_extent, LANE_CHUNK if _splittable(nest) else LANE_RUN)
         while lane_size > 32 and rows * -(-lane_extent // lane_size) * chunks < 4 * planned_threads():
             lane_size //= 2
     lane_chunks = -(-lane_extent // lane_size)
@@ -202,7 +190,7 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     return Phase(kernel_of(nest, form), total, grain, constants)
 
 
-def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slots) -> Schedule:
+def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slots) -> Scheduled:
     unit = max(1024, UNIT // cost(nest))
     lane_extent = lane[0] if lane else 1
     units = math.prod(kept) * -(-lane_extent // LANE_RUN)
@@ -219,10 +207,10 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
             and length * lane_extent > SPLIT and can_stage(nest)):
         return _staged(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
     phase = _phase(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, max(inner[0], 1), [0] * len(slots), unit)
-    return Schedule([phase])
+    return [phase], 0
 
 
-def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, unit) -> Schedule:
+def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, unit) -> Scheduled:
     """Phases for each stage, the row cut in chunks, several for each thread."""
     lane_extent = lane[0] if lane else 1
     lane_strides = lane[1] if lane else [0] * len(kept_strides)
@@ -246,7 +234,7 @@ def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, la
     stager = Stager(nest, places[:count], places[count:], kept, lane_extent if lane else None, len(inner),
                     -(-inner[0] // chunk), phase)
     stager.run()
-    return Schedule(stager.phases, stager.scratch)
+    return stager.phases, stager.scratch
 
 
 def _splittable(nest: Nest) -> bool:
@@ -259,7 +247,7 @@ def _splittable(nest: Nest) -> bool:
                     for _, e in row.stores for n in topological(e)))
 
 
-def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, picks, unit) -> Schedule:
+def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, picks, unit) -> Scheduled:
     """Two phases: partial results of chunks into scratch, then their combination."""
     loop, row = nest.stages
     n_out = len(nest.outputs)
@@ -311,4 +299,4 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
                       form.scalar_slot, chunked=False)
     second = _phase(final, final_form, kept, final_outer, (chunks,), final_inner, final_lane, {}, chunks, [0] * (n_out + count),
                     unit, {n_out + i: o for i, o in offsets.items()})
-    return Schedule([first, second], at)
+    return [first, second], at

@@ -12,8 +12,8 @@ from flambeau.codegen.builder import Value, kernel, module
 from flambeau.codegen.gather_scatter.move import MOVED
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 WORK = 32768        # elements worth waking another thread for
 
@@ -57,4 +57,4 @@ def combinations_plan(layout: Layout, r: int, again: bool):
     if out.numel:
         grain = max(1, WORK * heads // out.numel)
         phases.append(Phase(_kernel(MOVED[layout.dtype.itemsize], r, again), heads, grain, (n, layout.strides[0], *starts)))
-    return launching.plan(phases, [out], [layout], release=out.numel > 1 << 20)
+    return lowered(Plan(phases, [out], [layout], release=out.numel > 1 << 20))

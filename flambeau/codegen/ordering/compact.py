@@ -14,8 +14,8 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import COMBINED, LIGHT
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 CHUNK = 16384
 BLOCK = 1024
@@ -180,12 +180,12 @@ def counting_plan(layout: Layout, counts: Layout, begins: bool):
     chunks = -(-layout.numel // CHUNK)
     wanted = Wanted(*_element(layout.dtype), begins)
     constants = [layout.numel, chunks]
-    return launching.plan(
+    return lowered(Plan(
         [Phase(_count_kernel(wanted), chunks, 4, constants), Phase(_add_kernel(), 1, 1, constants)],
         [counts],
         [layout],
         release=layout.numel > 1 << 20,
-    )
+    ))
 
 
 def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins: bool):
@@ -193,7 +193,7 @@ def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins:
     number of elements.
     """
     chunks = -(-layout.numel // CHUNK)
-    return launching.plan(
+    return lowered(Plan(
         [
             Phase(
                 _writing(Wanted(*_element(layout.dtype), begins), ndim),
@@ -205,4 +205,4 @@ def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins:
         [out],
         [layout, starts],
         release=layout.numel > 1 << 20,
-    )
+    ))

@@ -17,9 +17,9 @@ from flambeau.codegen.element_type import Kind, kind_of, narrow, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 
 PART = 2048             # points worth waking another thread for
 LONG = 1 << 20          # points worth letting other Python threads run
@@ -188,5 +188,5 @@ def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str |
     if parts > 1:
         phases.append(Phase(_sum_kernel(form.counts), total, 16384, [parts, total]))
     given = [points, *edges, *([] if weights is None else [weights])]
-    return launching.plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
-                          release=count >= LONG)
+    return lowered(Plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
+                          release=count >= LONG))

@@ -10,8 +10,8 @@ from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.ordering.compact import element_type
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 WORK = 16384            # elements worth waking another thread for
 
@@ -42,5 +42,5 @@ def longest_run_plan(layout: Layout, out: Layout) -> Callable:
     """launch(None, None, values, places) -> (values, places) in the shape of `out`, from contiguous sorted rows (*, size)."""
     dtype, size = layout.dtype, layout.shape[-1]
     phase = Phase(_longest_kernel(element_type(dtype)), out.numel, max(1, WORK // size), [size])
-    return launching.plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
-                          release=layout.numel > 1 << 20)
+    return lowered(Plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
+                          release=layout.numel > 1 << 20))

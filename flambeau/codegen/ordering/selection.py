@@ -13,9 +13,9 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.builder import Function, Value, kernel, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.ordering.sorting import sort_key
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407    # Knuth's linear congruential generator
 TOGETHER = 4        # elements whose number of equal ones is counted at once
@@ -253,9 +253,9 @@ def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tup
     """
     length, dtype = geometry[0], layout.dtype
     if not rows:
-        return launching.plan([], outputs, [layout])
+        return lowered(Plan([], outputs, [layout]))
     size = 8 if dtype.itemsize == 8 else 4
     work = length * (length // 32 + 1) if which == "mode" else length
     threads = min(planned_threads(), rows)
-    return launching.plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])], outputs, [layout],
-                          scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17)
+    return lowered(Plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])], outputs, [layout],
+                          scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17))

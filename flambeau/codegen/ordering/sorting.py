@@ -17,9 +17,9 @@ from flambeau.codegen.element_type import kind_of, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 
 INSERTION = 48          # rows up to this length are sorted by insertion
 LONG = 1 << 16          # rows from this length are cut among threads when there are few of them
@@ -345,17 +345,17 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     size = word_bytes(dtype)
     phases = []
     if not count or not length:
-        return launching.plan([], outputs, [layout])
+        return lowered(Plan([], outputs, [layout]))
     if length < LONG or threads == 1 or count >= threads:
         grain = max(1, 8192 // length)
         phases = [Phase(_rows_kernel(dtype, descending), count, grain, [*geometry, 0])]
-        return launching.plan(
+        return lowered(Plan(
             phases,
             outputs,
             [layout],
             scratch=2 * size * length * min(threads, count),
             release=count * length > 1 << 15,
-        )
+        ))
     chunks = 1
     while chunks < threads:
         chunks *= 2
@@ -374,7 +374,7 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
                 )
             )
             run, pairs, second = 2 * run, pairs // 2, 1 - second
-    return launching.plan(phases, outputs, [layout], scratch=2 * size * length, release=True)
+    return lowered(Plan(phases, outputs, [layout], scratch=2 * size * length, release=True))
 
 
 # ---------------------------------------------------------------- the k best
@@ -485,17 +485,17 @@ def topk_plan(
     if length >> 32 and dtype.itemsize < 8:
         raise NotImplementedError(f"topk of {length} elements of {dtype}: at most 2**32 are supported")
     if not count or not k:
-        return launching.plan([], outputs, [layout])
+        return lowered(Plan([], outputs, [layout]))
     threads = planned_threads()
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
     phases = [Phase(_best_kernel(dtype, descending, k <= FEW), count, max(1, 32768 // length), [*geometry, 0, k, room])]
-    return launching.plan(
+    return lowered(Plan(
         phases,
         outputs,
         [layout],
         scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
         release=count * length > 1 << 17,
-    )
+    ))
 
 
 # ---------------------------------------------------------------- binary search
@@ -590,5 +590,5 @@ def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, so
     per_row = values.shape[-1] if values.ndim else 1
     address = _search_kernel(type, not dtype.is_signed, f"i{8 * out.dtype.itemsize}", right, sorter is not None)
     phases = [Phase(address, values.numel, 1024, [n, per_row, int(shared)])] if values.numel else []
-    return launching.plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])],
-                          release=values.numel > 1 << 15)
+    return lowered(Plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])],
+                          release=values.numel > 1 << 15))

@@ -18,9 +18,9 @@ from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.ordering.sorting import sort_key
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 
 SHORT = 256         # longest row whose ties are resolved so
 INSERTED = 16       # longest stretch that introsort leaves to insertion
@@ -279,5 +279,5 @@ def ties_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     phases = []
     if count:
         phases.append(Phase(_kernel(layout.dtype, which, descending), count, max(1, 4096 // length), [*geometry, k]))
-    return launching.plan(phases, outputs, [layout], scratch=16 * length * max(1, min(planned_threads(), count)),
-                          release=count * length > 1 << 15)
+    return lowered(Plan(phases, outputs, [layout], scratch=16 * length * max(1, min(planned_threads(), count)),
+                          release=count * length > 1 << 15))

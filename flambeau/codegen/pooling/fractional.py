@@ -13,8 +13,8 @@ from flambeau.codegen.element_type import Kind, kind_of, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.targets.cpu import lowered
 
 WORK = 8192         # positions worth waking another thread for
 AXIS = ("sample", "size", "count", "taps")
@@ -62,4 +62,4 @@ def tables_plan(samples: Layout, sizes: Sequence[int], counts: Sequence[int], ta
         constants += axis
     kernel, grain = _tables_kernel(kind_of(samples.dtype), dims), max(1, WORK // max(words, 1))
     phases = [Phase(kernel, planes, grain, constants)] if planes else []
-    return launching.plan(phases, [Layout.contiguous((planes, words), int64, samples.device)], [samples])
+    return lowered(Plan(phases, [Layout.contiguous((planes, words), int64, samples.device)], [samples]))

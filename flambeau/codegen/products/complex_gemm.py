@@ -12,8 +12,8 @@ from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import LIGHT
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
-from flambeau.codegen.runtime.launch import Phase
 
 PARTS = {"complex64": ("float32", "float"), "complex128": ("float64", "double")}    # by dtype: that of a part, and its LLVM type
 TOGETHER = 32           # columns that are copied together

@@ -10,10 +10,10 @@ from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, Product, base_address, finish_tile
 from flambeau.codegen.products.micro import call_tile, multiply_add, row_counts, table_of
-from flambeau.codegen.runtime.launch import Phase
 
 DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", *OPERANDS, "micros")
 DOT_ROWS, DOT_COLUMNS = 4, 4

@@ -17,6 +17,7 @@ from flambeau.codegen.cpu import register_rows, second_level_bytes
 from flambeau.codegen.element_type import TILE_SIDE, kind_of, paired
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products import complex_gemm, matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
@@ -25,7 +26,6 @@ from flambeau.codegen.products.micro import micro_address, register_tile, steps_
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.split_k import sliced
 from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
-from flambeau.codegen.runtime.launch import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 TILE_PANELS = 64  # panels of rows per task

@@ -14,9 +14,9 @@ from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.llvm import BRIEF
+from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, SCRATCH, Matrix, Product, base_address, finish_tile
-from flambeau.codegen.runtime.launch import Phase
 
 ENOUGH_TILES = 8  # register tiles of C from which its tiles alone keep the threads busy
 LONG = 16  # steps to a row or column from which each tile's operands would be read again and again

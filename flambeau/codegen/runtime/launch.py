@@ -1,6 +1,6 @@
-"""Plans: one Python call that allocates results, runs kernels on all threads, and returns Tensors.
+"""Plans that run: one Python call that allocates results, runs kernels on all threads, and returns Tensors.
 
-`plan(...)` packs kernels, extents, constants and result layouts into a block of words and wraps the native launcher around it
+`callable_of` packs kernels, extents, constants and result layouts into a block of words and wraps the native launcher around it
 (METH_FASTCALL: about 0.1 us a call). The launcher reads tensors' slots, allocates what is given as None, converts scalars,
 releases the interpreter's lock for long work and raises what a kernel's error word says. Operators keep plans by input layouts.
 """
@@ -11,13 +11,14 @@ import ctypes
 import struct
 from array import array
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, SupportsIndex
+from typing import SupportsIndex
 
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.layout import Layout, entered
 from flambeau.base.memory_order import extent
 from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
 from flambeau.codegen.jit import KernelRef, compiled_module
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import memory, state, threads
 from flambeau.codegen.runtime.cpython import BYTES_DATA, check, slot_offset
 from flambeau.codegen.runtime.threads import planned_threads
@@ -32,15 +33,6 @@ _KINDS = {"f": SCALAR_FLOAT, "i": SCALAR_INT, "c": SCALAR_COMPLEX}
 
 class KernelCheck(Exception):
     """A kernel found bad data (an index out of range, say); args[0] is the code it left."""
-
-
-class Phase(NamedTuple):
-    """One kernel of a plan: run over [0, total) in chunks of `grain`, with `constants` at p[0]."""
-
-    kernel: KernelRef
-    total: int
-    grain: int
-    constants: Sequence[SupportsIndex]
 
 
 _NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
@@ -570,35 +562,28 @@ def _span(layout: Layout) -> int:
     return extent(layout.shape, layout.strides) * layout.dtype.itemsize
 
 
-def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequence[Layout] = (), scalars: str = "",
-         scratch: int = 0, release: bool = False, keep: Sequence[object] = (), counted: bool = True) -> Callable:
-    """A callable `launch(out_or_None..., inputs..., scalars...)` that runs `phases`.
-
-    outputs: the Layout of each result (allocated when the argument is None, returned in any case); inputs: the Layout of
-    each input tensor; scalars: a letter each, "f" (passed as a double), "i" (int64), "c" (two doubles); scratch: bytes of
-    working memory, for as many threads as `planned_threads` tells the thread that makes the plan, which will have no more;
-    release: let other Python threads run meanwhile (worth it from about 100 us of work); keep: what must live
-    as long as the plan, because constants are addresses in it; counted: whether a write to a given result makes saved
-    tensors stale.
-    Results on the meta device get no memory, and nothing is compiled or run.
+def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = False) -> Callable:
+    """A callable `launch(out_or_None..., inputs..., scalars...)` that runs a plan, which was lowered to phases with so many bytes
+    of working memory. meta: nothing is run, and results get no memory.
     """
     entered()
-    meta = any(layout.device.type == "meta" for layout in outputs)
+    _, outputs, inputs, scalars, _, release, _, counted = plan
     for layout in (*outputs, *inputs):
         if layout.pending:
             raise NotImplementedError(PENDING)
-    if meta:
-        phases, scratch = (), 0
     operands = len(outputs) + len(inputs) + 2 * len(scalars)
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
-    kinds = sum(_KINDS[k] << (2 * i) for i, k in enumerate(scalars))
+    kinds, most = 0, planned_threads()
+    for k in reversed(scalars):
+        kinds = kinds << 2 | _KINDS[k]
     head: list[SupportsIndex] = [
         state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch,
-        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds, planned_threads()]
+        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds, most]
     for layout in outputs:
-        nbytes = max(layout.nbytes, _span(layout))
-        head += (id(layout), ~nbytes if meta else nbytes, layout.dtype.itemsize, _span(layout))
+        span = _span(layout)
+        nbytes = max(layout.nbytes, span)
+        head += (id(layout), ~nbytes if meta else nbytes, layout.dtype.itemsize, span)
     for layout in inputs:
         head += (layout.dtype.itemsize, _span(layout))
     at = len(head) + PHASE_WORDS * len(phases)
@@ -617,9 +602,9 @@ def plan(phases: Sequence[Phase], outputs: Sequence[Layout] = (), inputs: Sequen
         words = struct.pack(f"{len(head)}q", *head) + tail.tobytes()
     except (struct.error, OverflowError):
         raise RuntimeError("numel: integer multiplication overflow") from None
-    if parallel and state.words[state.WORKERS] < planned_threads() - 1:
-        _start_workers(planned_threads() - 1)
-    return _new_function(_launcher, words, (*outputs, *keep))
+    if parallel and state.words[state.WORKERS] < most - 1:
+        _start_workers(most - 1)
+    return _new_function(_launcher, words, plan)    # which keeps alive what its words are addresses of
 
 
 def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: int) -> Callable:

@@ -14,7 +14,8 @@ from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, complex128, float64, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan, elementwise
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.overrides import any_override
 from flambeau.core.tensor.lazy_conjugate import any_pending
@@ -119,9 +120,8 @@ class Joint:
                     (Loop((), tuple(stores)),), tuple(scalars))
         strides = [layout.strides for layout in outputs]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        return launching.plan(laid.phases, outputs, layouts, "".join(kind for kind, _ in scalars), laid.scratch,
-                              release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        return lowered(Plan([elementwise(nest, shape, strides)], outputs, layouts, "".join(kind for kind, _ in scalars),
+                              release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM))
 
     def _result(self, gradient: Gradient, g: Tensor, saved: Sequence[Any], leaves: Sequence[Expr]) -> tuple[Expr, Layout]:
         """One operand's gradient, as its own operator would compute it."""

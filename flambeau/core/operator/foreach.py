@@ -11,7 +11,9 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen.loops import schedule
+from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number
@@ -85,6 +87,5 @@ def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
     nest = Nest(formula.__name__, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
                 (Loop((), stores),), kinds)
     strides = [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
-    laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-    return launching.plan(laid.phases, outputs, layouts, "".join(k for k, _ in kinds),
-                          laid.scratch, release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM)
+    return lowered(Plan([elementwise(nest, shape, strides)], outputs, layouts, "".join(k for k, _ in kinds),
+                        release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM))

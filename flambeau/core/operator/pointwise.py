@@ -37,7 +37,9 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
 from flambeau.base.lazy_import import kept
 from flambeau.codegen.loops import schedule
+from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import NO_EDGE, Node
 from flambeau.core.autograd.pointwise_backward import (
     IDENTITY,
@@ -214,10 +216,9 @@ class Pointwise(OpDef):
             out_layout, layouts = out_layout.in_memory(), [layout.in_memory() for layout in layouts]
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        laid = schedule.lay(nest, (), [()] * len(strides), shape, strides)
-        launch = launching.plan(laid.phases, [out_layout], layouts,
-                                "".join([kind for kind, _ in nest.scalars]), laid.scratch,
-                                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM)
+        launch = lowered(Plan([elementwise(nest, shape, strides)], [out_layout], layouts,
+                              "".join([kind for kind, _ in nest.scalars]),
+                              release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM))
         return refusing_zero(launch) if may_fail else launch
 
     def checked(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any],
@@ -494,8 +495,8 @@ def zeros_plan(layout: Layout) -> Callable:
     if launch is None:
         value = scalar.constant(0, compute_dtype(layout.dtype))
         nest = Nest("zeros", (layout.dtype,), (), (Loop((), ((0, value),)),))
-        laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
-        launch = _zero_plans[layout] = launching.plan(laid.phases, [layout], release=layout.numel >= RELEASE_FROM)
+        step = elementwise(nest, layout.shape, [layout.strides])
+        launch = _zero_plans[layout] = lowered(Plan([step], [layout], release=layout.numel >= RELEASE_FROM))
     return launch
 
 

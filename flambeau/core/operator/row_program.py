@@ -15,7 +15,8 @@ from flambeau.base.dtype import FLOAT8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Loops, Plan
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Nest, element, number
@@ -133,13 +134,11 @@ class Rows:
         kinds = "".join([scalar_kind(v) for v in numbers])
         nest = self._nest(dtypes, tuple(layout.dtype for layout in out_layouts), kinds, statics)
         strides = out_strides + in_strides
-        if device.type == "meta":
-            return launching.plan([], out_layouts, layouts, kinds), len(described)
-        laid = schedule.lay(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
+        step = Loops(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)
-        launch = launching.plan(laid.phases, out_layouts, layouts, kinds, laid.scratch, release=work >= RELEASE_FROM,
-                                counted=self.counted)
+        launch = lowered(Plan([step], out_layouts, layouts, kinds, release=work >= RELEASE_FROM,
+                                counted=self.counted))
         return launch, len(described)
 
     def _nest(self, dtypes: tuple[DType, ...], results: tuple[DType, ...], kinds: str, statics: tuple) -> Nest:

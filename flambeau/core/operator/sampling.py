@@ -19,13 +19,11 @@ from flambeau.base.dtype import FLOAT8, bfloat16, float16, float32, float64, int
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import RANGES, Generator
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.loops.prologue import SCRATCH
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.plan import SCRATCH, Phase, Plan, elementwise
 from flambeau.codegen.sampling import rejection
 from flambeau.codegen.sampling.categories import choice_kernel, shares_kernel
 from flambeau.codegen.sampling.twister import permutation_kernel, twister_kernel
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -59,32 +57,31 @@ def _words(count: int, slot: int = 1) -> Phase:
 
 
 def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: list[tuple[tuple, int]], target: int = 0,
-         scalar_slot: int = 2) -> list[Phase]:
-    """Phases of a nest from scratch to one slot; operands are (strides in elements, first byte)."""
+         scalar_slot: int = 2) -> list[Any]:
+    """The step of a nest from scratch to one slot; operands are (strides in elements, first byte)."""
     strides = [o for o, _ in outputs] + [i for i, _ in inputs]
     offsets = {k: at for k, (_, at) in enumerate([*outputs, *inputs])}
     slots = (target,) * len(outputs) + (SCRATCH,) * len(inputs)
-    return schedule.lay(nest, (), [()] * len(strides), shape, strides, slots=slots, offsets=offsets,
-                        scalar_slot=scalar_slot).phases
+    return [elementwise(nest, shape, strides, slots, offsets, scalar_slot)]
 
 
-def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scalars: tuple = ()) -> tuple[int, list[Phase]]:
-    """(words, phases) of body(words) for each element, of so many words each."""
+def _each(name: str, layout: Layout, words: int, body: Callable[..., Expr], scalars: tuple = ()) -> tuple[int, list[Any]]:
+    """(words, steps) of body(words) for each element, of so many words each."""
     drawn = [element(i, uint32) for i in range(words)]
     stored = cast(body(*drawn), s.compute_dtype(layout.dtype))
     nest = Nest(name, (layout.dtype,), (uint32,) * words, (Loop((), ((0, stored),)),), scalars)
     return words * layout.numel, _lay(nest, (layout.numel,), [((1,), 0)], [((words,), 4 * i) for i in range(words)])
 
 
-def _plan(phases: Callable, layout: Layout, numbers: int) -> Callable:
-    """launch(out or None, address of the state, so many numbers) by phases(layout) over so many words, which it gives first."""
-    launch = _plans.get((phases, layout))
+def _plan(steps: Callable, layout: Layout, numbers: int) -> Callable:
+    """launch(out or None, address of the state, so many numbers) by steps(layout) over so many words, which it gives first."""
+    launch = _plans.get((steps, layout))
     if launch is None:
         if layout.dtype in FLOAT8:
             raise NotImplementedError(f'"check_uniform_bounds" not implemented for \'{layout.dtype.scalar_name}\'')
-        words, made = phases(layout)
-        launch = launching.plan([_words(words), *made], [layout], (), "i" + "f" * numbers, 4 * words)
-        _plans[phases, layout] = launch
+        words, made = steps(layout)
+        launch = lowered(Plan([_words(words), *made], [layout], (), "i" + "f" * numbers, 4 * words))
+        _plans[steps, layout] = launch
     return launch
 
 
@@ -99,7 +96,7 @@ def _rounded(x: Expr, dtype: DType) -> Expr:
     return where(abs(x) < 2.0 ** -14, (x + 0.75) - 0.75, normal)    # subnormal: steps of 2**-24
 
 
-def _uniform_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _uniform_steps(layout: Layout) -> tuple[int, list[Any]]:
     if layout.dtype is float64:
         a, b = number(0, float64), number(1, float64)
 
@@ -117,7 +114,7 @@ def _uniform_phases(layout: Layout) -> tuple[int, list[Phase]]:
 
 def uniform_plan(layout: Layout) -> Callable:
     """What `uniform` launches: (out or None, address of the state, low, high)."""
-    return _plan(_uniform_phases, layout, 2)
+    return _plan(_uniform_steps, layout, 2)
 
 
 def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float, high: float) -> Tensor:
@@ -125,13 +122,13 @@ def uniform(generator: Generator, layout: Layout, out: Tensor | None, low: float
     return uniform_plan(layout)(out, generator.state_address, low, high)
 
 
-def _bernoulli_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _bernoulli_steps(layout: Layout) -> tuple[int, list[Any]]:
     return _each("bernoulli", layout, 2, lambda high, low: _double_unit(high, low) < number(0, float64), (("f", float64),))
 
 
 def bernoulli_plan(layout: Layout) -> Callable:
     """What `bernoulli` launches: (out or None, address of the state, chance)."""
-    return _plan(_bernoulli_phases, layout, 1)
+    return _plan(_bernoulli_steps, layout, 1)
 
 
 def bernoulli(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
@@ -147,14 +144,14 @@ def _function(name: str, unit: Expr, dtype: DType) -> Expr:
     return s.library(name, unit) if dtype is float64 else getattr(s, name)(unit)
 
 
-def _exponential_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _exponential_steps(layout: Layout) -> tuple[int, list[Any]]:
     return _each("exponential", layout, 2, lambda high, low: exact_mul(
         number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
 
 
 def exponential_plan(layout: Layout) -> Callable:
     """What `exponential` launches: (out or None, address of the state, -1 / rate)."""
-    return _plan(_exponential_phases, layout, 1)
+    return _plan(_exponential_steps, layout, 1)
 
 
 def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: float) -> Tensor:
@@ -162,7 +159,7 @@ def exponential(generator: Generator, layout: Layout, out: Tensor | None, rate: 
     return exponential_plan(layout)(out, generator.state_address, -1.0 / rate)
 
 
-def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _geometric_steps(layout: Layout) -> tuple[int, list[Any]]:
     def body(high: Expr, low: Expr) -> Expr:
         trials = s.ceil(_function("log", _double_unit(high, low), layout.dtype) / number(0, float64))
         return trials if layout.dtype.is_floating_point else cast(trials, int64)
@@ -171,7 +168,7 @@ def _geometric_phases(layout: Layout) -> tuple[int, list[Phase]]:
 
 def geometric_plan(layout: Layout) -> Callable:
     """What `geometric` launches: (out or None, address of the state, log1p(-chance))."""
-    return _plan(_geometric_phases, layout, 1)
+    return _plan(_geometric_steps, layout, 1)
 
 
 def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: float) -> Tensor:
@@ -179,7 +176,7 @@ def geometric(generator: Generator, layout: Layout, out: Tensor | None, chance: 
     return geometric_plan(layout)(out, generator.state_address, math.log1p(-chance))
 
 
-def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _cauchy_steps(layout: Layout) -> tuple[int, list[Any]]:
     def body(high: Expr, low: Expr) -> Expr:
         angle = exact_mul(_double_unit(high, low) - 0.5, constant(math.pi, float64))
         return fma(_function("tan", angle, layout.dtype), number(1, float64), number(0, float64))
@@ -188,7 +185,7 @@ def _cauchy_phases(layout: Layout) -> tuple[int, list[Phase]]:
 
 def cauchy_plan(layout: Layout) -> Callable:
     """What `cauchy` launches: (out or None, address of the state, median, sigma)."""
-    return _plan(_cauchy_phases, layout, 2)
+    return _plan(_cauchy_steps, layout, 2)
 
 
 def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: float, sigma: float) -> Tensor:
@@ -199,7 +196,7 @@ def cauchy(generator: Generator, layout: Layout, out: Tensor | None, median: flo
 # ---------------------------------------------------------------- integers
 
 
-def _integers_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _integers_steps(layout: Layout) -> tuple[int, list[Any]]:
     # the word modulo the span: floating-point numbers hold both, and the quotient is at most one off
     first, size, inverse = (number(i, float64) for i in range(3))
 
@@ -218,7 +215,7 @@ def _signed(word: int) -> int:
 
 def integers_plan(layout: Layout) -> Callable:
     """What `integers` launches for few numbers up to EXACT: (out or None, address of the state, low, span, 1 / span)."""
-    return _plan(_integers_phases, layout, 3)
+    return _plan(_integers_steps, layout, 3)
 
 
 def integers(generator: Generator, layout: Layout, out: Tensor | None, low: int, span: int, wide: bool = False) -> Tensor:
@@ -239,8 +236,8 @@ def _wide_integers_plan(layout: Layout, words: int, power: bool) -> Callable:
         def body(*drawn: Expr) -> Expr:
             word = _word(*drawn) if words == 2 else cast(drawn[0], uint64)
             return bitcast(first + (word & (size - 1) if power else s.remainder(word, size)), int64)
-        count, phases = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
-        launch = _plans[key] = launching.plan([_words(count), *phases], [layout], (), "iii", 4 * count)
+        count, steps = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
+        launch = _plans[key] = lowered(Plan([_words(count), *steps], [layout], (), "iii", 4 * count))
     return launch
 
 
@@ -252,13 +249,13 @@ def all_integers(layout: Layout) -> tuple[Callable, tuple]:
     return integers_plan(layout), (0.0, float(span), 1.0 / span)
 
 
-def _permutation_phases(layout: Layout) -> tuple[int, list[Phase]]:
+def _permutation_steps(layout: Layout) -> tuple[int, list[Any]]:
     return layout.numel - 1, [Phase(permutation_kernel(ORDERED[layout.dtype]), 1, 1, [layout.numel])]
 
 
 def permutation_plan(layout: Layout) -> Callable:
     """What makes a random order of 0 ... n - 1 in n elements of a dtype in ORDERED, n > 1: (None, address of the state)."""
-    return _plan(_permutation_phases, layout, 0)
+    return _plan(_permutation_steps, layout, 0)
 
 
 # ---------------------------------------------------------------- normal samples
@@ -341,7 +338,7 @@ def _normal_words(layout: Layout) -> tuple[int, int]:
     return 2 if layout.dtype is float64 else 1, n + (BLOCK - (tail if layout.dtype in (float16, bfloat16) else 0) if tail else 0)
 
 
-def _normal_phases(layout: Layout, plain: bool) -> tuple[int, list[Phase]]:
+def _normal_steps(layout: Layout, plain: bool) -> tuple[int, list[Any]]:
     wide, n = layout.dtype is float64, layout.numel
     words, drawn = _normal_words(layout)
     samples = _double_blocks() if wide else _single_blocks()
@@ -352,7 +349,7 @@ def _normal_phases(layout: Layout, plain: bool) -> tuple[int, list[Phase]]:
     nest = Nest("normal", (layout.dtype,) * 2, (uint32,) * (2 * words), (Loop((), tuple(enumerate(samples))),), (kind, kind))
     size = layout.dtype.itemsize
 
-    def blocks(count: int, target: int, source: int) -> list[Phase]:
+    def blocks(count: int, target: int, source: int) -> list[Any]:
         inputs = [4 * words * (source + half) + 4 * i for half in (0, BLOCK // 2) for i in range(words)]
         return _lay(nest, (count, BLOCK // 2), [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
                     [((BLOCK * words, words), at) for at in inputs], scalar_slot=3)
@@ -369,8 +366,8 @@ def normal_plan(layout: Layout, waiting: float, plain: bool) -> Callable:
     key = ("normal", layout, plain)
     launch = _plans.get(key)
     if launch is None:
-        words, phases = _normal_phases(layout, plain)
-        launch = _plans[key] = launching.plan([_words(words), *phases], [layout], (), "iiff", 4 * words)
+        words, steps = _normal_steps(layout, plain)
+        launch = _plans[key] = lowered(Plan([_words(words), *steps], [layout], (), "iiff", 4 * words))
     return launch
 
 
@@ -380,8 +377,8 @@ def normal(generator: Generator, layout: Layout, out: Tensor | None, mean: float
     return launch(out, generator.state_address, generator.spare_address, mean, std)
 
 
-def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Phase], int]:
-    """(phases, bytes of scratch): words, then the normal that waits, if any, then pairs; what is left over waits."""
+def _serial_steps(layout: Layout, waiting: int, exponential: bool) -> tuple[list[Any], int]:
+    """(steps, bytes of scratch): words, then the normal that waits, if any, then pairs; what is left over waits."""
     n = layout.numel
     pairs = (n - waiting + 1) // 2
     first = 16 * pairs      # where the samples begin
@@ -391,27 +388,27 @@ def _serial_phases(layout: Layout, waiting: int, exponential: bool) -> tuple[lis
     both = _turned(radius, s.library("sin", angle), s.library("cos", angle))
     nest = Nest("normal_pairs", (float64,) * 2, (uint32,) * 4, (Loop((), tuple(enumerate(both))),))
     start = first + 8 * waiting
-    phases = [Phase(rejection.spare_kernel(True), 1, 1, [first, 2])] if waiting else []
+    steps = [Phase(rejection.spare_kernel(True), 1, 1, [first, 2])] if waiting else []
     if pairs:
-        phases += [_words(4 * pairs), *_lay(nest, (pairs,), [((2,), start), ((2,), start + 8)],
+        steps += [_words(4 * pairs), *_lay(nest, (pairs,), [((2,), start), ((2,), start + 8)],
                                             [((4,), 4 * i) for i in range(4)], SCRATCH)]
     sample = fma(element(0, float64), number(1, float64), number(0, float64))
     if exponential:
         sample = _function("exp", sample, layout.dtype)
     nest = Nest("normal_serial", (layout.dtype,), (float64,), (Loop((), ((0, cast(sample, s.compute_dtype(layout.dtype))),)),),
                 (("f", float64),) * 2)
-    phases += _lay(nest, (n,), [((1,), 0)], [((1,), first)], scalar_slot=3)
+    steps += _lay(nest, (n,), [((1,), 0)], [((1,), first)], scalar_slot=3)
     if (n - waiting) % 2:
-        phases.append(Phase(rejection.spare_kernel(False), 1, 1, [first + 8 * n, 2]))
-    return phases, first + 8 * (n + 1)
+        steps.append(Phase(rejection.spare_kernel(False), 1, 1, [first + 8 * n, 2]))
+    return steps, first + 8 * (n + 1)
 
 
 def _serial_plan(layout: Layout, waiting: float, exponential: bool) -> Callable:
     key = ("serial_normal", layout, waiting, exponential)
     launch = _plans.get(key)
     if launch is None:
-        phases, scratch = _serial_phases(layout, int(waiting), exponential)
-        launch = _plans[key] = launching.plan(phases, [layout], (), "iiff", scratch)
+        steps, scratch = _serial_steps(layout, int(waiting), exponential)
+        launch = _plans[key] = lowered(Plan(steps, [layout], (), "iiff", scratch))
     return launch
 
 
@@ -442,8 +439,8 @@ def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple
     if launch is None:
         address = kernel("double" if layout.dtype is float64 else "float")
         fresh = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-        launch = _plans[key] = launching.plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
-                                              "ii" + "f" * len(numbers))
+        launch = _plans[key] = lowered(Plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
+                                              "ii" + "f" * len(numbers)))
     return launch(None, *given, generator.state_address, generator.spare_address, *numbers)
 
 
@@ -470,18 +467,18 @@ def slopes(generator: Generator, x: Tensor, low: float, high: float) -> Tensor:
 # ---------------------------------------------------------------- samples by given chances
 
 
-def _draw(generator: Generator, key: tuple, layout: Layout, given: Tensor, words: int, phases: Callable,
+def _draw(generator: Generator, key: tuple, layout: Layout, given: Tensor, words: int, steps: Callable,
           scratch: int = 0, out: Tensor | None = None) -> Tensor:
     """A tensor, or `out`, by kernels over words and a contiguous tensor (slot 1)."""
     own = given._layout
     launch = _plans.get((key, own))
     if launch is None:
-        launch = launching.plan([_words(words, 2), *phases()], [layout], [own], "i", 4 * words + scratch)
+        launch = lowered(Plan([_words(words, 2), *steps()], [layout], [own], "i", 4 * words + scratch))
         _plans[key, own] = launch
     return launch(out, given, generator.state_address)
 
 
-def _over(name: str, layout: Layout, given: Layout, wide: bool, body: Callable) -> list[Phase]:
+def _over(name: str, layout: Layout, given: Layout, wide: bool, body: Callable) -> list[Any]:
     """Phases of body(sample, element of the given tensor); wide: a sample takes two words."""
     n, own = layout.numel, s.compute_dtype(given.dtype)
     drawn = (element(0, uint32), element(1, uint32)) if wide else (element(0, uint32),)
@@ -490,8 +487,7 @@ def _over(name: str, layout: Layout, given: Layout, wide: bool, body: Callable) 
     nest = Nest(name, (layout.dtype,), (uint32,) * len(drawn) + (given.dtype,), (Loop((), ((0, expression),)),))
     step = len(drawn)
     strides = [(1,), *[(step,)] * step, (1,)]
-    return schedule.lay(nest, (), [()] * len(strides), (n,), strides, slots=(0, *(SCRATCH,) * step, 1),
-                        offsets={1 + i: 4 * i for i in range(step)}, scalar_slot=2).phases
+    return [elementwise(nest, (n,), strides, (0, *(SCRATCH,) * step, 1), {1 + i: 4 * i for i in range(step)}, scalar_slot=2)]
 
 
 def trials(generator: Generator, layout: Layout, out: Tensor | None, chances: Tensor) -> Tensor:
@@ -529,12 +525,12 @@ def choices(generator: Generator, weights: Tensor, samples: int) -> Tensor:
     kind = "double" if layout.dtype is float64 else "float"
     count = rows * samples
 
-    def phases() -> list[Phase]:
+    def steps() -> list[Any]:
         first = 8 * count
         return [Phase(shares_kernel(kind), rows, max(1, 4096 // categories), [categories, first]),
                 Phase(choice_kernel(kind), count, 1024, [categories, first, samples])]
     made = Layout.contiguous((rows, samples), int64, layout.device)
-    return _draw(generator, ("choices", samples), made, weights, 2 * count, phases, layout.nbytes)
+    return _draw(generator, ("choices", samples), made, weights, 2 * count, steps, layout.nbytes)
 
 
 def _weights_stages(elements: tuple, numbers: tuple, dtype: DType) -> tuple:

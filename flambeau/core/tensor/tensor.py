@@ -14,7 +14,9 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.base.naming import PACKAGE
+from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.tensor.storage import Storage
 
 _get_shape = attrgetter("_layout.shape")
@@ -124,7 +126,7 @@ def empty_layout(layout: Layout) -> Tensor:
 
 def empty_plan(layout: Layout) -> Callable:
     """launch(None) -> a fresh, uninitialised tensor of a layout."""
-    make = _empties[layout] = launch.plan([], [layout])
+    make = _empties[layout] = lowered(Plan([], [layout]))
     return make
 
 

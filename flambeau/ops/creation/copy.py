@@ -24,8 +24,8 @@ from flambeau.base.layout import (
 )
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn_once
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan, elementwise
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides
@@ -430,8 +430,8 @@ def learn_fill(layout: Layout, value: Any) -> Any:
     if kind == "c" and not layout.dtype.is_complex:
         return lambda out, value: _fill_element(out, layout, value)
     nest = Nest("fill", (layout.dtype,), (), (Loop((), ((0, cast(number(0, dtype), dtype)),)),), ((kind, dtype),))
-    laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides])
-    launch = launching.plan(laid.phases, [layout], (), kind, release=layout.numel >= RELEASE_FROM)
+    step = elementwise(nest, layout.shape, [layout.strides])
+    launch = lowered(Plan([step], [layout], (), kind, release=layout.numel >= RELEASE_FROM))
     if not scalar_range.always_fits(value.__class__, layout.dtype):
         launch = _checked(launch, layout)
     _fills[layout, value.__class__] = launch

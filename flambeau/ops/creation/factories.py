@@ -31,8 +31,8 @@ from flambeau.base.layout import Layout, contiguous_format, preserve_format, reg
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn
 from flambeau.codegen.gather_scatter.triangle import triangle_indices_plan
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Loops, Plan, elementwise
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator import arguments
@@ -416,8 +416,8 @@ def along(name: str, layout: Layout, numbers: tuple, body: Callable, work: DType
         scalars = tuple((scalar_kind(v), compute_dtype(work)) for v in numbers)
         expression = body(position(), *[number(i, compute_dtype(work)) for i, _ in enumerate(numbers)])
         nest = Nest(name, (layout.dtype,), (), (Loop((), ((0, cast(expression, compute_dtype(layout.dtype))),)),), scalars)
-        laid = schedule.lay(nest, (), [()], layout.shape, [layout.strides], ordered=True)
-        launch = launching.plan(laid.phases, [layout], (), "".join(k for k, _ in scalars), release=layout.numel >= RELEASE_FROM)
+        step = Loops(nest, (), [()], layout.shape, [layout.strides], ordered=True)
+        launch = lowered(Plan([step], [layout], (), "".join(k for k, _ in scalars), release=layout.numel >= RELEASE_FROM))
         _steps[key] = launch
     return launch(None, *numbers)
 
@@ -628,11 +628,11 @@ _eyes: dict[Any, Callable] = register_cache({})
 def _eye_plan(layout: Layout) -> Callable:
     """A launcher that makes ones on the diagonal of a matrix of zeros."""
     n, m = layout.shape
-    phases = []
+    steps = []
     for value, shape, strides in ((0, (n, m), (m, 1)), (1, (min(n, m),), (m + 1,))):
         nest = Nest("eye", (layout.dtype,), (), (Loop((), ((0, s.constant(value, compute_dtype(layout.dtype))),)),))
-        phases += schedule.lay(nest, (), [()], shape, [strides]).phases
-    launch = _eyes[layout] = launching.plan(phases, [layout], release=layout.numel >= RELEASE_FROM)
+        steps.append(elementwise(nest, shape, [strides]))
+    launch = _eyes[layout] = lowered(Plan(steps, [layout], release=layout.numel >= RELEASE_FROM))
     return launch
 
 

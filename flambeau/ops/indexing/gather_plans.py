@@ -17,9 +17,9 @@ from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.gather_scatter import move
 from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, make_tensor
@@ -36,7 +36,7 @@ def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence
     operands = (*outputs, *inputs)
     phases = [] if any(layout.device.type == "meta" for layout in operands) else move.phases(moves, operands)
     work = sum(math.prod(m.sizes) for m in moves)
-    return launching.plan(phases, outputs, inputs, release=work >= RELEASE_FROM)
+    return lowered(Plan(phases, outputs, inputs, release=work >= RELEASE_FROM))
 
 
 def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: Sequence[Move]) -> Callable:
@@ -49,18 +49,18 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
                      indices=tuple(replace(i, buffer=later(i.buffer)) for i in m.indices)) for m in moves]
     copied = element(0, layout.dtype)
     nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
-    laid = schedule.lay(nest, (), [()] * 2, out.shape, [out.strides, layout.strides])
+    copy = elementwise(nest, out.shape, [out.strides, layout.strides])
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
-    return launching.plan([*laid.phases, *move.phases(moves, (out, layout, *others))], [out], [layout, *others], "", laid.scratch,
-                          release=work >= RELEASE_FROM)
+    return lowered(Plan([copy, *move.phases(moves, (out, layout, *others))], [out], [layout, *others],
+                          release=work >= RELEASE_FROM))
 
 
 def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move]) -> Callable:
     """launch(None, *inputs): zeros, then the moves from the inputs into them."""
     nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
-    laid = schedule.lay(nest, (), [()], out.shape, [out.strides])
-    return launching.plan([*laid.phases, *move.phases(moves, (out, *inputs))], [out], inputs, "", laid.scratch,
-                          release=out.numel >= RELEASE_FROM)
+    zeros = elementwise(nest, out.shape, [out.strides])
+    return lowered(Plan([zeros, *move.phases(moves, (out, *inputs))], [out], inputs,
+                          release=out.numel >= RELEASE_FROM))
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:

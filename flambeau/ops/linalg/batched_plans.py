@@ -13,7 +13,9 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32
 from flambeau.base.errors import LinAlgError
 from flambeau.base.layout import Layout, contiguous_format, register_cache
+from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.lazy_conjugate import resolved
@@ -88,7 +90,7 @@ def infos(like: Layout) -> Layout:
 
 def keep(key: Any, phases: list, outputs: list[Layout], inputs: list[Layout], scratch: int, work: float) -> Callable:
     """Make a plan, and keep it under `key`."""
-    made = plans[key] = launch.plan(phases, outputs, inputs, "", scratch, release=work >= RELEASE_FROM)
+    made = plans[key] = lowered(Plan(phases, outputs, inputs, "", scratch, release=work >= RELEASE_FROM))
     return made
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from flambeau.base.dtype import bool_
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
-from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.products.matrix import Matrix
+from flambeau.codegen.products.steps import Contraction
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes.modes import active
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
@@ -150,11 +152,11 @@ def contraction(x: Tensor, y: Tensor, spec: Spec) -> Any:
         return tensor_from(product._storage, product._offset, out)
     (outer, a0, b0), (more, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
     a_row, a_step, b_step, b_column = [place[1] for place in places]    # type: ignore[index]
-    phases, scratch = gemm_phases(
+    step = Contraction(
         a.dtype, m, n, k, Matrix(2 if swapped else 1, (a0, a1, a_row, a_step)),
         Matrix(1 if swapped else 2, (b0, b1, b_step, b_column)), Matrix(0, (more * m * n, m * n, n, 1)), (outer, more))
-    return launching.plan(phases, [out], [b, a] if swapped else [a, b], "", scratch,
-                          release=out.numel * max(k, 1) >= RELEASE_FROM)
+    return lowered(Plan([step], [out], [b, a] if swapped else [a, b],
+                        release=out.numel * max(k, 1) >= RELEASE_FROM))
 
 
 @contraction.vjp

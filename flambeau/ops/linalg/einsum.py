@@ -20,8 +20,8 @@ from flambeau.base.dtype import bool_
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn_once
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan, elementwise
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import lower, untouched
 from flambeau.core.modes.modes import active, local
@@ -405,9 +405,8 @@ def _cross(input: Tensor, other: Tensor, dim: int) -> Any:
         steps = memory_order.broadcast_strides(layout.shape, layout.strides, shape)
         strides.append((*steps[:dim], *steps[dim + 1:]))
         offsets[operand] = operand % 3 * layout.strides[dim] * a.dtype.itemsize
-    laid = schedule.lay(nest, (), [()] * 9, (*shape[:dim], *shape[dim + 1:]), strides, slots=(0, 0, 0, 1, 1, 1, 2, 2, 2),
-                        offsets=offsets, scalar_slot=3)
-    return launching.plan(laid.phases, [out], [a, b], "", laid.scratch, release=out.numel >= RELEASE_FROM)
+    step = elementwise(nest, (*shape[:dim], *shape[dim + 1:]), strides, (0, 0, 0, 1, 1, 1, 2, 2, 2), offsets, scalar_slot=3)
+    return lowered(Plan([step], [out], [a, b], release=out.numel >= RELEASE_FROM))
 
 
 @_cross.vjp

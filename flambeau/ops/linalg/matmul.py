@@ -17,8 +17,10 @@ from flambeau.base.dtype import bool_, float32, promote_types, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.small_floats import FORMATS
-from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.products.matrix import Matrix
+from flambeau.codegen.products.steps import Contraction
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned
@@ -40,9 +42,9 @@ def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, 
     out = Layout.contiguous(shape, own.dtype, own.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
     held = uint8 if own.dtype is bool_ else own.dtype       # of booleans there are only empty sums
-    phases, scratch = gemm_phases(held, m, n, k, a, b, c, batch, addend=addend, alpha=alpha, beta=beta)
-    return launching.plan(phases, [out], [x._layout for x in given], "", scratch,
-                          release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
+    step = Contraction(held, m, n, k, a, b, c, batch, addend, alpha, beta)
+    return lowered(Plan([step], [out], [x._layout for x in given],
+                        release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM))
 
 
 _PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
@@ -225,10 +227,10 @@ def _matmul_batched(input: Tensor, other: Tensor) -> Any:
         rows = m * groups.pop()[0]      # one matrix for all of them: their rows are those of one larger one
     (outer, a0, b0), (inner, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
     out = Layout.contiguous((*lead, m, n), a.dtype, a.device)
-    phases, scratch = gemm_phases(
+    step = Contraction(
         a.dtype, rows, n, k, Matrix(1, (a0, a1, *a.strides[-2:])), Matrix(2, (b0, b1, *b.strides[-2:])),
         Matrix(0, (inner * rows * n, rows * n, n, 1)), (outer, inner))
-    return launching.plan(phases, [out], [a, b], "", scratch, release=out.numel * max(k, 1) >= RELEASE_FROM)
+    return lowered(Plan([step], [out], [a, b], release=out.numel * max(k, 1) >= RELEASE_FROM))
 
 
 @_matmul_batched.vjp

@@ -15,10 +15,11 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, float64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.attention.backward import backward_phases
-from flambeau.codegen.attention.forward import attention_phases
 from flambeau.codegen.attention.scores import Attention
+from flambeau.codegen.attention.steps import Attend, AttendBackward
+from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import lower
@@ -158,19 +159,15 @@ def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool
 def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool, scale: float) -> Callable:
     sizes = _sizes(q, k, v, mask, is_causal)
     batch, heads, rows, columns, depth, width = sizes[:6]
-    threads = launching.planned_threads()
-    phases, scratch = attention_phases(q.dtype, sizes, scale, threads)
     out = Layout.contiguous((batch, heads, rows, width), q.dtype, q.device)
     logarithms = Layout.contiguous((batch, heads, rows), float64 if q.dtype is float64 else float32, q.device)
     work = batch * heads * rows * columns * (depth + width)
-    return launching.plan(
-        phases,
+    return lowered(Plan(
+        [Attend(q.dtype, sizes, scale)],
         [out, logarithms],
         [layout for layout in (q, k, v, mask) if layout is not None],
-        "",
-        scratch,
         release=work >= RELEASE_FROM,
-    )
+    ))
 
 
 @fused_attention.vjp
@@ -221,19 +218,18 @@ def _fused_gradients(
     plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.planned_threads()
     launch = _plans.get(plan_key)
     if launch is None:
-        threads = launching.planned_threads()
         sizes = _sizes(*layouts, is_causal)
         if g._layout.shape != (*query._layout.shape[:3], value._layout.shape[3]) or out._layout.shape != g._layout.shape or (
                 g._layout.dtype is not query._layout.dtype):
             raise RuntimeError(f"the gradient of attention has shape {list(g._layout.shape)}, but its query now has shape "
                                f"{list(query._layout.shape)}")
-        phases, scratch = backward_phases(layouts[0].dtype, sizes, g._layout.strides, scale, threads)
+        step = AttendBackward(layouts[0].dtype, sizes, g._layout.strides, scale)
         outputs = [Layout.contiguous(layout.shape, layout.dtype, layout.device) for layout in layouts[:3]]
         given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
         work = sizes.batch * sizes.heads * sizes.rows * sizes.columns * sizes.depth
-        launch = _plans[plan_key] = launching.plan(
-            phases, outputs, [x._layout for x in given], "", scratch, release=work >= RELEASE_FROM
-        )
+        launch = _plans[plan_key] = lowered(Plan(
+            [step], outputs, [x._layout for x in given], release=work >= RELEASE_FROM
+        ))
     given = (g, query, key, value, out, lse)
     return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)
 

@@ -14,14 +14,11 @@ from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn_once
-from flambeau.codegen.convolution.conv import (
-    Convolution,
-    conv_forward_phases,
-    conv_grad_input_phases,
-    conv_grad_weight_phases,
-)
+from flambeau.codegen.convolution.conv import Convolution
 from flambeau.codegen.convolution.halo import Tensor5
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
@@ -46,10 +43,7 @@ def _five(slot: int, layout: Layout) -> Tensor5:
 def _run(key: tuple, make: Callable, tensors: tuple[Tensor, ...], out: Layout, work: int) -> Tensor:
     launch = _plans.get(key)
     if launch is None:
-        phases, scratch = make()
-        launch = launching.plan(
-            phases, [out], [t._layout for t in tensors], "", scratch, release=work >= RELEASE_FROM
-        )
+        launch = lowered(Plan([make()], [out], [t._layout for t in tensors], release=work >= RELEASE_FROM))
         _plans[key] = launch
     return launch(None, *tensors)
 
@@ -108,8 +102,8 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Number
 
     def make():
         _agree(x, w, out, stride, padding, dilation, groups)
-        return conv_forward_phases(x.dtype, _extents(x, w, out, stride, padding, dilation, groups), _five(1, x), 2, _five(0, out),
-                                   None if bias is None else 3)
+        return Convolve(x.dtype, _extents(x, w, out, stride, padding, dilation, groups), _five(1, x), 2, _five(0, out),
+                        None if bias is None else 3)
     return _run(key, make, tensors, out, out.numel * w.numel // max(w.shape[0], 1))
 
 
@@ -151,8 +145,8 @@ def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: 
 
     def make():
         _agree(out, w, y, stride, padding, dilation, groups)
-        return conv_grad_input_phases(y.dtype, _extents(out, w, y, stride, padding, dilation, groups), _five(1, y), 2,
-                                      _five(0, out), None if bias is None else 3)
+        return ConvolveInput(y.dtype, _extents(out, w, y, stride, padding, dilation, groups), _five(1, y), 2, _five(0, out),
+                             None if bias is None else 3)
     return _run(key, make, tensors, out, y.numel * w.numel // max(w.shape[0], 1))
 
 
@@ -179,7 +173,7 @@ def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Nu
     def make():
         _agree(x, out, y, stride, padding, dilation, groups)
         extents = _extents(x, out, y, stride, padding, dilation, groups)
-        return conv_grad_weight_phases(x.dtype, extents, _five(1, x), _five(2, y), 0)
+        return ConvolveWeight(x.dtype, extents, _five(1, x), _five(2, y), 0)
     return _run(key, make, (input, grad), out, y.numel * out.numel // max(out.shape[0], 1))
 
 

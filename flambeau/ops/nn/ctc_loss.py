@@ -14,8 +14,10 @@ from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.losses import ctc as kernels
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import operator
@@ -71,9 +73,9 @@ class _Problem:
         if launch is None:
             time, count, classes = self.sizes
             work = count * time * (self.states + classes)
-            launch = plans[key] = launching.plan(
+            launch = plans[key] = lowered(Plan(
                 [Phase(kernel(layout.dtype), count, count if work < UNIT else 1, self.constants)], outputs,
-                [x._layout for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM)
+                [x._layout for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM))
         try:
             return launch(*[None] * len(shapes), *given)
         except KernelCheck:

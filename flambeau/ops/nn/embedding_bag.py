@@ -12,9 +12,10 @@ from flambeau.base.dtype import bfloat16, float16, float32, float64, int64, prom
 from flambeau.base.layout import Layout
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.embedding import bags as kernels
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE, explained
@@ -53,8 +54,8 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
             total, grain = (min(4 * threads, rows) if work > UNIT and threads > 1 else 1), 1
         constants = [width, layout.strides[0], rows, count, bags, padding, total]
         address = (kernels.forward_kernel if forward else kernels.gradient_kernel)(form)
-        launch = plans[key] = launching.plan([Phase(address, total if bags and width else 0, grain, constants)], outputs,
-                                             [x._layout for x in given], release=work >= RELEASE_FROM)
+        launch = plans[key] = lowered(Plan([Phase(address, total if bags and width else 0, grain, constants)], outputs,
+                                             [x._layout for x in given], release=work >= RELEASE_FROM))
     if mode == "max":
         return launch(None, None, *given)
     return launch(target, *given)

@@ -20,10 +20,10 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn
 from flambeau.codegen.element_type import Kind, kind_of
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.resampling import lookups
 from flambeau.codegen.resampling import taps as kernels
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import Phase
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd import engine
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
@@ -229,7 +229,7 @@ def _lookup_plan(first: list[Layout], input: Tensor, grid: Tensor, mode: str, pa
             scratch = lookups.scratch_of(kind, taps, batch, places)
             phases.append(Phase(lookups.scatter_kernel(kind, taps, wanted[0]), batch * channels,
                                 max(1, batch * channels * UNIT // max(work, 1)), constants))
-    return launching.plan(phases, outputs, inputs, scratch=scratch, release=work >= RELEASE_FROM)
+    return lowered(Plan(phases, outputs, inputs, scratch=scratch, release=work >= RELEASE_FROM))
 
 
 @operator(method=False, function=False, name="grid_lookup",
@@ -286,10 +286,10 @@ def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple
             "planes": (kernels.planes_kernel, (batch, channels, size), batch * channels),
             "weights": (kernels.weights_kernel, (taps, batch, places), batch * blocks)}[form]
         work = taps * batch * channels * places
-        launch = plans[key] = launching.plan(
+        launch = plans[key] = lowered(Plan(
             [Phase(kernel(kind), total, max(1, total * UNIT // max(work, 1)), [*sizes, blocks])],
             [Layout.contiguous(shape, layout.dtype, layout.device)], [first._layout, second._layout, indices._layout],
-            release=work >= RELEASE_FROM)
+            release=work >= RELEASE_FROM))
     return launch(None, first, second, indices)
 
 

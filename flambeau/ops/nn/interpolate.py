@@ -18,8 +18,10 @@ from flambeau.base.dtype import float64, uint8
 from flambeau.base.layout import Layout, channels_last, channels_last_3d, contiguous_strides, register_cache
 from flambeau.base.warn import warn
 from flambeau.codegen.element_type import kind_of
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.resampling import interpolate as kernels
 from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor import create
@@ -282,17 +284,17 @@ def _plan(
     kind, length = kind_of(image.dtype), out.shape[-1]
     rows = out.numel // length if out.numel else 0
     if copies:
-        phase = launching.Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // length), constants)
-        return launching.plan([phase], [out], [image, positions._layout], release=out.numel >= RELEASE_FROM), (positions,)
+        phase = Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // length), constants)
+        return lowered(Plan([phase], [out], [image, positions._layout], release=out.numel >= RELEASE_FROM)), (positions,)
     row_taps = taps[0] * taps[1]
     kernel = kernels.forward_kernel(
         kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
     )
     work = max(length * taps[2] + image.shape[-1] * row_taps, 1)
-    phase = launching.Phase(kernel, rows, max(1, WORK // work), constants)
+    phase = Phase(kernel, rows, max(1, WORK // work), constants)
     scratch = row * launching.planned_threads()
     given = [image, positions._layout, weights._layout]
-    return launching.plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM), (
+    return lowered(Plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM)), (
         positions,
         weights,
     )

@@ -12,8 +12,9 @@ from typing import Any
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.losses import margins as kernels
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import operator
@@ -80,7 +81,7 @@ def _gradient_plan(inputs: Sequence[Tensor], kernel: Callable, scalars: str, wor
 def _of_dense(inputs: Sequence[Tensor], phases: list[Phase], outputs: list[Layout], scalars: str, scratch: int,
               work: int) -> Callable:
     """A launcher of phases that want contiguous inputs."""
-    launch = launching.plan(phases, outputs, [contiguous(x)._layout for x in inputs], scalars, scratch, work >= RELEASE_FROM)
+    launch = lowered(Plan(phases, outputs, [contiguous(x)._layout for x in inputs], scalars, scratch, work >= RELEASE_FROM))
     nothing, count = (None,) * len(outputs), len(inputs)
     if all(x._layout.is_contiguous for x in inputs):
         return lambda *given: launch(*nothing, *given)

@@ -16,11 +16,13 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int32, int64, uint8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.element_type import Kind, kind_of
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.pooling import lines as pool_lines
 from flambeau.codegen.pooling import pairs as pool_pairs
 from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
@@ -48,14 +50,14 @@ def launcher(
 ) -> Callable:
     """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
-    return launching.plan(
-        [launching.Phase(kernel, total, grain, words)],
+    return lowered(Plan(
+        [Phase(kernel, total, grain, words)],
         outputs,
         inputs,
         "",
         slice * launching.planned_threads(),
         release=work >= RELEASE_FROM,
-    )
+    ))
 
 
 # ---------------------------------------------------------------- places: scatter and gather

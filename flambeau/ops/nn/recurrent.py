@@ -1,6 +1,6 @@
 """A recurrent layer over all its time steps as one operator: the products with the hidden state and the cells' arithmetic.
 
-Each block of time steps is one plan, whose phases alternate between a product and a fused pointwise kernel of the cell.
+Each block of time steps is one plan, whose steps alternate between a product and a fused pointwise kernel of the cell.
 Stands on codegen.products.gemm and codegen.loops.schedule; used by flambeau.nn.modules.recurrence.
 """
 
@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.loops import schedule
-from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Loops, Plan, elementwise
+from flambeau.codegen.products.matrix import Matrix
+from flambeau.codegen.products.steps import Contraction
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
@@ -92,14 +93,14 @@ class Spot(NamedTuple):
     start: int
     strides: tuple[int, int]
 
-def cell_phases(
+def cell_step(
     name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[Spot, Expr]], inputs: Sequence[Spot]
-) -> list:
+) -> Loops:
     nest = Nest(name, (dtype,) * len(outputs), (dtype,) * len(inputs), (Loop((), tuple(
         (i, expression) for i, (_, expression) in enumerate(outputs))),), ())
     spots = [*(spot for spot, _ in outputs), *inputs]
-    return schedule.lay(nest, (), [()] * len(spots), shape, [spot.strides for spot in spots], slots=tuple(x.slot for x in spots),
-                        offsets={j: x.start * dtype.itemsize for j, x in enumerate(spots)}).phases
+    return elementwise(nest, shape, [spot.strides for spot in spots], tuple(x.slot for x in spots),
+                       {j: x.start * dtype.itemsize for j, x in enumerate(spots)})
 
 def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, projected: tuple, weight: tuple,
                   start: tuple, first_cell: tuple, biased: bool, reverse: bool, keep: bool, given: Sequence[Layout]) -> Callable:
@@ -108,8 +109,7 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
     wide, gates = cell.columns * size, cell.gates * size
     held = steps if keep else 1
     results = [Layout.contiguous(x, dtype, device) for x in ((steps, batch, size), (held, batch, wide), (held, batch, size))]
-    phases: list = []
-    scratch = 0
+    plan: list = []
     previous, previous_cell = Spot(4, 0, start), Spot(5, 0, first_cell)
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     row = (size, 1)
@@ -121,11 +121,9 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
             addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0])
         elif biased:
             addend = Matrix(7, (0, 0, 0, 1))
-        more, need = gemm_phases(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
-                                 Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip),
-                                 addend=addend)
-        phases += more
-        scratch = max(scratch, need)
+        plan.append(Contraction(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
+                                Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip),
+                                addend=addend))
         inputs = [Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
         kept = list(inputs)
         if not cell.adds:
@@ -142,10 +140,10 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
             here_cell = Spot(2, t * batch * size if keep else 0, row)
             outputs.append((here_cell, new_cell))
             previous_cell = here_cell
-        phases += cell_phases(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra])
+        plan.append(cell_step(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra]))
         previous = here
-    return launching.plan(phases, results, given, "", scratch,
-                          release=steps * batch * size * gates >= RELEASE_FROM)
+    return lowered(Plan(plan, results, given,
+                          release=steps * batch * size * gates >= RELEASE_FROM))
 
 
 def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, g: tuple, weight: tuple,
@@ -156,8 +154,7 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
     wide, gates = cell.columns * size, cell.gates * size
     shapes = ((steps, batch, gates), (steps, batch, gates), (batch, size), (batch, size), (batch, size))
     results = [Layout.contiguous(x, dtype, device) for x in shapes]
-    phases: list = []
-    scratch = 0
+    plan: list = []
     row = (size, 1)
     plane = batch * size
     for t in range(steps) if reverse else range(steps - 1, -1, -1):
@@ -182,15 +179,13 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
             outputs.append((Spot(3, 0, row), of_cell))
         if direct is not None:
             outputs.append((Spot(4, 0, row), direct))
-        phases += cell_phases(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs)
+        plan.append(cell_step(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs))
         gradient = Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates)
-        more, need = gemm_phases(dtype, batch, size, gates, gradient, Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
-                                 addend=None if direct is None else Matrix(4, (0, 0, size, 1)))
-        phases += more
-        scratch = max(scratch, need)
-    return launching.plan(
-        phases, results, given, "", scratch, release=steps * batch * size * gates >= RELEASE_FROM
-    )
+        plan.append(Contraction(dtype, batch, size, gates, gradient, Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
+                                addend=None if direct is None else Matrix(4, (0, 0, size, 1))))
+    return lowered(Plan(
+        plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM
+    ))
 
 
 def _blocks(count: int, from_end: bool) -> list[tuple[int, int]]:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.runtime import launch as launching
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
@@ -19,7 +20,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import element
 from flambeau.ir.scalar import constant
-from flambeau.ops.nn.recurrent import CELLS, Spot, cell_phases
+from flambeau.ops.nn.recurrent import CELLS, Spot, cell_step
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -39,8 +40,8 @@ def _plan(name: str, results: Sequence[tuple[int, Sequence[Any]]], given: Sequen
     elements = iter([element(i, first.dtype) for i in range(len(inputs))])
     values = formula(*[[next(elements) for _ in range(parts)] for _, parts in given])
     spots = [spot for k, layout in enumerate(made) for spot in _parts(k, layout, results[k])]
-    phases = cell_phases(name, first.dtype, (batch, size), list(zip(spots, values, strict=True)), inputs)
-    return launching.plan(phases, made, [layout for layout, _ in given], release=batch * size * 64 >= RELEASE_FROM)
+    step = cell_step(name, first.dtype, (batch, size), list(zip(spots, values, strict=True)), inputs)
+    return lowered(Plan([step], made, [layout for layout, _ in given], release=batch * size * 64 >= RELEASE_FROM))
 
 
 def _kept(name: str, results: Sequence[int], given: Sequence[tuple[Tensor, int]], formula: Callable) -> Any:

@@ -14,8 +14,9 @@ from flambeau.base.dtype import bfloat16, float16, float32, float64, int64
 from flambeau.base.layout import Layout
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.embedding import chosen as kernels
-from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck, Phase
+from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
@@ -130,7 +131,7 @@ def chosen(a: Tensor, b: Tensor, rows: Rows) -> Tensor:
         constants = [depth, layout.strides[0], b._layout.strides[0], layout.shape[0], b._layout.shape[0]]
         phase = Phase(address, count, max(1, UNIT // max(depth, 1)), constants)
         out = Layout.contiguous((count,), layout.dtype, layout.device)
-        launch = plans[key] = launching.plan([phase], [out], list(key[1:]), release=count * depth >= RELEASE_FROM)
+        launch = plans[key] = lowered(Plan([phase], [out], list(key[1:]), release=count * depth >= RELEASE_FROM))
     try:
         return launch(None, a, b, own, others)
     except KernelCheck:
