@@ -34,6 +34,7 @@ from flambeau.base.layout import (
     Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr,
     sparse_coo, sparse_csc, sparse_csr, strided)
 from flambeau.core.operator import variants as _variants
+from flambeau.core.modes import interception as _interception
 from flambeau.core.modes import overrides as _overrides
 from flambeau.core.tensor import storage_types as _storage_types
 from flambeau.core.modes.modes import (
@@ -58,6 +59,7 @@ _variants.save_code()
 
 from math import e, inf, nan, pi
 
+_interception.load = lambda: _importlib.import_module(f"{__name__}.dispatcher.dispatch_modes")
 _storage_types.files = lambda: _importlib.import_module(f"{__name__}.serialization")
 newaxis = None
 torch_function_names = tuple(_variants.NAMESPACE)

@@ -143,11 +143,17 @@ _IGNORED = ("layout", "pin_memory", "non_blocking")
 
 def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any]) -> Callable[..., Any] | None:
     """A function with the schema's arguments that calls the target; None if the target doesn't take them."""
+    return caller_of(schema, name, overload, target, target)
+
+
+def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any],
+              called: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A function with the schema's arguments that calls `called` with those that the target takes; None if it doesn't take them."""
     passed = _passed(schema, target)
     if passed is None:
         return None
     call, refused = passed
-    scope: dict[str, Any] = {"answer_": target, "unsupported_": _unsupported}
+    scope: dict[str, Any] = {"answer_": called, "unsupported_": _unsupported}
     parameters, starred = [], False
     for i, argument in enumerate(schema.arguments):
         if argument.kwarg_only and not starred:
@@ -162,7 +168,9 @@ def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[
     refusals = "".join(f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
                        f"        unsupported_({schema.name!r}, {a.name!r})\n" for a in refused)
     result = f"answer_({', '.join(call)})"
-    if not schema.returns:
+    if called is not target:
+        result = f"return {result}"
+    elif not schema.returns:
         result = f"{result}\n    return None"
     elif len(schema.returns) > 1:
         result = f"return tuple({result})"

@@ -14,13 +14,14 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.core.modes import interception, modes, overrides
+from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import pointwise, return_types
 from flambeau.core.operator import view as views
 from flambeau.core.operator.arguments import MISSING
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas, calling, expressions
+from flambeau.dispatcher import builtin_schemas, calling, expressions, graphs
 from flambeau.dispatcher.aten import lowerings
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
@@ -31,7 +32,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 
-__all__ = ["DispatchMode", "hand_over"]
+__all__ = ["DispatchMode"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {
@@ -60,21 +61,6 @@ class DispatchMode:
         modes.active.leave()
         modes.local.dispatch_modes.pop()
         self.__dict__["_held"].pop()
-
-
-def hand_over(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The answer of the innermost mode to a call of an overload."""
-    stack = modes.local.dispatch_modes
-    mode = stack.pop()  # what it calls belongs to the modes outside
-    try:
-        types = tuple({type(x): None for x in overrides.askable([*args, *kwargs.values()])})
-        result = mode.__torch_dispatch__(overload, types, tuple(args), kwargs)
-    finally:
-        stack.append(mode)
-    if result is NotImplemented:
-        raise TypeError(f"Multiple dispatch failed for '{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
-                        f"  - mode object {mode!r}\n")
-    return result
 
 
 # ---------------------------------------------------------------- public functions
@@ -130,10 +116,31 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
     if function not in _concerned():
         return own(*args, **kwargs)
+    asked = overrides.askable([*args, *kwargs.values()])
+    if asked:
+        return overrides.dispatch(function, args, kwargs, asked)
+    if modes.local.modes and _asks(function):
+        return own(*args, **kwargs)
+    if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(
+            function.operator):  # type: ignore[attr-defined]
+        with cast_arguments(function.operator, args, kwargs) as (given, keywords):  # type: ignore[attr-defined]
+            return _answer(function, own, tuple(given), keywords)
+    return _answer(function, own, args, kwargs)
+
+
+def _asks(function: FunctionType) -> bool:
+    """Whether a function asks modes above autograd by itself."""
+    return hasattr(function, "operator") or hasattr(function, "__wrapped__") or function in views.DECLARED
+
+
+def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = _name_of(function)
     lowered = lowerings.LOWERINGS.get(name or function.__name__)
     if lowered is not None and "out" not in kwargs:
-        result = lowered(own, *args, **kwargs)
+        try:
+            result = lowered(own, *args, **kwargs)
+        except graphs.Reached:
+            return own(*args, **kwargs)
         if result is not NotImplemented:
             return result
     if name and _made_of_others(function, name):
@@ -141,9 +148,11 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     found = resolve(name, args, kwargs) if name else None
     if found is None:
         only_here = _own_overload(function)
-        return own(*args, **kwargs) if only_here is None else hand_over(only_here, args, kwargs)
+        return own(*args, **kwargs) if only_here is None else graphs.run(only_here, args, kwargs)
     overload, values, named = found
-    result = hand_over(overload, values, named)
+    if graphs.is_opened(overload):
+        return own(*args, **kwargs)
+    result = graphs.run(overload, values, named)
     schema = overload._schema
     if schema.arguments and schema.arguments[0].is_write and not schema.arguments[0].is_out and len(schema.returns) == 1:
         return args[0]
@@ -181,6 +190,7 @@ def _own_overload(function: FunctionType) -> OpOverload | None:
         made = define(parse_schema(f"flambeau::{name}({', '.join(parts)}) -> Any"), origin=__name__)
         made.set_kernel("CompositeImplicitAutograd", interception.plain(function), __name__)
     found: OpOverload = getattr(ops.flambeau, name).default
+    graphs.OWN[found] = declared
     return found
 
 

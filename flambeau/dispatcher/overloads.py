@@ -12,8 +12,9 @@ from typing import Any
 
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import public_module
+from flambeau.core.modes.interception import watching
 from flambeau.core.modes.modes import local
-from flambeau.dispatcher import builtin, builtin_schemas, calling
+from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
 from flambeau.dispatcher.schema import FunctionSchema
@@ -62,11 +63,11 @@ class OpOverload(OperatorBase):
         return builtin.answer_of(self._namespace, self._opname, self._overloadname)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if local.dispatch_modes and not self._composite:
-            from flambeau.dispatcher.dispatch_modes import hand_over
+        if (local.dispatch_modes or watching()) and not self._composite and handlers.answers(args, kwargs):
+            from flambeau.dispatcher import graphs
 
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
-            return hand_over(self, *calling.split(self._schema, values))
+            return graphs.run(self, *calling.split(self._schema, values))
         return self._op(*args, **kwargs)
 
     @kept

@@ -13,13 +13,15 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from flambeau.base.locks import short_lock
+from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import local
-from flambeau.core.modes.overrides import dispatch
+from flambeau.core.modes.overrides import dispatch, dispatching
 from flambeau.core.operator.arguments import written
 from flambeau.core.tensor.tensor import Tensor
 
@@ -78,6 +80,50 @@ class Attention:
         return Attention()
 
     __copy__ = __reduce__ = None  # type: ignore[assignment]
+
+
+class _Watched(weakref.ref):
+    """A living tensor whose class has a `__torch_dispatch__`, and the Attention held for it."""
+
+    __slots__ = ("attention", "key")
+
+
+_watched: dict[int, _Watched] = {}      # by the address of the tensor
+load: Callable[[], Any]     # imports what answers operators below autograd
+
+
+def watch(tensor: Tensor) -> None:
+    """Have public functions look out for a tensor whose class answers operators below autograd, while it lives."""
+    if _answer is None:
+        load()
+    made = _Watched(tensor, _forget)
+    made.attention, made.key = Attention(), id(tensor)
+    _watched[made.key] = made
+
+
+def _forget(reference: Any) -> None:
+    if _watched.get(reference.key) is reference:
+        del _watched[reference.key]
+
+
+def watching() -> bool:
+    """Whether there are such tensors."""
+    return bool(_watched)
+
+
+def watched(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among values and in their lists whose classes answer operators below autograd."""
+    found: list[Tensor] = []
+    for x in values:
+        if isinstance(x, Tensor):
+            if dispatching(x.__class__):
+                found.append(x)
+        elif isinstance(x, (tuple, list)):
+            found += watched(x)
+    return found
+
+
+overrides.watch = watch
 
 
 class TensorMethod:
@@ -165,7 +211,7 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
             _search(kwargs.values(), found)
         if found and local.overrides:
             return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
-        if local.dispatch_modes:
+        if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
             assert _answer is not None
             return _answer(function, own, args, kwargs)
         return own(*args, **kwargs)

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
+from flambeau.base import device as devices
+from flambeau.base.dtype import get_default_dtype
+from flambeau.base.layout import Layout, contiguous_strides, strided
 from flambeau.base.naming import public_module
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes.autocast import autocasting, cast_arguments
@@ -22,6 +26,7 @@ from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import record_of
 from flambeau.core.tensor.nested_data import type_name
+from flambeau.core.tensor.storage import empty_without_memory
 from flambeau.core.tensor.tensor import Tensor, launch
 
 PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
@@ -159,6 +164,29 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
 # ---------------------------------------------------------------- what a subclass does unless it says otherwise
 
 
+_dispatching: dict[type, bool] = {}
+#: Called with every tensor that becomes one of a class with `__torch_dispatch__`: the public functions are to look out for it.
+watch: Callable[[Tensor], None]
+
+
+def dispatching(cls: type) -> bool:
+    """Whether tensors of `cls` answer operators below autograd: the class has a `__torch_dispatch__` of its own."""
+    found = _dispatching.get(cls)
+    if found is None:
+        found = _dispatching[cls] = issubclass(cls, Tensor) and getattr(cls, "__torch_dispatch__", not_below) is not not_below
+    return found
+
+
+def any_dispatching(operands: Iterable[Any]) -> bool:
+    """Whether one of the operands answers operators below autograd."""
+    return any([x.__class__ is not Tensor and dispatching(x.__class__) for x in operands])
+
+
+def not_below(func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """`__torch_dispatch__ = not_below` in a class: its tensors are plain ones below autograd."""
+    return func(*args, **(kwargs or {}))
+
+
 def keep_flavor(tensor: Any) -> None:
     """Give a tensor of an overriding class the layout that belongs to the class."""
     if isinstance(tensor, Tensor) and tensor._layout.answering is not type(tensor):
@@ -174,7 +202,10 @@ def become(tensor: Tensor, cls: type) -> Any:
         for name in ("_storage", "_offset", "_layout", "_node", "_index"):
             setattr(made, name, getattr(tensor, name))
         tensor = made
-    if overriding(cls):
+    if dispatching(cls):
+        tensor._layout = tensor._layout.with_flavor(cls)
+        watch(tensor)
+    elif overriding(cls):
         tensor._layout = tensor._layout.with_flavor(cls)
     return tensor
 
@@ -244,6 +275,54 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any)
     return made
 
 
+def _device(given: Any) -> Any:
+    return devices.get_default_device() if given is None else devices.device(given)
+
+
+def make_wrapper_subclass(
+    cls: type,
+    size: Any,
+    strides: Any = None,
+    storage_offset: Any = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    _extra_dispatch_keys: Any = None,
+    storage_size: Any = None,
+) -> Any:
+    """A tensor of class `cls` with this geometry and no memory, whose `__torch_dispatch__` answers every operator.
+
+    dispatch_sizes_strides_policy, dispatch_device, dispatch_layout: whether the class also answers for what PyTorch's native
+    code would ask it of its geometry; here it is asked by overriding the property in the class. RuntimeError for a class
+    without `__torch_dispatch__`.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"_make_wrapper_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
+    if not dispatching(cls):
+        raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__")
+    if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
+        raise RuntimeError(f"Unknown sizes_strides_policy: {dispatch_sizes_strides_policy}")
+    if layout is not strided:
+        raise NotImplementedError(f"_make_wrapper_subclass() with layout={layout}: wrap a strided tensor")
+    shape = tuple([operator.index(n) for n in size])
+    steps = contiguous_strides(shape) if strides is None else tuple([operator.index(n) for n in strides])
+    if len(steps) != len(shape):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(steps)} strides for {len(shape)} sizes")
+    place = Layout.of(shape, steps, get_default_dtype() if dtype is None else dtype, _device(device))
+    made = tensor_from(empty_without_memory(place.nbytes), 0 if storage_offset is None else storage_offset, place)
+    made = become(made, cls)
+    if requires_grad:
+        with DisableTorchFunctionSubclass():
+            made.requires_grad = True
+    return made
+
+
 _NOT_WRAPPED = frozenset(
     (
         "__class__",
@@ -258,6 +337,7 @@ _NOT_WRAPPED = frozenset(
         "__setattr__",
         "__delattr__",
         "__slots__",
+        "__torch_dispatch__",
         "__torch_function__",
         "__weakref__",
         "__array_priority__",
@@ -322,7 +402,9 @@ def init_subclass(cls: type, **_: Any) -> None:
 
 Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
 Tensor.__init_subclass__ = classmethod(init_subclass)  # type: ignore[assignment, method-assign]
+Tensor.__torch_dispatch__ = not_below  # type: ignore[attr-defined]
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[method-assign]
+Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)  # type: ignore[attr-defined]
 Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
 
 

@@ -55,7 +55,7 @@ from flambeau.core.autograd.pointwise_backward import (
 )
 from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.modes import modes
-from flambeau.core.modes.overrides import any_override, dispatch
+from flambeau.core.modes.overrides import any_dispatching, any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
@@ -553,7 +553,7 @@ by_steps: Callable[[Pointwise, Sequence[Any]], Tensor] | None = None
 
 def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), statics: tuple = ()) -> Tensor:
     """Compute and record."""
-    if modes.local.dispatch_modes and by_steps is not None and operator.public is None:
+    if by_steps is not None and operator.public is None and (modes.local.dispatch_modes or any_dispatching(operands)):
         return by_steps(operator, operands)
     if any_override(operands):
         return dispatch(operator.caller, operands, None if not (numbers or statics) else {"numbers": numbers, "statics": statics})

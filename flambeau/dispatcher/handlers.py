@@ -1,0 +1,97 @@
+"""Who answers operators below autograd: the modes of this thread, innermost first, then the classes of the tensors.
+
+A handler runs with nothing recorded: the node of the outer call is `graphs`' business. Stands on core.modes.interception and core.modes.modes;
+used by graphs and overloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from flambeau.core.modes import interception
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor.tensor import Tensor, tensor_from
+
+__all__ = ["answers", "each_tensor", "hand_over"]
+
+
+def each_tensor(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among values and in their lists."""
+    for x in values:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, (list, tuple)):
+            yield from each_tensor(x)
+
+
+def answers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of an operator with these arguments is answered by a mode or by a tensor's class."""
+    if local.dispatch_modes:
+        return True
+    return interception.watching() and bool(interception.watched(args) or interception.watched(kwargs.values()))
+
+
+def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the innermost mode answers to a call of an overload, else the class of an argument, subclasses before their bases.
+    TypeError if all of them decline.
+    """
+    asked: list[Tensor] = []
+    for x in interception.watched([*args, *kwargs.values()]):
+        if not any(type(x) is type(y) for y in asked):
+            asked.insert(next((i for i, y in enumerate(asked) if issubclass(type(x), type(y))), len(asked)), x)
+    types = tuple([type(x) for x in asked])
+    before, local.grad = local.grad, False
+    try:
+        made, refused = _asked(overload, types, tuple(args), kwargs)
+    finally:
+        local.grad = before
+    if made is NotImplemented:
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+            + "".join(f"  - {who}\n" for who in refused)
+            + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
+        )
+    return _outside(overload, made, args, kwargs)
+
+
+def _asked(overload: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[str]]:
+    refused = []
+    stack = local.dispatch_modes
+    if stack:
+        mode = stack.pop()  # what it calls belongs to the modes outside
+        try:
+            made = mode.__torch_dispatch__(overload, types, args, kwargs)
+        finally:
+            stack.append(mode)
+        if made is not NotImplemented:
+            return made, refused
+        refused.append(f"mode object {mode!r}")
+    for cls in types:
+        made = cls.__torch_dispatch__(overload, types, args, kwargs)  # type: ignore[attr-defined]
+        if made is not NotImplemented:
+            return made, refused
+        refused.append(f"tensor subclass {cls!r}")
+    return NotImplemented, refused
+
+
+def _outside(overload: Any, made: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A handler's result without a place in the graph: views taken where nothing is recorded have one."""
+    if not any(x._node is not None for x in each_tensor([made])):
+        return made
+    given = {id(x) for x in each_tensor([*args, *kwargs.values()])}
+    for x in each_tensor([made]):
+        if x._node is not None and id(x) not in given:
+            x._node, x._index = None, 0
+            if hasattr(x, "_creation"):
+                del x._creation
+    return made
+
+
+def shallow(x: Tensor) -> Any:
+    """Another tensor that is the same but for its place in the graph."""
+    made = tensor_from(x._storage, x._offset, x._layout)
+    if type(x) is not Tensor and interception.watched([x]):
+        made = interception.overrides.become(made, type(x))
+        made.__dict__.update(x.__dict__)
+    return made
