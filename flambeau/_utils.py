@@ -21,6 +21,7 @@ from flambeau.core.tensor.rebuild import rebuild_meta_tensor_no_storage as _rebu
 from flambeau.core.tensor.rebuild import rebuild_tensor as _rebuild_tensor
 from flambeau.core.tensor.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2
 from flambeau.core.tensor.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3
+from flambeau.core.tensor.rebuild import rebuild_wrapper_subclass as _rebuild_wrapper_subclass
 from flambeau.nn.parameter import _rebuild_parameter, _rebuild_parameter_with_state
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "_handle_complex",
     "_import_dotted_name",
     "_rebuild_meta_tensor_no_storage",
+    "_rebuild_wrapper_subclass",
     "_rebuild_parameter",
     "_rebuild_parameter_with_state",
     "_rebuild_tensor",

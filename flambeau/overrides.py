@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import flambeau as torch
@@ -23,7 +23,6 @@ from flambeau.core.modes.overrides import (
     nowrap_functions,
     redispatch,
 )
-from flambeau.core.operator import unsupported as _unsupported
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -43,10 +42,12 @@ __all__ = [
     "wrap_torch_function",
 ]
 
-enable_reentrant_dispatch = _unsupported.function(
-    "overrides.enable_reentrant_dispatch",
-    "it concerns __torch_dispatch__, which flambeau doesn't have; use __torch_function__",
-)
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Inside a `__torch_dispatch__`, where nothing is recorded: record what is called in this block."""
+    with torch.enable_grad():
+        yield
+
 
 _IGNORED = """
     typename is_tensor is_storage set_default_tensor_type set_default_device get_default_device set_rng_state

@@ -72,8 +72,8 @@ CIRCLES = {
     # generated variants write in place, and writes look public operators up
     frozenset({"core.autograd.inplace", "core.operator.out_argument", "core.operator.variants"}),
     # an operator's overloads are answered by implementations that are written in operators
-    frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.dispatch_modes", "dispatcher.namespaces",
-               "dispatcher.overloads"}),
+    frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.calling", "dispatcher.dispatch_modes",
+               "dispatcher.graphs", "dispatcher.namespaces", "dispatcher.overloads"}),
 }
 
 

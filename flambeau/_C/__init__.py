@@ -11,6 +11,8 @@ from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import running as _running
+from flambeau.core.modes.dispatching import not_below as _disabled_torch_dispatch_impl
+from flambeau.core.modes.overrides import DisableTorchDispatch as _DisableTorchDispatch
 from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
@@ -25,12 +27,14 @@ __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
     "TensorBase",
+    "_DisableTorchDispatch",
     "_LinAlgError",
     "_TensorMeta",
     "_VariableFunctions",
     "_VariableFunctionsClass",
     "_WeakTensorRef",
     "_autograd",
+    "_disabled_torch_dispatch_impl",
     "_disabled_torch_function_impl",
     "_fft",
     "_functions",

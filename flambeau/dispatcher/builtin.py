@@ -148,7 +148,7 @@ def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[
 
 def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any],
               called: Callable[..., Any]) -> Callable[..., Any] | None:
-    """A function with the schema's arguments that calls `called` with those that the target takes; None if it doesn't take them."""
+    """A function with the schema's arguments that calls `called` with those that the target takes; None if it lacks one."""
     passed = _passed(schema, target)
     if passed is None:
         return None

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.modes import modes, overrides
+from flambeau.core.modes.interception import watching
 from flambeau.core.modes.modes import autocast_cast
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import fakes, gradients, keys
+from flambeau.dispatcher import fakes, gradients, handlers, keys
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import OperatorRecord, fallthrough_kernel
 from flambeau.dispatcher.schema import Argument, FunctionSchema
@@ -242,7 +243,13 @@ def _of_device(record: OperatorRecord, device: str | None) -> Callable | None:
 
 
 def backend(record: OperatorRecord, device: str | None, values: list[Any]) -> Any:
-    """The result of the kernel for a device. NotImplementedError, in PyTorch's words, if there is none."""
+    """The result of the kernel for a device, or what a mode or a tensor's class answers. NotImplementedError, in PyTorch's words,
+    if there is none.
+    """
+    if (modes.local.dispatch_modes or watching()) and handlers.answers(values, {}):
+        assert record.schema is not None
+        made = handlers.hand_over(_overload_of(record), *split(record.schema, values))
+        return result_of(record.schema, made)
     kernel = _of_device(record, device) or record.kernels.get("CompositeImplicitAutograd")
     if kernel is None:
         raise NotImplementedError(_nobody(record, device))
@@ -251,6 +258,15 @@ def backend(record: OperatorRecord, device: str | None, values: list[Any]) -> An
         for x in flat_tensors([values[position]]):
             x._storage.writes += 1
     return result
+
+
+def _overload_of(record: OperatorRecord) -> Any:
+    """The object of torch.ops for a record."""
+    from flambeau.dispatcher.namespaces import ops
+
+    name, _, overload = record.name.partition(".")
+    namespace, _, short = name.partition("::")
+    return getattr(getattr(getattr(ops, namespace), short), overload or "default")
 
 
 def _nobody(record: OperatorRecord, device: str | None) -> str:

@@ -21,7 +21,7 @@ from flambeau.core.operator.arguments import MISSING
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas, calling, expressions, graphs
+from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs
 from flambeau.dispatcher.aten import lowerings
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
@@ -32,7 +32,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 
-__all__ = ["DispatchMode"]
+__all__ = ["DispatchMode", "derivatives"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {

@@ -46,7 +46,7 @@ def run(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # ---------------------------------------------------------------- derivatives in PyTorch's operators
 
 #: By the operator's name, or that with an overload: a declared operator without implementation, whose rule is written in aten.
-DERIVATIVES: dict[str, tuple[Callable[..., Any], str | None, int | None]] = {}
+DERIVATIVES: dict[str, tuple[Callable[..., Any], str | None, int | None, list[str]]] = {}
 
 
 def derivative(*names: str, node: str | None = None, differentiable: int | None = None) -> Callable[[Callable], Callable]:
@@ -57,7 +57,7 @@ def derivative(*names: str, node: str | None = None, differentiable: int | None 
 
     def register(rule: Callable) -> Callable:
         for name in names or (rule.__name__,):
-            DERIVATIVES[name] = rule, node, differentiable
+            DERIVATIVES[name] = rule, node, differentiable, list(signature_of(rule).parameters)
         return rule
 
     return register
@@ -108,7 +108,8 @@ def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] 
     if overload._opname in _CONSTANT or not _differs(schema):
         return None
     if overload.is_view:
-        return functools.partial(_view, overload)
+        known = f"{overload._opname}.{overload._overloadname}" in DERIVATIVES or overload._opname in DERIVATIVES
+        return functools.partial(_view, overload, _recorder_of(overload) if known else None)
     written = [i for i, a in enumerate(schema.arguments) if a.is_write]
     if written == [0] and isinstance(schema.arguments[0].type, TensorType):
         return _in_place_step(overload)
@@ -119,9 +120,9 @@ def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] 
 
 
 #: Operators whose results don't depend on values, or only by steps.
-_CONSTANT = frozenset("""detach detach_ lift_fresh empty_like zeros_like ones_like full_like rand_like randn_like randint_like new_empty
-    new_empty_strided new_full new_ones new_zeros bernoulli_ uniform_ normal_ random_ exponential_ geometric_ log_normal_ cauchy_
-    resize_ set_ _local_scalar_dense requires_grad_""".split())
+_CONSTANT = frozenset("""detach detach_ lift_fresh empty_like zeros_like ones_like full_like rand_like randn_like
+    randint_like new_empty new_empty_strided new_full new_ones new_zeros bernoulli_ uniform_ normal_
+    random_ exponential_ geometric_ log_normal_ cauchy_ resize_ set_ _local_scalar_dense requires_grad_""".split())
 
 
 def _differs(schema: FunctionSchema) -> bool:
@@ -132,7 +133,7 @@ def _differs(schema: FunctionSchema) -> bool:
 def _values(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments in the order of the schema, with its defaults."""
     named = {a.name: x for a, x in zip(schema.arguments, args)} | kwargs
-    return [named[a.name] if a.name in named else a.default_value for a in schema.arguments]
+    return [named.get(a.name, a.default_value) for a in schema.arguments]
 
 
 def _own(made: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -150,10 +151,28 @@ def _fresh(overload: Any, recorder: Callable, args: tuple[Any, ...], kwargs: dic
     return made
 
 
-def _view(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view: its place in the graph is that of the same view of a tensor without memory that stands for the input."""
+def _view(overload: Any, recorder: Callable | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view; without a derivative of its own its place in the graph is that of the same view of a tensor without memory that
+    stands for the input.
+    """
     base = args[0]
     made = _own(hand_over(overload, args, kwargs), args, kwargs)
+    if recorder is not None:
+        type(recorder(_values(overload._schema, args, kwargs), made, None)).is_view = True
+    else:
+        _placed_as_stand_in(overload, base, made, args, kwargs)
+    several = isinstance(made, (tuple, list))
+    for x in each_tensor([made]):
+        if base_of(x) is None:
+            root = base_of(base)
+            x._root = base if root is None else root
+        if several and recorder is not None:
+            inplace.mark(x, inplace.MULTI_VIEW)
+    return made
+
+
+def _placed_as_stand_in(overload: Any, base: Any, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Give views the places in the graph that those of a tensor without memory have."""
     stand_in = tensor_from(empty_without_memory(base._storage.capacity), base._offset, base._layout.in_memory())
     stand_in._node, stand_in._index = base._node, base._index
     stack, local.dispatch_modes[:] = local.dispatch_modes[:], []
@@ -163,12 +182,8 @@ def _view(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         local.dispatch_modes[:] = stack
     for x, y in zip(each_tensor([made]), each_tensor([seen])):
         x._node, x._index = y._node, y._index
-        if base_of(x) is None:
-            root = base_of(base)
-            x._root = base if root is None else root
         if hasattr(y, "_creation"):
             x._creation = y._creation
-    return made
 
 
 def _in_place_step(overload: Any) -> Callable | None:
@@ -255,8 +270,8 @@ def _recorder_of(overload: Any) -> _Recorder | None:
     found = DERIVATIVES.get(f"{name}.{overload._overloadname}") or DERIVATIVES.get(name)
     first = schema.arguments[0].name
     if found is not None:
-        rule, node, count = found
-        declared = _as_declared(schema, rule, list(signature_of(rule).parameters), node or _node_of(overload), count)
+        rule, node, count, names = found
+        declared = _as_declared(schema, rule, names, node or _node_of(overload), count)
         return _Recorder(declared, list, first)
     for target in builtin._targets(schema, name, overload._overloadname):
         made: Any = getattr(target, "operator", None)
@@ -325,7 +340,7 @@ def _repeating(overload: Any) -> Operator:
         before, local.grad = local.grad, True
         try:
             made = opened(overload, given)
-            results = [y for y in each_tensor([made])]
+            results = list(each_tensor([made]))
             pairs = [(y, g) for y, g in zip(results, gs) if g is not None and y._node is not None]
             found = engine.grad([y for y, _ in pairs], taken, [g for _, g in pairs], create_graph=again, allow_unused=True)
         finally:

@@ -1,11 +1,13 @@
 """Who answers operators below autograd: the modes of this thread, innermost first, then the classes of the tensors.
 
-A handler runs with nothing recorded: the node of the outer call is `graphs`' business. Stands on core.modes.interception and core.modes.modes;
+A handler runs with nothing recorded: the node of the outer call is `graphs`' business.
+Stands on core.modes.interception and core.modes.modes;
 used by graphs and overloads.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ from flambeau.core.modes import interception
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
-__all__ = ["answers", "each_tensor", "hand_over"]
+__all__ = ["RULES", "answers", "each_tensor", "hand_over"]
 
 
 def each_tensor(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -61,18 +63,29 @@ def _asked(overload: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs
     if stack:
         mode = stack.pop()  # what it calls belongs to the modes outside
         try:
-            made = mode.__torch_dispatch__(overload, types, args, kwargs)
+            made = _rule(overload, type(mode), mode, mode.__torch_dispatch__)(overload, types, args, kwargs)
         finally:
             stack.append(mode)
         if made is not NotImplemented:
             return made, refused
         refused.append(f"mode object {mode!r}")
     for cls in types:
-        made = cls.__torch_dispatch__(overload, types, args, kwargs)  # type: ignore[attr-defined]
+        own = cls.__torch_dispatch__  # type: ignore[attr-defined]
+        made = _rule(overload, cls, cls, own)(overload, types, args, kwargs)
         if made is not NotImplemented:
             return made, refused
         refused.append(f"tensor subclass {cls!r}")
     return NotImplemented, refused
+
+
+#: What programs have registered to answer an operator for a class of tensors or modes, by the operator's name and the class.
+RULES: dict[tuple[str, type], Any] = {}
+
+
+def _rule(overload: Any, cls: type, first: Any, own: Any) -> Any:
+    """The rule that is registered for an operator and a class, called with the class or mode in front; else `own`."""
+    rule = RULES.get((overload._name, cls)) if RULES else None
+    return own if rule is None else functools.partial(rule, first)
 
 
 def _outside(overload: Any, made: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

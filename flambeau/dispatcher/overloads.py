@@ -63,7 +63,8 @@ class OpOverload(OperatorBase):
         return builtin.answer_of(self._namespace, self._opname, self._overloadname)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if (local.dispatch_modes or watching()) and not self._composite and handlers.answers(args, kwargs):
+        if self._record is None and (local.dispatch_modes or watching()) and not self._composite and handlers.answers(
+                args, kwargs):
             from flambeau.dispatcher import graphs
 
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)

@@ -233,7 +233,7 @@ class CustomOpDef:
         register_autocast(self._opoverload, device_type, cast_inputs, lib=self._lib)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """NotImplementedError: there is no __torch_dispatch__."""
+        """Have a function answer the operator for a class of tensors or modes; see torch.library.register_torch_dispatch."""
         from flambeau.library.registrations import register_torch_dispatch
 
-        return register_torch_dispatch(self, torch_dispatch_class, fn)
+        return register_torch_dispatch(self._opoverload, torch_dispatch_class, fn, lib=self._lib)

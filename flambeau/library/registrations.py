@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.device import device as Device
-from flambeau.core.operator import unsupported
+from flambeau.dispatcher.handlers import RULES
 from flambeau.dispatcher.keys import key_of
 from flambeau.dispatcher.namespaces import ops
 from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
@@ -205,10 +205,22 @@ def register_autocast(op: Op, device_type: str, cast_inputs: Any, /, *, lib: Lib
     return None
 
 
-register_torch_dispatch = unsupported.function(
-    "library.register_torch_dispatch",
-    "it concerns __torch_dispatch__, which flambeau doesn't have; override the operator in __torch_function__",
-)
+def register_torch_dispatch(
+    op: Op, torch_dispatch_class: type, func: Callable[..., Any] | None = None, /, *, lib: Any = None
+) -> Any:
+    """Have func(cls or mode, overload, types, args, kwargs) answer the operator for a class of tensors with a
+    `__torch_dispatch__`, or for a class of modes; a decorator if `func` is left out.
+    """
+    definition = _definition(op)
+    overload = _overload(op if definition is None else definition._opoverload)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        key = overload._name, torch_dispatch_class
+        RULES[key] = function
+        library_for(overload._namespace, lib)._undo.append(lambda: RULES.pop(key, None) and None)
+        return function
+
+    return register if func is None else register(func)
 
 
 def get_kernel(op: Op, dispatch_key: Any) -> Callable[..., Any]:

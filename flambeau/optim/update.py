@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import flambeau
 from flambeau.core.modes import modes
+from flambeau.core.modes.interception import watched, watching
 from flambeau.core.operator.foreach import pointwise_update, pointwise_updates
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
@@ -88,11 +89,13 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
 
 
 # ---------------------------------------------------------------- applying a formula
-def _whole_tensors(scalars: Mapping[str, Any]) -> bool:
+def _whole_tensors(rows: Sequence[Row], scalars: Mapping[str, Any]) -> bool:
     """Whether formulas run on whole tensors: with gradients enabled (they are recorded then), for scalars that are tensors, and
-    where a mode below autograd is to see their steps.
+    where a mode below autograd, or the class of a tensor, is to see their steps.
     """
     if flambeau.is_grad_enabled() or modes.local.dispatch_modes:
+        return True
+    if watching() and any(watched([*in_out, *inputs]) for in_out, inputs in rows):
         return True
     return any(isinstance(value, Tensor) for value in scalars.values())
 
@@ -109,7 +112,7 @@ def apply_update(
     One kernel, unless gradients are enabled, which is what differentiable=True of an optimizer asks for: then the formula runs
     on whole tensors and is recorded. So do hyperparameters that are tensors.
     """
-    if not _whole_tensors(scalars):
+    if not _whole_tensors([(in_out, inputs)], scalars):
         pointwise_update(formula, in_out, inputs, scalars, flags)
         return
     # what the graph keeps of the present values must outlast their being overwritten
@@ -123,7 +126,7 @@ def apply_updates(
 ) -> None:
     """`apply_update` for each (in_out, inputs) of `rows`. Complex tensors are updated as pairs of real numbers."""
     flags, rows = flags or {}, list(rows)
-    if len(rows) > 1 and not _whole_tensors(scalars) and not any(in_out[0].is_complex() for in_out, _ in rows):
+    if len(rows) > 1 and not _whole_tensors(rows, scalars) and not any(in_out[0].is_complex() for in_out, _ in rows):
         pointwise_updates(formula, rows, scalars, flags)
         return
     for in_out, inputs in rows:

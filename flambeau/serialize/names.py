@@ -21,6 +21,7 @@ DEFINED = {
     ("torch._utils", "_rebuild_tensor_v2"): ("core.tensor.rebuild", "rebuild_tensor_v2"),
     ("torch._utils", "_rebuild_tensor_v3"): ("core.tensor.rebuild", "rebuild_tensor_v3"),
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.tensor.rebuild", "rebuild_meta_tensor_no_storage"),
+    ("torch._utils", "_rebuild_wrapper_subclass"): ("core.tensor.rebuild", "rebuild_wrapper_subclass"),
     ("torch._utils", "_rebuild_sparse_tensor"): ("ops.sparse.pickling", "rebuild_sparse_tensor"),
     ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
     ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),

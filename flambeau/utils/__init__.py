@@ -8,6 +8,8 @@ import weakref as _weakref
 from typing import Any as _Any
 
 from flambeau.core.autograd.node import AccumulateGrad as _AccumulateGrad
+from flambeau.core.modes.interception import is_watched as _is_watched
+from flambeau.core.modes.interception import watch_again as _watch_again
 from flambeau.ops.tensor_methods.predicates import exchange_identities as _exchange_identities
 
 _ROOMS = frozenset(
@@ -54,7 +56,7 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
     for name, tensor, end in (("t1", t1, ends[0]), ("t2", t2, ends[1])):
         # the end of the graph has one of its own: the object that weakref.ref gives to everybody
         own = end is not None
-        if _weakref.getweakrefcount(tensor) > own or (own and _sys.getrefcount(end.reference) > 2):
+        if _weakref.getweakrefcount(tensor) > own + _is_watched(tensor) or (own and _sys.getrefcount(end.reference) > 2):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     _exchange_identities(t1, t2)
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
@@ -69,6 +71,8 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
                 setattr(tensor, name, value)
             elif getattr(tensor, name, _UNSET) is not _UNSET:
                 delattr(tensor, name)
+    for tensor in (t1, t2):
+        _watch_again(tensor)
     for tensor, end in ((t1, ends[1]), (t2, ends[0])):
         if end is not None:     # an end of the graph knows its leaf, which is another object now
             tensor._node = _AccumulateGrad(tensor)

@@ -19,11 +19,12 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, preserve_format, register_cache
 from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.gradient_edge import GradientEdge
 from flambeau.core.autograd.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
 from flambeau.core.autograd.ready_queue import Ready
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import active, local
 from flambeau.core.tensor import tensor as tensors
 
@@ -493,10 +494,10 @@ def _root(position: int, output: Any, gradient: Any) -> Any:
     """The gradient a run starts with at one output: what was given, checked, or one."""
     if gradient is None and output._node is None:
         return None
-    return _start(position, output._layout, gradient)
+    return _start(position, output._layout, gradient, output)
 
 
-def _start(position: int, layout: Layout, gradient: Any) -> Any:
+def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> Any:
     if isinstance(gradient, tensors.Tensor) and gradient._layout is layout:
         return gradient
     if gradient is None:
@@ -505,6 +506,9 @@ def _start(position: int, layout: Layout, gradient: Any) -> Any:
         if not layout.dtype.is_floating_point:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
                                f"{layout.dtype}")
+        if output is not None and (local.dispatch_modes or dispatching(type(output))):
+            from flambeau.core.operator.variants import NAMESPACE  # made of this module
+            return NAMESPACE["ones_like"](output, memory_format=preserve_format)
         one = tensors.empty_layout(layout.dense())
         one.fill_(1)
         return one

@@ -26,6 +26,7 @@ from flambeau.base.warn import program_stack
 from flambeau.core.autograd import hooks
 from flambeau.core.autograd.saved_tensors import PACKED, SavedTensor, pack
 from flambeau.core.modes import modes
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.tensor import tensor as tensors
 
 __all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "one_step", "refuse_gradient", "rename"]
@@ -362,6 +363,8 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
     if gradients[0]._layout.flavor is not None and gradients[0].is_sparse:
         return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
     layout = variable._layout
+    if modes.local.dispatch_modes or dispatching(type(gradients[0])):
+        return gradients[0].detach() if _fits(layout, gradients[0]._layout) else gradients[0].clone()
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
             and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
         if sys.getrefcount(gradients[0]._storage) == 2:

@@ -17,6 +17,7 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes import modes
+from flambeau.core.modes.dispatching import any_dispatching
 from flambeau.core.modes.overrides import any_override
 from flambeau.core.tensor.lazy_conjugate import any_pending
 from flambeau.core.tensor.tensor import Tensor
@@ -75,7 +76,7 @@ class Gradient:
         launch = self.launches.get(key)
         if launch is not None:
             return launch(None, g, *chosen)
-        if any_override([g, *chosen]):
+        if any_override([g, *chosen]) or any_dispatching([g, *chosen]):
             return self.operator.caller(g, *chosen)
         out = self.operator.compute([g, *chosen])
         if _tensors_first(chosen):
@@ -97,7 +98,9 @@ class Joint:
         launch = self.launches.get(key)
         if launch is not None and not modes.active.count:
             return launch(*self.fresh, g, *saved)
-        if modes.active.count or any_override([g, *saved]) or any_pending([g, *saved]) or not _tensors_first(saved):
+        operands = [g, *saved]
+        answered = modes.active.count or any_override(operands) or any_dispatching(operands)
+        if answered or any_pending(operands) or not _tensors_first(saved):
             return [gradient(g, saved) for gradient in self.gradients]
         launch = self.launches[key] = self._plan(g, saved)
         return launch(*self.fresh, g, *saved)

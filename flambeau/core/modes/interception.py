@@ -20,8 +20,9 @@ from typing import Any
 
 from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import local
-from flambeau.core.modes.overrides import dispatch, dispatching
+from flambeau.core.modes.overrides import dispatch
 from flambeau.core.operator.arguments import written
 from flambeau.core.tensor.tensor import Tensor
 
@@ -89,7 +90,7 @@ class _Watched(weakref.ref):
 
 
 _watched: dict[int, _Watched] = {}      # by the address of the tensor
-load: Callable[[], Any]     # imports what answers operators below autograd
+load: Callable[[], Any] = None  # type: ignore[assignment]  # imports what answers operators below autograd
 
 
 def watch(tensor: Tensor) -> None:
@@ -106,6 +107,18 @@ def _forget(reference: Any) -> None:
         del _watched[reference.key]
 
 
+def is_watched(tensor: Tensor) -> bool:
+    """Whether this very tensor is looked out for, by a weak reference of its own."""
+    return id(tensor) in _watched
+
+
+def watch_again(tensor: Tensor) -> None:
+    """Look out for a tensor, or no more, now that it is of another class."""
+    _watched.pop(id(tensor), None)
+    if dispatching(tensor.__class__):
+        watch(tensor)
+
+
 def watching() -> bool:
     """Whether there are such tensors."""
     return bool(_watched)
@@ -114,6 +127,8 @@ def watching() -> bool:
 def watched(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among values and in their lists whose classes answer operators below autograd."""
     found: list[Tensor] = []
+    if not local.classes_answer:
+        return found
     for x in values:
         if isinstance(x, Tensor):
             if dispatching(x.__class__):

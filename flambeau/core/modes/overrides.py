@@ -21,13 +21,14 @@ from flambeau.base.layout import Layout, contiguous_strides, strided
 from flambeau.base.naming import public_module
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.modes.dispatching import dispatching, not_below
 from flambeau.core.modes.modes import Mode, active, local
 from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import record_of
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.storage import empty_without_memory
-from flambeau.core.tensor.tensor import Tensor, launch
+from flambeau.core.tensor.tensor import Tensor, launch, tensor_from
 
 PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
 """Classes whose instances never override anything; Parameter joins them, and subclasses that switch overriding off."""
@@ -133,6 +134,21 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         local.modes = self.modes
 
 
+class DisableTorchDispatch:
+    """Context: neither modes below autograd nor classes answer operators."""
+
+    __module__ = public_module("_C")
+
+    __slots__ = ("classes", "modes")
+
+    def __enter__(self) -> None:
+        self.classes, self.modes = local.classes_answer, local.dispatch_modes[:]
+        local.classes_answer, local.dispatch_modes[:] = False, []
+
+    def __exit__(self, *exception: object) -> None:
+        local.classes_answer, local.dispatch_modes[:] = self.classes, self.modes
+
+
 def disabled(function: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
     """`__torch_function__ = disabled` in a class: its tensors behave as plain ones, and results are plain tensors."""
     with DisableTorchFunctionSubclass():
@@ -164,27 +180,8 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
 # ---------------------------------------------------------------- what a subclass does unless it says otherwise
 
 
-_dispatching: dict[type, bool] = {}
 #: Called with every tensor that becomes one of a class with `__torch_dispatch__`: the public functions are to look out for it.
-watch: Callable[[Tensor], None]
-
-
-def dispatching(cls: type) -> bool:
-    """Whether tensors of `cls` answer operators below autograd: the class has a `__torch_dispatch__` of its own."""
-    found = _dispatching.get(cls)
-    if found is None:
-        found = _dispatching[cls] = issubclass(cls, Tensor) and getattr(cls, "__torch_dispatch__", not_below) is not not_below
-    return found
-
-
-def any_dispatching(operands: Iterable[Any]) -> bool:
-    """Whether one of the operands answers operators below autograd."""
-    return any([x.__class__ is not Tensor and dispatching(x.__class__) for x in operands])
-
-
-def not_below(func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
-    """`__torch_dispatch__ = not_below` in a class: its tensors are plain ones below autograd."""
-    return func(*args, **(kwargs or {}))
+watch: Callable[[Tensor], None] = None  # type: ignore[assignment]
 
 
 def keep_flavor(tensor: Any) -> None:
@@ -358,7 +355,7 @@ _NOT_WRAPPED = frozenset(
 def _asking_method(function: Callable) -> Callable:
     @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not local.overrides:
+        if not local.overrides or not overriding(self.__class__):
             return function(self, *args, **kwargs)
         return dispatch(function, (self, *args), kwargs or None)
 
@@ -368,17 +365,17 @@ def _asking_method(function: Callable) -> Callable:
 @functools.cache
 def _asking_property(own: property) -> property:
     def get(self: Any) -> Any:
-        return own.fget(self) if not local.overrides else dispatch(own.__get__, (self,))  # type: ignore[misc]
+        return own.fget(self) if not local.overrides or not overriding(self.__class__) else dispatch(own.__get__, (self,))  # type: ignore[misc]
 
     def put(self: Any, value: Any) -> None:
-        if not local.overrides:
+        if not local.overrides or not overriding(self.__class__):
             own.fset(self, value)  # type: ignore[misc]
             keep_flavor(self)
         else:
             dispatch(own.__set__, (self, value))
 
     def delete(self: Any) -> None:
-        own.fdel(self) if not local.overrides else dispatch(own.__delete__, (self,))  # type: ignore[misc]
+        own.fdel(self) if not local.overrides or not overriding(self.__class__) else dispatch(own.__delete__, (self,))  # type: ignore[misc]
 
     return property(get, own.fset and put, own.fdel and delete, own.__doc__)
 

@@ -55,7 +55,8 @@ from flambeau.core.autograd.pointwise_backward import (
 )
 from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.modes import modes
-from flambeau.core.modes.overrides import any_dispatching, any_override, dispatch
+from flambeau.core.modes.dispatching import any_dispatching
+from flambeau.core.modes.overrides import any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ir import scalar

@@ -17,9 +17,10 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
 from flambeau.base.naming import called, findable
-from flambeau.core.modes.overrides import slots_of
+from flambeau.core.modes.dispatching import dispatching
+from flambeau.core.modes.overrides import make_wrapper_subclass, slots_of
 from flambeau.core.tensor import storage_io, storage_types
-from flambeau.core.tensor.storage import Storage
+from flambeau.core.tensor.storage import Storage, without_memory
 from flambeau.core.tensor.storage_types import BY_DTYPE, StorageReference
 from flambeau.core.tensor.tensor import Tensor
 
@@ -46,6 +47,8 @@ def reduce_tensor(tensor: Tensor, protocol: int = 2) -> tuple[Any, ...]:
     """
     function, arguments = _plain_parts(tensor)
     state = attributes_of(tensor)
+    if function is findable(rebuild_wrapper_subclass):
+        return rebuild_from_type_v2, (function, type(tensor), arguments, state)
     if type(tensor) is Tensor and not state:
         return function, arguments
     return rebuild_from_type_v2, (function, type(tensor), arguments, state)
@@ -53,6 +56,10 @@ def reduce_tensor(tensor: Tensor, protocol: int = 2) -> tuple[Any, ...]:
 
 def _plain_parts(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     requires_grad = bool(tensor.requires_grad)
+    if dispatching(type(tensor)) and without_memory(tensor._storage):
+        layout = tensor._layout
+        place = (layout.dtype, tuple(layout.shape), tuple(layout.strides), tensor._offset, layouts.strided, layout.device)
+        return findable(rebuild_wrapper_subclass), (type(tensor), *place, requires_grad)
     if tensor.device.type == "meta":
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
         return findable(rebuild_meta_tensor_no_storage), (tensor.dtype, shape, strides, requires_grad)
@@ -140,6 +147,17 @@ def rebuild_tensor_v3(
 ) -> Tensor:
     """The same over a storage without type: of the dtypes that have no old storage name."""
     return with_grad(with_metadata(_over(reference, dtype, offset, shape, strides), metadata), requires_grad)
+
+
+@called("_utils", "_rebuild_wrapper_subclass")
+def rebuild_wrapper_subclass(
+    cls: type, dtype: dtypes.dtype, size: Sequence[int], stride: Sequence[int], storage_offset: int, layout: Any, device: Any,
+    requires_grad: bool,
+) -> Any:
+    """A tensor without memory of a class that answers operators; what it wraps is in its attributes."""
+    return make_wrapper_subclass(
+        cls, size, strides=stride, storage_offset=storage_offset, dtype=dtype, layout=layout, device=device,
+        requires_grad=requires_grad)
 
 
 @called("_utils", "_rebuild_meta_tensor_no_storage")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 
@@ -102,7 +103,7 @@ class Conversion:
             gradient = parameter.grad
             with flambeau.no_grad():
                 applied = fn(parameter)
-            if replacement.swaps:
+            if replacement.swaps or dispatching(type(applied)):
                 self._swap(name, parameter, applied, fn)
                 continue
             with flambeau.no_grad():

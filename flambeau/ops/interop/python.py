@@ -19,11 +19,13 @@ from flambeau.base.warn import warn_once
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.overrides import PLAIN, become, slots_of
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import create, lazy_conjugate, printing, storage, storage_io
 from flambeau.core.tensor.create import array_of, tolist_array
 from flambeau.core.tensor.nested_data import REQUIRES_GRAD, type_name
+from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import layout_in_format, suggested_format
 from flambeau.ops.creation.uninitialized import fresh_from
@@ -188,12 +190,18 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     layout = self._layout
-    if layout.device.type == "meta":
+    if dispatching(type(self)) and without_memory(self._storage):
+        made = self.clone()
+        if type(made) is not type(self):
+            raise RuntimeError("The default implementation of __deepcopy__() for wrapper subclasses only works for subclass "
+                               "types that properly implement clone(), whose result is of the same type; got "
+                               f"{type(made).__name__}")
+    elif layout.device.type == "meta":
         made = tensor_from(self._storage, self._offset, layout)
     else:
         made = tensor_from(copy.deepcopy(self._storage, memo), self._offset, layout)
         made = lazy_conjugate.resolved(made)
-    if self.__class__ is not Tensor:
+    if type(made) is not type(self):
         made = become(made, self.__class__)
     memo[id(self)] = made
     if self._node is not None:
