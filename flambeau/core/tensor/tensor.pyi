@@ -157,6 +157,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
     def __sub__(self, other: Tensor | _complex) -> Tensor:
         """input - alpha * other. Raises RuntimeError for bool."""
+    def __torch_dispatch__(self, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """`__torch_dispatch__ = not_below` in a class: its tensors are plain ones below autograd."""
     def __truediv__(self, other: Tensor | _complex) -> Tensor:
         """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
     def __xor__(self, other: Tensor | _complex) -> Tensor:
