@@ -74,6 +74,7 @@ _ROOMS = frozenset(
         "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_custom_op", "_custom_ops", "_refs", "_lobpcg",
         "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",
+        "_subclasses", "_guards",
     )
 )
 _FROM_ROOMS = {

@@ -41,6 +41,8 @@ SIBLINGS = {
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
+    "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
+    "_guards": {"_subclasses", "utils"},  # asks which of these is on
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "_functorch": {"func", "nn"},  # older names of its functions, some of modules
     "_vmap_internals": {"func", "utils"},  # an older vmap

@@ -1,18 +1,22 @@
 """Where tensors live: the interned `device` objects.
 
-Every type PyTorch knows parses; tensors exist on "cpu" and, without data, on "meta". Used by every layer.
+Every type PyTorch knows parses; tensors exist on "cpu" and, without data, on "meta". A fake tensor, which is on a device but
+has no data, lies on a stand-in: an object of type "meta", so that whatever computes takes it for a tensor on meta, that is
+`shown` as the real device. Each fake tensor mode has stand-ins of its own (`StandIns`). Used by every layer.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 from flambeau.base.errors import no_accelerator
 from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import filter_traceback
 
-__all__ = ["COMPUTING", "cpu", "device", "get_default_device", "meta", "require", "set_default_device"]
+__all__ = ["COMPUTING", "StandIns", "beside", "cpu", "default_device", "device", "get_default_device", "in_block", "meta",
+           "require", "set_default_device", "stand_ins_in_use", "use_stand_ins"]
 
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
           "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
@@ -29,9 +33,11 @@ class device:
     Equal devices are the same object. Raises RuntimeError for strings that name no device.
     """
 
-    __slots__ = ("index", "type")
+    __slots__ = ("__weakref__", "index", "shown", "stand_ins", "type")
     type: str
     index: int | None
+    shown: device                   # what programs see: the device itself, unless it is a stand-in
+    stand_ins: StandIns | None      # whose stand-in it is
     __module__ = PACKAGE
     _interned: dict[tuple[str, int | None], device] = {}
 
@@ -68,13 +74,16 @@ class device:
         raise TypeError("type 'torch.device' is not an acceptable base type")
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}'" + (")" if self.index is None else f", index={self.index})")
+        shown = self.shown
+        return f"device(type='{shown.type}'" + (")" if shown.index is None else f", index={shown.index})")
 
     def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
+        shown = self.shown
+        return shown.type if shown.index is None else f"{shown.type}:{shown.index}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (device, (self.type,) if self.index is None else (self.type, self.index))
+        shown = self.shown
+        return (device, (shown.type,) if shown.index is None else (shown.type, shown.index))
 
     def __copy__(self) -> device:
         return self
@@ -88,22 +97,88 @@ class device:
     __le__ = __gt__ = __ge__ = __lt__
 
     def __enter__(self) -> device:
-        _default_stack.append(self)
+        _enter(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _default_stack.pop()
+        _leave()
 
 
-#: Devices of the `with device(...)` blocks we are in, innermost last; factories look here.
-_default_stack: list[device] = []
+class StandIns:
+    """The stand-ins that the fake tensors of one mode lie on. mode: the mode; tensor_class: the class of these tensors."""
+
+    __slots__ = ("_known", "mode", "tensor_class")
+
+    def __init__(self, mode: Any, tensor_class: type) -> None:
+        self.mode, self.tensor_class = mode, tensor_class
+        self._known: dict[device, device] = {}
+
+    def of(self, where: device) -> device:
+        """The stand-in for a device."""
+        found = self._known.get(where.shown)
+        if found is None:
+            found = object.__new__(device)
+            found.type, found.index, found.shown, found.stand_ins = "meta", None, where.shown, self
+            found = self._known.setdefault(where.shown, found)
+        return found
+
+
+class _Blocks(threading.local):
+    """The blocks that this thread is in: `with device(...)`, innermost last, and a fake tensor mode's stand-ins."""
+
+    stand_ins: StandIns | None = None
+
+    def __init__(self) -> None:
+        self.devices: list[device] = []
+
+
+_blocks = _Blocks()
+_count = 0      # of the blocks that all threads are in, or a little more: zero while factories need not look
+
+
+def _enter(where: device) -> None:
+    global _count
+    _count += 1
+    _blocks.devices.append(where)
+
+
+def _leave() -> None:
+    global _count
+    _count -= 1
+    _blocks.devices.pop()
+
+
+def use_stand_ins(wanted: StandIns | None) -> StandIns | None:
+    """From now on this thread's factories make fake tensors on these stand-ins; None: ordinary tensors. Returns what it was."""
+    global _count
+    before = _blocks.stand_ins
+    _count += (wanted is not None) - (before is not None)
+    _blocks.stand_ins = wanted
+    return before
+
+
+def stand_ins_in_use() -> StandIns | None:
+    """The stand-ins on which this thread's factories make fake tensors; None outside of a fake tensor mode."""
+    return _blocks.stand_ins if _count else None
+
+
+def in_block(where: device) -> device:
+    """The device that a factory that was asked for a device uses: inside a fake tensor mode its stand-in."""
+    if not _count or _blocks.stand_ins is None or where.stand_ins is not None:
+        return where
+    return _blocks.stand_ins.of(where)
+
+
+def beside(where: device, other: device) -> device:
+    """A device as what lies on `other` would be moved there: a fake tensor stays one."""
+    return where if other.stand_ins is None or where.stand_ins is not None else other.stand_ins.of(where)
 
 
 def _intern(kind: str, index: int | None) -> device:
     found = device._interned.get((kind, index))
     if found is None:
         made = object.__new__(device)
-        made.type, made.index = kind, index
+        made.type, made.index, made.shown, made.stand_ins = kind, index, made, None
         found = device._interned.setdefault((kind, index), made)
     return found
 
@@ -134,9 +209,16 @@ meta = _intern("meta", None)
 _default: list[device] = [cpu]
 
 
+def default_device() -> device:
+    """The device on which factories put new tensors, which inside a fake tensor mode is a stand-in."""
+    if not _count:
+        return _default[0]
+    return in_block(_blocks.devices[-1] if _blocks.devices else _default[0])
+
+
 def get_default_device() -> device:
     """The device on which factories put new tensors."""
-    return _default_stack[-1] if _default_stack else _default[0]
+    return default_device().shown
 
 
 def set_default_device(where: device | str | None) -> None:

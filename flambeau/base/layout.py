@@ -118,11 +118,12 @@ class Layout:
 
     numel: number of elements; nbytes: numel * itemsize; is_contiguous: C order without gaps; ndim; flavor: None, or the
     class of the tensors that have it, if that class answers operator calls itself, or a `Pending`; pending: 0, or what the
-    elements are of those in memory (CONJUGATE, NEGATIVE, or both).
+    elements are of those in memory (CONJUGATE, NEGATIVE, or both). tensor_class: of the tensors that are made with this layout,
+    unset where that is Tensor itself.
     """
 
     __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "pending", "shape",
-                 "strides")
+                 "strides", "tensor_class")
     shape: Size
     strides: tuple[int, ...]
     dtype: DType
@@ -133,6 +134,7 @@ class Layout:
     ndim: int
     flavor: Any
     pending: int
+    tensor_class: type
 
     @staticmethod
     def of(shape: Sequence[int], strides: Sequence[int], dtype: DType, device: Device, flavor: Any = None) -> Layout:
@@ -288,6 +290,8 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
     made.numel = count
     made.nbytes = count * dtype.itemsize
     made.is_contiguous = contiguous(shape, strides)
+    if device.stand_ins is not None:
+        made.tensor_class = device.stand_ins.tensor_class
     if len(_table) >= _limit:
         _sweep()
     # Nothing is allocated here that could set the collector, and with it anybody's destructor, to work.

@@ -119,7 +119,7 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     asked = overrides.askable([*args, *kwargs.values()])
     if asked:
         return overrides.dispatch(function, args, kwargs, asked)
-    if modes.local.modes and _asks(function):
+    if modes.local.modes and asks(function):
         return own(*args, **kwargs)
     if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(
             function.operator):  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     return _answer(function, own, args, kwargs)
 
 
-def _asks(function: FunctionType) -> bool:
+def asks(function: FunctionType) -> bool:
     """Whether a function asks modes above autograd by itself."""
     return hasattr(function, "operator") or hasattr(function, "__wrapped__") or function in views.DECLARED
 
@@ -201,6 +201,12 @@ def _type_of(declared: Any, parameter: str) -> str:
         return "Any?"
     annotation = str(declared.signature.parameters[parameter].annotation)
     return ("Tensor" if kind == TENSOR else "Tensor[]") + "?" * ("None" in annotation)
+
+
+def overload_of(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """(overload, args, kwargs) of the call of an operator that PyTorch doesn't make of others; None for any other function."""
+    name = _name_of(function) if function in _concerned() else ""
+    return None if not name or _made_of_others(function, name) else resolve(name, args, kwargs)
 
 
 def _as_public(name: str, result: Any) -> Any:

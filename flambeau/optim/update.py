@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import flambeau
+from flambeau.base import device as devices
 from flambeau.core.modes import modes
 from flambeau.core.modes.interception import watched, watching
 from flambeau.core.operator.foreach import pointwise_update, pointwise_updates
@@ -91,9 +92,10 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
 # ---------------------------------------------------------------- applying a formula
 def _whole_tensors(rows: Sequence[Row], scalars: Mapping[str, Any]) -> bool:
     """Whether formulas run on whole tensors: with gradients enabled (they are recorded then), for scalars that are tensors, and
-    where a mode below autograd, or the class of a tensor, is to see their steps.
+    where a mode is to see their steps, below autograd or of fake tensors (which know what the numbers of steps are), or the class
+    of a tensor.
     """
-    if flambeau.is_grad_enabled() or modes.local.dispatch_modes:
+    if flambeau.is_grad_enabled() or modes.local.dispatch_modes or devices.stand_ins_in_use() is not None:
         return True
     if watching() and any(watched([*in_out, *inputs]) for in_out, inputs in rows):
         return True

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from flambeau.base import device as devices
 from flambeau.core.modes import modes
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.dispatch_modes import DispatchMode
@@ -57,17 +58,19 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     """Whether a mode is on in this thread; include_infra_modes: also one whose `is_infra_mode()` is True."""
-    return any(include_infra_modes or not mode.is_infra_mode() for mode in modes.local.dispatch_modes)
+    return any(include_infra_modes or not mode.is_infra_mode() for mode in _get_current_dispatch_mode_stack())
 
 
 def _get_current_dispatch_mode() -> Any:
     """The innermost mode; None if none is on."""
-    return modes.local.dispatch_modes[-1] if modes.local.dispatch_modes else None
+    stack = _get_current_dispatch_mode_stack()
+    return stack[-1] if stack else None
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """The modes that are on, innermost last."""
-    return list(modes.local.dispatch_modes)
+    """The modes that are on, innermost last; a fake tensor mode is outside of all others."""
+    stand_ins = devices.stand_ins_in_use()
+    return [*([] if stand_ins is None else [stand_ins.mode]), *modes.local.dispatch_modes]
 
 
 def any_torch_dispatch_mode_on_stack(*, include_infra_modes: bool = True) -> bool:
@@ -117,11 +120,14 @@ def _disable_current_modes() -> Iterator[list[Any]]:
     """Switch off the modes of this thread."""
     stack = modes.local.dispatch_modes
     before = stack[:]
+    shown = _get_current_dispatch_mode_stack()
     stack.clear()
+    stand_ins = devices.use_stand_ins(None)
     try:
-        yield before
+        yield shown
     finally:
         stack[:] = before
+        devices.use_stand_ins(stand_ins)
 
 
 class TensorWithFlatten(Protocol):

@@ -61,8 +61,12 @@ def _incref(f: Function, object: Value) -> Value:
 
 
 def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value) -> Value:
-    """A Tensor that takes over the reference to `storage` and gets its own to the others."""
-    tensor = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.TENSOR_TYPE), f.i64(0))
+    """A Tensor, or an instance of the class that the layout names, that takes over the reference to `storage` and gets its own to
+    the others.
+    """
+    named = f.load("ptr", _object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
+    kind = f.select(f.address(named).equals(0), f.load("ptr", s, state.TENSOR_TYPE), named)
+    tensor = f.call("ptr", "PyType_GenericAlloc", kind, f.i64(0))
     f.store(storage, _object_slot(f, tensor, s, state.SLOT_STORAGE))
     f.store(_incref(f, offset), _object_slot(f, tensor, s, state.SLOT_OFFSET))
     f.store(_incref(f, layout), _object_slot(f, tensor, s, state.SLOT_LAYOUT))
@@ -544,6 +548,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
                        (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root"),
                        (state.SLOT_CREATION, "_creation")):
         w[word] = slot_offset(tensor_class, name)
+    w[state.SLOT_TENSOR_CLASS] = slot_offset(Layout, "tensor_class")
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
     w[state.TYPE_ERROR], w[state.CAPTURED_ERROR] = id(TypeError), id(CapturedWrite)
     w[state.WRITE_WORDS], w[state.SAVE_WORDS] = id(INFERENCE_WRITE), id(_INFERENCE_SAVE)

@@ -24,6 +24,7 @@ EPOCH, GUARD, GUARDED, CAPTURED_ERROR = 26, 27, 28, 29    # see memory.guard_fun
 OFFERED = 31              # a tuple: a tensor that a result may be written to, and the state of the thread that offers it
 RUNNING = 36              # how many launches hold addresses of memory while Python may run
 SLOT_CREATION = 40        # a slot more: what marks a view that must not be written to in a graph
+SLOT_TENSOR_CLASS = 41    # where a Layout names the class of the tensors that are made with it
 FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from flambeau.base.device import stand_ins_in_use
 from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
 from flambeau.core.modes.dispatching import dispatching
@@ -30,6 +31,7 @@ _classes: tuple[type, ...] = ()
 _providers: list[Callable[[], Iterable[Callable]]] = []
 _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
+_answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
 _lock = short_lock()
 _count = 0
 _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
@@ -56,6 +58,12 @@ def attend_modes(answer: Callable[..., Any], functions: Callable[[], Iterable[Ca
     global _answer
     _answer = answer
     _providers.append(functions)
+
+
+def attend_fakes(answer: Callable[..., Any]) -> None:
+    """The same for a thread that is in a fake tensor mode, and in no mode below autograd."""
+    global _answer_of_fakes
+    _answer_of_fakes = answer
 
 
 class Attention:
@@ -229,6 +237,9 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
         if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
             assert _answer is not None
             return _answer(function, own, args, kwargs)
+        if stand_ins_in_use() is not None:
+            assert _answer_of_fakes is not None
+            return _answer_of_fakes(function, own, args, kwargs)
         return own(*args, **kwargs)
 
     free = function.__code__.co_freevars

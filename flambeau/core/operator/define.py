@@ -99,7 +99,7 @@ def implementation({signature}):
         launch = None
     if launch is None:
         launch = plan({call})
-        if launch.__class__ is Tensor:
+        if isinstance(launch, Tensor):
             return launch
         key = ({key},)
         if keepable(key):

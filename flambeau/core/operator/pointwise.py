@@ -58,6 +58,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef
+from flambeau.core.tensor.fakes import refuse_mixing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
 from flambeau.ir.derivative import UNKNOWN, vjp
@@ -412,6 +413,7 @@ def common_device(layouts: Sequence[Layout]) -> Device:
     device = layouts[0].device
     for layout in layouts[1:]:
         if layout.device is not device and layout.device != device:
+            refuse_mixing(device, layout.device)
             if "meta" in (device.type, layout.device.type):
                 raise RuntimeError(f"Tensor on device {layout.device} is not on the expected device {device}!")
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {device} and "

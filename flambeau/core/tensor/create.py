@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.base import dtype as dtypes
 from flambeau.base import memory_order
 from flambeau.base.device import device as Device
+from flambeau.base.device import in_block, stand_ins_in_use, use_stand_ins
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
@@ -26,7 +27,7 @@ from flambeau.codegen.runtime import launch
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator.arguments import ints, no_combination
-from flambeau.core.tensor import lazy_conjugate, storage
+from flambeau.core.tensor import fakes, lazy_conjugate, storage
 from flambeau.core.tensor.nested_data import DEEPEST, infer_dtype, shape_of, values_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 
@@ -144,8 +145,19 @@ def over_storage(data: Any, dtype: DType | None) -> Tensor | None:
 
 def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
-    it shares.
+    it shares. Inside a fake tensor mode a fake one, which knows its values.
     """
+    stand_ins = stand_ins_in_use()
+    if stand_ins is None or isinstance(data, Tensor):
+        return _made_of(data, dtype)
+    use_stand_ins(None)
+    try:
+        return stand_ins.mode.lifted(_made_of(data, dtype))  # type: ignore[no-any-return]
+    finally:
+        use_stand_ins(stand_ins)
+
+
+def _made_of(data: Any, dtype: DType | None) -> Tensor:
     try:
         dtype = dtypes.asked_for(dtype)
         if isinstance(data, Tensor):
@@ -226,6 +238,11 @@ def item(tensor: Tensor) -> Any:
         if layout.numel != 1:
             raise RuntimeError(f"a Tensor with {layout.numel} elements cannot be converted to Scalar")
         if layout.device.type == "meta":
+            known = fakes.known_value(tensor)
+            if known is not None:
+                return item(known)
+            if fakes.is_fake(layout):
+                raise fakes.without_values("_local_scalar_dense")
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if storage.without_memory(tensor._storage):
             raise RuntimeError(launch.NO_DATA)
@@ -296,7 +313,7 @@ def _options(dtype: DType) -> str:
 
 
 def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    made = empty_layout(Layout.contiguous(shape, dtype, CPU))
+    made = empty_layout(Layout.contiguous(shape, dtype, in_block(CPU)))
     return settings.fill(made) if settings.fills else made
 
 

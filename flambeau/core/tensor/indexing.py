@@ -298,7 +298,7 @@ def _width(tensor: Any) -> int:
 
 def _truth(value: bool) -> Any:
     """The index that stands for a boolean: position 0 of a new dimension of size 1, or nothing of it."""
-    return create.from_array(np.zeros(1 if value else 0, dtype=np.int64))
+    return create.make_tensor(np.zeros(1 if value else 0, dtype=np.int64))
 
 
 def _as_tensor(item: Any) -> Any:

@@ -47,7 +47,7 @@ class tensortype(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, Tensor) or instance._layout.dtype is not cls.element or instance.layout is not cls.layout:  # type: ignore[attr-defined]
             return False
-        return instance._layout.device.type == ("cuda" if cls.is_cuda else "cpu")
+        return instance._layout.device.shown.type == ("cuda" if cls.is_cuda else "cpu")
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return legacy_constructor(*args, dtype=cls.dtype, **kwargs)

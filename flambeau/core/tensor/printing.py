@@ -214,7 +214,7 @@ def suffixes_of(tensor: Any) -> tuple[list[str], bool]:
     suffixes = []
     dtype = tensor.dtype
     default = get_default_dtype()
-    meta = tensor.device.type == "meta"
+    meta = tensor._layout.device.type == "meta"
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
     empty = math.prod(tensor.shape) == 0
@@ -254,6 +254,8 @@ def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = N
     """
     if prefix is None:
         cls = tensor._layout.answering
+        if cls is None and tensor._layout.device.stand_ins is not None:
+            cls = type(tensor)
         prefix = "tensor(" if cls is None else f"{cls.__name__}("
     suffixes, shown = suffixes_of(tensor)
     indent = len(prefix)

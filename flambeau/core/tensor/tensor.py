@@ -53,7 +53,7 @@ class Tensor:
     # ---- what it is
     shape = property(_get_shape, doc="Size of each dimension.")
     dtype = property(attrgetter("_layout.dtype"), doc="Element type.")
-    device = property(attrgetter("_layout.device"), doc="Where the elements are.")
+    device = property(attrgetter("_layout.device.shown"), doc="Where the elements are.")
     ndim = property(attrgetter("_layout.ndim"), doc="Number of dimensions.")
     nbytes = property(attrgetter("_layout.nbytes"), doc="Bytes of the elements, without gaps.")
     itemsize = property(attrgetter("_layout.dtype.itemsize"), doc="Bytes of an element.")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.layout import Layout
+from flambeau.core.tensor.fakes import is_fake, without_values
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 
 
@@ -29,6 +30,8 @@ def needs_values(x: Tensor, operator: str, error: Exception | None = None) -> Ex
     """What aten's `operator` raises, called with x, whose values are not known: its results' sizes, or what it does, depend on
     them, or PyTorch has it for no such tensors. error: where PyTorch has other words for it on the meta device.
     """
+    if is_fake(x._layout):
+        return without_values(operator)
     return error or NotImplementedError(
         f"aten::{operator}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
         "registered. You may have run into this message while using an operator with PT2 compilation APIs "

@@ -10,8 +10,8 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base import geometry, memory_order, scalar_range
+from flambeau.base.device import beside, require
 from flambeau.base.device import device as Device
-from flambeau.base.device import require
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
     Layout,
@@ -34,6 +34,7 @@ from flambeau.core.operator.pointwise import NUMBERS, RELEASE_FROM, Pointwise, c
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
 from flambeau.core.tensor.create import CPU, make_tensor
+from flambeau.core.tensor.fakes import refuse_mixing
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import cast, compute_dtype
@@ -96,6 +97,8 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
             raise refused("copy_", "other", "Tensor", other, 1)
         other = make_tensor(other, dtypes.complex128 if isinstance(other, complex) else
                           dtypes.float64 if isinstance(other, float) else None)
+    elif self._layout.device is not other._layout.device:
+        refuse_mixing(self._layout.device, other._layout.device)
     if (self._node is not None or other._node is not None) and needs_graph((self, other)):
         inplace.check(self)
         copy_raw(self, other)
@@ -291,6 +294,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     device, dtype, copy, wanted = to_arguments(args, kwargs)
     if self.__class__ not in overrides.PLAIN and overrides.any_override([self]):
         return overrides.dispatch(to, [self, *args], kwargs)
+    if device is not None:
+        device = beside(device, layout.device)
     if device is not None and device != layout.device:
         if device.type == "meta":
             kept = layout_in_format(layout, wanted)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from flambeau.base import scalar_range
+from flambeau.base.device import beside, default_device, in_block, require
 from flambeau.base.device import device as Device
-from flambeau.base.device import get_default_device, require
 from flambeau.base.dtype import (
     FLOAT8,
     asked_for,
@@ -51,7 +51,7 @@ from flambeau.ops.creation.uninitialized import fresh
 def home(device: Any) -> Device:
     """The device of a new tensor."""
     if device is None:
-        return get_default_device()
+        return default_device()
     if not isinstance(device, Device):
         try:
             device = Device(device)
@@ -60,7 +60,7 @@ def home(device: Any) -> Device:
             raise
     if device.type != "cpu":
         require(device)
-    return device
+    return in_block(device)
 
 
 def leaf(made: Tensor, requires_grad: bool = True) -> Tensor:
@@ -229,7 +229,7 @@ def empty(
         plain = layout is None and device is None and out is None and memory_format is contiguous_format
         if plain:
             try:
-                made = _fresh["empty", sizes, dtype, get_default_device()](None)
+                made = _fresh["empty", sizes, dtype, default_device()](None)
                 return made if requires_grad is False else leaf(made, requires_grad)
             except (KeyError, TypeError):
                 pass
@@ -245,7 +245,7 @@ def empty(
             return _requiring(fresh(out), requires_grad)
         made = blank(shape, dtype, device)
         if plain and not settings.fills and _plain_sizes(sizes) and shape == sizes:
-            _fresh["empty", sizes, dtype, get_default_device()] = empty_plan(made._layout)
+            _fresh["empty", sizes, dtype, default_device()] = empty_plan(made._layout)
         if memory_format is not contiguous_format and memory_format is not preserve_format and memory_format is not None:
             made = empty_layout(layout_in_format(made._layout, memory_format))
         made = fresh(made)
@@ -276,7 +276,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     """`fill_value` in every element; the dtype follows the value."""
     known = dtype is None or dtype.__class__ is DType
     if known and layout is None and device is None and out is None and size.__class__ is tuple:
-        key = ("full", size, fill_value.__class__, dtype, get_default_device())
+        key = ("full", size, fill_value.__class__, dtype, default_device())
         try:
             launch = _fresh.get(key)
         except TypeError:       # sizes that are no ints
@@ -287,7 +287,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
             except OverflowError:
                 made = filled(fresh_layout(size, dtype or int64, None), fill_value)
             return made if requires_grad is False else leaf(made, requires_grad)
-        if fill_value.__class__ in (float, int, bool) and get_default_device().type == "cpu" and all(
+        if fill_value.__class__ in (float, int, bool) and default_device().type == "cpu" and all(
                 n.__class__ is int and n > 0 for n in size):
             wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
             if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
@@ -316,7 +316,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
         sizes = (*sizes, size)
     if device is None and out is None and layout is None:
         try:
-            made = _fresh[sizes, dtype, get_default_device()](None)
+            made = _fresh[sizes, dtype, default_device()](None)
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
@@ -324,7 +324,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
             return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
         made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
         if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-            _fresh[sizes, dtype, get_default_device()] = zeros_plan(made._layout)
+            _fresh[sizes, dtype, default_device()] = zeros_plan(made._layout)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided) and out is None:
         return finish(without_elements(sizes_of("zeros", sizes), layout, dtype), requires_grad)
@@ -342,13 +342,13 @@ def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any 
         sizes = (*sizes, size)
     if device is None and out is None and layout is None:
         try:
-            made = _fresh["ones", sizes, dtype, get_default_device()](None, 1)
+            made = _fresh["ones", sizes, dtype, default_device()](None, 1)
             return made if requires_grad is False else leaf(made, requires_grad)
         except (KeyError, TypeError):
             pass
         made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
         if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-            _fresh["ones", sizes, dtype, get_default_device()] = learn_fill(made._layout, 1)
+            _fresh["ones", sizes, dtype, default_device()] = learn_fill(made._layout, 1)
         return made if requires_grad is False else leaf(made, requires_grad)
     dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
@@ -363,7 +363,7 @@ def layout_like(input: Tensor, dtype: DType | None, device: Any, memory_format: 
     layout = layout_in_format(input._layout, memory_format or preserve_format)
     if dtype is not None:
         layout = layout.with_dtype(dtype)
-    return layout if device is None else layout.with_device(home(device))
+    return layout if device is None else layout.with_device(beside(home(device), layout.device))
 
 
 def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) -> Tensor:
@@ -568,7 +568,7 @@ def _range_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
-    key = ("linspace", steps, dtype, layout, device, get_default_device())
+    key = ("linspace", steps, dtype, layout, device, default_device())
     plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL
     if plain:
         try:
@@ -598,7 +598,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
-    key = ("logspace", steps, dtype, layout, device, get_default_device())
+    key = ("logspace", steps, dtype, layout, device, default_device())
     plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL and base.__class__ in _REAL
     if plain:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.device import get_default_device
+from flambeau.base.device import default_device
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
@@ -35,7 +35,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     launch = _of_numbers.get((data.__class__, dtype))
     if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
-            and get_default_device().type == "cpu":
+            and default_device().type == "cpu":
         made = launch(None, data)
         return made if requires_grad is False else leaf(made, requires_grad)
     if isinstance(data, Tensor):
@@ -47,7 +47,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     except AttributeError as error:
         arguments.blame(error)
         raise
-    if device is not None or get_default_device().type != "cpu":
+    if device is not None or default_device().type != "cpu":
         made = to(made, home(device))
     elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
         _of_numbers[data.__class__, dtype] = learn_fill(made._layout, data)

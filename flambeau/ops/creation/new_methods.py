@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base.device import beside
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn
@@ -15,12 +16,13 @@ from flambeau.core.tensor import create
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor, empty_plan
 from flambeau.ops.creation.copy import learn_fill, to
-from flambeau.ops.creation.factories import empty, empty_strided, full, leaf, ones, sizes_of, zeros
+from flambeau.ops.creation.factories import empty, empty_strided, full, home, leaf, ones, sizes_of, zeros
 from flambeau.ops.creation.from_data import tensor
 
 
 def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
-    return {"dtype": dtype or self._layout.dtype, "device": device if device is not None else self._layout.device}
+    own = self._layout
+    return {"dtype": dtype or own.dtype, "device": own.device if device is None else beside(home(device), own.device)}
 
 
 _fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtype and device
@@ -120,7 +122,7 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
     if isinstance(data, Tensor):
         warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
              "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
-        made = to(make_tensor(data, dtype or self._layout.dtype), device=device or self._layout.device)
+        made = to(make_tensor(data, dtype or self._layout.dtype), device=_new(self, None, device)["device"])
         made.requires_grad = requires_grad
         return made
     if device is None and self._layout.device.type == "cpu":

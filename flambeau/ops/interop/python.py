@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import device as devices
 from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import CONJUGATE, Layout, contiguous_strides, preserve_format, register_cache
@@ -109,8 +110,12 @@ def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_
 
 @public(namespace=False)
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
-    with modes.no_grad():
-        return printing.tensor_repr(self)
+    before = devices.use_stand_ins(None)        # a tensor with data may be shown inside a fake tensor mode
+    try:
+        with modes.no_grad():
+            return printing.tensor_repr(self)
+    finally:
+        devices.use_stand_ins(before)
 
 
 @public(namespace=False)
@@ -181,6 +186,8 @@ def __reversed__(self: Tensor) -> Tensor:
 
 @public(namespace=False)
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    if modes.local.modes:
+        return modes.dispatch(__deepcopy__, Tensor.__deepcopy__, (self, memo), {})
     if self._node is not None and type(self._node) is not AccumulateGrad:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
                            "at the moment.  "
@@ -197,7 +204,10 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
                                "types that properly implement clone(), whose result is of the same type; got "
                                f"{type(made).__name__}")
     elif layout.device.type == "meta":
-        made = tensor_from(self._storage, self._offset, layout)
+        held = memo.get(id(self._storage))
+        if held is None:
+            held = memo[id(self._storage)] = storage.empty_without_memory(self._storage.capacity)
+        made = tensor_from(held, self._offset, layout)
     else:
         made = tensor_from(copy.deepcopy(self._storage, memo), self._offset, layout)
         made = lazy_conjugate.resolved(made)
@@ -247,7 +257,7 @@ del Tensor.data_property
 Tensor.data = property(data_property, _set_data, _del_data, doc="The tensor without its graph; assigning swaps the "
                                                                 "memory in place.")
 Tensor.is_cuda = property(lambda self: False, doc="Whether the tensor is on a CUDA device.")
-Tensor.is_meta = property(lambda self: self._layout.device.type == "meta", doc="Whether the tensor has no memory "
+Tensor.is_meta = property(lambda self: self._layout.device.shown.type == "meta", doc="Whether the tensor has no memory "
                                                                                "behind it.")
 for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
               "is_xla", "is_maia", "is_mtia"):

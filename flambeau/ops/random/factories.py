@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import scalar_range
-from flambeau.base.device import get_default_device
+from flambeau.base.device import default_device
 from flambeau.base.dtype import FLOAT8, bfloat16, bool_, finfo, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, preserve_format, register_cache
@@ -96,7 +96,7 @@ def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | No
     """Uniform samples of [0, 1)."""
     if size is not None:
         sizes = (*sizes, size)
-    key = (sizes, dtype, layout, device, get_default_device())
+    key = (sizes, dtype, layout, device, default_device())
     plain = out is None and local.draws is None
     if plain:
         try:
@@ -124,7 +124,7 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | N
     if plain:
         source = default_generator if generator is None else stream(generator)
         waiting = source.spare[1]
-        key = (sizes, dtype, layout, device, get_default_device(), waiting)
+        key = (sizes, dtype, layout, device, default_device(), waiting)
         try:
             made = _normal[key](None, source.state_address, source.spare_address, 0.0, 1.0)
             return made if requires_grad is False else leaf(made, requires_grad)
@@ -164,7 +164,7 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    key = (size, dtype, layout, device, get_default_device())
+    key = (size, dtype, layout, device, default_device())
     plain = out is None and local.draws is None and low.__class__ is int and high.__class__ is int and 0 < high - low < WIDE_RANGE
     if plain:
         try:
@@ -187,7 +187,7 @@ def randint(
 def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """A random permutation of 0 .. n - 1."""
-    key = (n, dtype, layout, device, get_default_device())
+    key = (n, dtype, layout, device, default_device())
     plain = out is None and local.draws is None
     if plain:
         try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from flambeau.base import geometry, memory_order
 from flambeau.base import scalar_range as elements
-from flambeau.base.device import get_default_device
+from flambeau.base.device import default_device
 from flambeau.base.dtype import bfloat16, bool_, finfo, float16, float32, float64, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
@@ -252,7 +252,7 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
         source = default_generator if generator is None else stream(generator)
         kept = source.spare[1], mean == 0 and std == 1
         try:
-            launch = _normals[size, dtype, layout, device, get_default_device(), kept]
+            launch = _normals[size, dtype, layout, device, default_device(), kept]
             if std >= 0:
                 made = launch(None, source.state_address, source.spare_address, mean, std)
                 return made if requires_grad is False else leaf(made, requires_grad)
@@ -265,7 +265,7 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
                 lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device), out)
         made = blank(sizes, dtype, device)
         if kept is not None and is_straight(made._layout) and made._layout.dtype.is_floating_point:
-            _normals[size, dtype, layout, device, get_default_device(), kept] = sampling.normal_plan(made._layout, *kept)
+            _normals[size, dtype, layout, device, default_device(), kept] = sampling.normal_plan(made._layout, *kept)
         return finish(made.normal_(mean, std, generator=generator), requires_grad, out)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise no_combination("normal", (mean, std))

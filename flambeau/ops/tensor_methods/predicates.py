@@ -153,7 +153,7 @@ def _replaced(self: Tensor, flat: list[Any]) -> Tensor:
     return self.copy_(made.reshape(self._layout.shape))  # type: ignore[attr-defined]
 
 
-Tensor.is_cpu = property(lambda self: self._layout.device.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]
+Tensor.is_cpu = property(lambda self: self._layout.device.shown.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]
 
 _QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float16"
 for _advice, _names in (
