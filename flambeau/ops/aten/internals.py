@@ -95,7 +95,7 @@ NAMESPACE["_native_batch_norm_legit"] = _native_batch_norm_legit
 def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: (out, mean, 1 / standard deviation, what a vendor's library would keep, which is nothing)."""
     out, mean, scale = NAMESPACE["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps)
-    return out, mean, scale, NAMESPACE["empty"]((0,), dtype=uint8)
+    return out, mean, scale, NAMESPACE["empty"]((0,), dtype=uint8, device=input._layout.device)
 
 
 NAMESPACE["_batch_norm_with_update"] = _batch_norm_with_update

@@ -231,7 +231,8 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     input = input.contiguous()
     if p > MANY_GAMMAS:
-        steps = NAMESPACE["arange"](p, dtype=input._layout.dtype if input.is_floating_point() else None) / 2
+        steps = NAMESPACE["arange"](
+            p, dtype=input._layout.dtype if input.is_floating_point() else None, device=input._layout.device) / 2
         total = lgamma(input.unsqueeze(-1) - steps).sum(-1)
     else:
         total = lgamma(input)

@@ -65,7 +65,7 @@ def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: An
         raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
     apart = 1 / (n * d) if n * d else math.copysign(math.inf, n * d)
     if dtype.itemsize == 2:
-        apart = NAMESPACE["tensor"](apart, dtype=dtype).item()
+        apart = NAMESPACE["tensor"](apart, dtype=dtype, device="cpu").item()
     half = (n + 1) // 2 if name == "fftfreq" else count
     layout = Layout.contiguous((count,), dtype, home(device))
     work = float64 if dtype is float64 else float32

@@ -23,7 +23,6 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
-from flambeau.core.tensor.create import copy_array
 from flambeau.core.tensor.tensor import Tensor
 
 KEPT = 64 << 20         # bytes of tables of the plans that are kept
@@ -101,7 +100,7 @@ def _(g, dim, size, scale, forward):
         weights[-1] = 1
     shape = [1] * terms._layout.ndim
     shape[dim] = size // 2 + 1
-    return terms * copy_array(weights.astype(g._layout.dtype.numpy)).reshape(shape)
+    return terms * NAMESPACE["tensor"](weights.reshape(shape), dtype=g._layout.dtype, device=g._layout.device)
 
 
 # ---------------------------------------------------------------- arguments

@@ -21,6 +21,7 @@ from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.indexing.gather_plans import (
     INDEX_TYPES,
@@ -329,7 +330,7 @@ def _fill_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> Ind
 @index_fill.vjp
 def _(g, dim, index, need):
     mine = g.index_fill(dim, index, 0) if need["input"] else None
-    return mine, None, g.index_select(dim, NAMESPACE["unique"](index)).sum() if need["value"] else None
+    return mine, None, g.index_select(dim, NAMESPACE["unique"](index) if known(index) else index).sum() if need["value"] else None
 
 
 @mutating(node="IndexReduceBackward0")
@@ -533,7 +534,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def _(g, index, accumulate, need, layouts):
     mine = None
     if need["input"]:
-        mine = g if accumulate else g.put(index, NAMESPACE["zeros"](index.shape, dtype=g._layout.dtype))
+        mine = g if accumulate else g.put(index, NAMESPACE["zeros"](index.shape, dtype=g._layout.dtype, device=g._layout.device))
     theirs = g.take(index).reshape(layouts[2].shape) if need["source"] else None
     return mine, None, theirs
 

@@ -238,6 +238,8 @@ def _(g, mask, need, layouts):
     theirs = None
     if need["source"]:
         shape = layouts[2].shape
+        if not known(mask):
+            return g.masked_fill(mask, 0) if need["input"] else None, None, g.new_empty(shape)
         chosen = g.masked_select(mask if mask._layout.shape == g._layout.shape else mask.expand(g._layout.shape))
         missing = layouts[2].numel - chosen._layout.numel
         if missing:

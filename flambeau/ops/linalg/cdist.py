@@ -172,7 +172,7 @@ def _root(product: Tensor, square1: Tensor, square2: Tensor):
 
 def _pairs_by_operators(input: Tensor, p: float) -> Tensor:
     count = input._layout.shape[0]
-    pairs = NAMESPACE["triu_indices"](count, count, 1)
+    pairs = NAMESPACE["triu_indices"](count, count, 1, device=input._layout.device)
     return vector_norm(input.index_select(0, pairs[0]) - input.index_select(0, pairs[1]), p, 1)
 
 

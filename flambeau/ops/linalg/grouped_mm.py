@@ -11,6 +11,7 @@ from typing import Any
 from flambeau.base.dtype import bfloat16, float16, float32, int32
 from flambeau.core.operator.define import composite
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.factories import zeros
 from flambeau.ops.linalg.matmul import bmm, mm
 from flambeau.ops.views.cat import cat, stack
@@ -63,7 +64,10 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
 
 
 def _parts(offs: Tensor, length: int) -> list[int]:
-    """The lengths of the groups that end at the offsets, and of what is behind the last one."""
+    """The lengths of the groups that end at the offsets, and of what is behind the last one; where that isn't known, the first
+    has it all."""
+    if not known(offs):
+        return [length, *[0] * offs.shape[0]]
     ends = [0, *offs.tolist(), length]
     lengths = [end - begin for begin, end in pairwise(ends)]
     if min(lengths) < 0:
@@ -97,7 +101,7 @@ def _grouped_mm(
 
 
 def _nothing(like: Tensor, rows: int, columns: int) -> Tensor:
-    return zeros((rows, columns), dtype=like.dtype)
+    return zeros((rows, columns), dtype=like.dtype, device=like._layout.device)
 
 
 def grouped_mm(

@@ -20,7 +20,8 @@ def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
 
     def adjoint_times(x: Tensor) -> Tensor:
         return matmul(adjoint(A), x) if M is None else matmul(adjoint(A), x) - matmul(adjoint(M), x)
-    Q = linalg_qr(times(NAMESPACE["randn"](A._layout.shape[-1], q, dtype=A.dtype)))[0]
+    start = NAMESPACE["randn"](A._layout.shape[-1], q, dtype=A._layout.dtype, device=A._layout.device)
+    Q = linalg_qr(times(start))[0]
     for _ in range(niter):
         Q = linalg_qr(adjoint_times(Q))[0]
         Q = linalg_qr(times(Q))[0]

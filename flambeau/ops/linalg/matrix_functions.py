@@ -161,7 +161,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
     long = min(A._layout.shape[-2:]) >= factorization_plans.svd.LONG_FROM and known(A)
     solved = _full_rank_solution(A, B, rcond) if long else None
     if solved is not None:
-        rank = NAMESPACE["full"](A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
+        rank = A.new_full(A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
         residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
         return laid_in_columns(solved), residuals, rank
     U, values, Vh = singular(A, False)

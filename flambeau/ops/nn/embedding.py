@@ -118,9 +118,8 @@ def _(g, indices, padding_idx, scale_grad_by_freq, layouts):
 def frequency(indices: Tensor, count: int) -> Tensor:
     """How often each index occurs among the indices."""
     flat = indices.reshape(-1)
-    counts = NAMESPACE["zeros"]((count,), dtype=int64).index_add_(
-        0, flat, NAMESPACE["ones"](flat._layout.shape, dtype=int64)
-    )
+    ones = NAMESPACE["ones"](flat._layout.shape, dtype=int64, device=flat._layout.device)
+    counts = NAMESPACE["zeros"]((count,), dtype=int64, device=flat._layout.device).index_add_(0, flat, ones)
     return counts.index_select(0, flat).reshape(indices._layout.shape)
 
 

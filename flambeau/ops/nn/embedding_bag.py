@@ -125,9 +125,9 @@ def _sparse_gradient(g: Tensor, indices: Tensor, offsets: Tensor, factors: Tenso
 def _bags_of(g: Tensor, indices: Tensor, offsets: Tensor, mean: bool, kept: Tensor) -> tuple[Tensor, Tensor]:
     """(the bag of each index, the gradient of a bag's sum from that of its sum or mean)"""
     count = indices._layout.numel
-    bag = NAMESPACE["searchsorted"](offsets, NAMESPACE["arange"](count), right=True) - 1
+    bag = NAMESPACE["searchsorted"](offsets, NAMESPACE["arange"](count, device=offsets._layout.device), right=True) - 1
     if mean:
-        sizes = NAMESPACE["zeros"](offsets._layout.shape, dtype=int64).index_add_(0, bag, kept.to(int64))
+        sizes = NAMESPACE["zeros_like"](offsets, dtype=int64).index_add_(0, bag, kept.to(int64))
         g = g / sizes.clamp(min=1).to(g._layout.dtype).unsqueeze(1)
     return bag, g
 
@@ -171,7 +171,7 @@ def _bag_maximum(weight: Tensor, indices: Tensor, offsets: Tensor, padding: int)
 @_bag_maximum.vjp
 def _(g, outs, layouts):
     chosen = outs[1]
-    table = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype)
+    table = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype, device=g._layout.device)
     return table.scatter_add(0, chosen.clamp(min=0), g.masked_fill(chosen < 0, 0)), None, None
 
 
@@ -184,7 +184,7 @@ def _cut(input: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | Non
                 f"sequences. However, found offsets of type {type(offsets)}"
             )
         bags, size = input._layout.shape
-        offsets = NAMESPACE["arange"](0, bags * size, size) if size else NAMESPACE["zeros"]((bags,), dtype=int64)
+        offsets = NAMESPACE["arange"](bags, device=input._layout.device) * size
         input = input.reshape(-1)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     elif input._layout.ndim == 1:

@@ -275,7 +275,7 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
     if not layout.ndim:
         return g
     d = geometry.wrap_dim(dim, layout.ndim)
-    places = NAMESPACE["arange"](layout.shape[d])
+    places = NAMESPACE["arange"](layout.shape[d], device=layout.device)
     for _ in range(layout.ndim - 1 - d):
         places = places.unsqueeze(-1)
     return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])

@@ -21,7 +21,7 @@ from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE, pointwise
 from flambeau.core.tensor.tensor import Tensor, tensor_from
-from flambeau.core.tensor.without_data import known
+from flambeau.core.tensor.without_data import found, known
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.reduction.extrema import along_gradient, selected_gradient, shared_gradient
@@ -55,19 +55,19 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     layout = input._layout
     if dim is None:
         if not layout.numel:
-            return NAMESPACE["full"]((), _of_nothing(layout.dtype), dtype=layout.dtype)
+            return NAMESPACE["full"]((), _of_nothing(layout.dtype), dtype=layout.dtype, device=layout.device)
         _check(name, layout, 0, "median_cpu")
         return select(input, None, False, name)[0]
     d = one_dim(name, dim, layout.ndim)
     _check(name, layout, d, "median_out")
     made = getattr(return_types, name)
     if not layout.ndim:
-        return made((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+        return made((input.clone(), NAMESPACE["zeros"]((), dtype=int64, device=layout.device)))
     return made(select(input, d, keepdim, name))
 
 
 def _whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
-    if not out.isnan().item():
+    if not found(out.isnan()):
         return shared_gradient(g, out, input, None, False)
     missing = input.detach().isnan()
     return g / missing.sum() * missing
@@ -121,10 +121,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     if layout.dtype.is_complex and not layout.numel and layout.shape[d]:        # nothing is compared
         none = input.select(d, 0)
         none = (none.unsqueeze(d) if keepdim else none).contiguous()
-        return return_types.mode((none.clone(), NAMESPACE["zeros"](none.shape, dtype=int64)))
+        return return_types.mode((none.clone(), NAMESPACE["zeros"](none.shape, dtype=int64, device=layout.device)))
     _check("mode", layout, d, "mode_cpu", booleans=True)
     if not layout.ndim:
-        return return_types.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+        return return_types.mode((input.clone(), NAMESPACE["zeros"]((), dtype=int64, device=layout.device)))
     if layout.shape[d] <= SHORT:
         return return_types.mode(select(input, d, keepdim, "mode"))
     values, order = map(contiguous, NAMESPACE["sort"](input.movedim(d, -1), -1, stable=True))

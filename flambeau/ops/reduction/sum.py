@@ -24,6 +24,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.row_program import KEEPDIM, KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import found
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype, constant
@@ -304,7 +305,7 @@ def _(g, out, input, dim, keepdim):
 
 def _product_gradient(g: Tensor, out: Tensor, input: Tensor, dim: int) -> Tensor:
     """g times the product of the others along dim; with a zero among the elements without dividing."""
-    if not (input.detach() == 0).any().item():
+    if not found(input.detach() == 0):
         return (g * out.conj() if out.is_complex() else g * out) / (input.conj() if input.is_complex() else input)
     size = input._layout.shape[dim]
     one = input.narrow(dim, 0, 1).detach() * 0 + 1

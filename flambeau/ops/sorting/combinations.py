@@ -28,12 +28,12 @@ def _combinations(input: Tensor, r: int, with_replacement: bool):
 
 @_combinations.vjp
 def _(g, layouts, r, with_replacement):
-    places = _places(layouts[0].shape[0], r, with_replacement)
+    places = _places(layouts[0], r, with_replacement)
     return zeros_for(layouts[0], g).index_add(0, places, g.reshape(-1))
 
 
-def _places(n: int, r: int, with_replacement: bool) -> Tensor:
-    return _combinations(NAMESPACE["arange"](n), r, with_replacement).reshape(-1)
+def _places(layout: Layout, r: int, with_replacement: bool) -> Tensor:
+    return _combinations(NAMESPACE["arange"](layout.shape[0], device=layout.device), r, with_replacement).reshape(-1)
 
 
 def _combinations_plan(input: Tensor, r: int, with_replacement: bool) -> Any:
@@ -48,9 +48,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return NAMESPACE["empty"]((0,), dtype=input._layout.dtype)
+        return NAMESPACE["empty"]((0,), dtype=input._layout.dtype, device=input._layout.device)
     if input._layout.flavor is not None:
-        return input.index_select(0, _places(input._layout.shape[0], r, with_replacement)).reshape(-1, r)
+        return input.index_select(0, _places(input._layout, r, with_replacement)).reshape(-1, r)
     return _combinations(input, r, bool(with_replacement))
 
 

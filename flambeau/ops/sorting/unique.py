@@ -27,7 +27,7 @@ def _runs(rows: Tensor, counted: bool) -> tuple[Tensor, Tensor | None]:
     """(where each run of equal elements, or of equal rows of a matrix, starts; how long it is, if that is `counted`)"""
     if rows._layout.ndim > 1:
         n = rows._layout.shape[0]
-        changes = NAMESPACE["zeros"]((n,), dtype=int64)
+        changes = NAMESPACE["zeros"]((n,), dtype=int64, device=rows._layout.device)
         if n > 1:
             differ = (rows.narrow(0, 1, n - 1) != rows.narrow(0, 0, n - 1)).any(1)
             changes.narrow(0, 1, n - 1).copy_(differ)
@@ -86,7 +86,7 @@ def unique(
     inverse = None
     if counts is not None and return_inverse:
         inverse = (
-            NAMESPACE["empty"]((row._layout.numel,), dtype=int64)
+            NAMESPACE["empty_like"](order)
             .scatter_(0, order, _numbered(counts))
             .reshape(input._layout.shape)
         )
@@ -125,7 +125,7 @@ def _orderable(kernel: str, input: Tensor) -> None:
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool) -> Any:
     at = wrap_dim(dim, input._layout.ndim)
     rows = _slices(input, at)
-    order = NAMESPACE["arange"](rows._layout.shape[0])
+    order = NAMESPACE["arange"](rows._layout.shape[0], device=rows._layout.device)
     for column in reversed(range(rows._layout.shape[1])):  # sorts are stable, so the first column decides in the end
         order = order.index_select(0, sort_along(rows.select(1, column).index_select(0, order), 0, False)[1])
     starts, counts = _runs(rows.index_select(0, order), return_inverse or return_counts)

@@ -32,7 +32,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     if any(tensor._node is not None for tensor in (self, x, y)):
         raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
     given = [other.detach().expand_as(self).reshape(-1).tolist() for other in (self, x, y)]
-    made = NAMESPACE["tensor"]([callable(*three) for three in zip(*given)], dtype=self._layout.dtype)
+    made = NAMESPACE["tensor"]([callable(*three) for three in zip(*given)], dtype=self._layout.dtype, device=self._layout.device)
     return self.copy_(made.reshape(self._layout.shape))
 
 

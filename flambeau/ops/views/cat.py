@@ -158,7 +158,7 @@ def _(g, dim, sizes, need):
             if not wanted
             else slice_(g, place, at, at + size, 1)
             if size >= 0
-            else NAMESPACE["zeros"]((0,), dtype=g._layout.dtype)
+            else NAMESPACE["zeros"]((0,), dtype=g._layout.dtype, device=g._layout.device)
         )
         at += max(size, 0)
     return (made,)
@@ -366,7 +366,7 @@ def block_diag(*tensors: Any) -> Tensor:
     dtype = given[0]._layout.dtype
     for x in given:
         dtype = promote_types(dtype, x._layout.dtype)
-    if any(x._layout.flavor is not None or x._layout.device.type == "meta" for x in given):
+    if any(x._layout.flavor is not None for x in given):
         return _block_rows(given, dtype)
     given = [x if x._layout.dtype is dtype else x.to(dtype) for x in given]
     return _blocks(given, tuple([tuple(x._layout.shape) for x in given]))
@@ -378,7 +378,7 @@ def _block_rows(given: list[Tensor], dtype: DType) -> Tensor:
     rows, at = [], 0
     for x in given:
         m, n = x._layout.shape
-        row = [NAMESPACE["zeros"]((m, at), dtype=dtype), x, NAMESPACE["zeros"]((m, columns - at - n), dtype=dtype)]
+        row = [x.new_zeros((m, at), dtype=dtype), x, x.new_zeros((m, columns - at - n), dtype=dtype)]
         rows.append(cat([y for y in row if y._layout.shape[1]] or row[1:2], 1))
         at += n
     return cat(rows, 0)

@@ -184,7 +184,7 @@ def _(g, repeats, layouts):
     shape = layouts[0].shape
     new = len(repeats) - len(shape)
     if 0 in repeats or 0 in shape:
-        return (NAMESPACE["zeros"](shape, dtype=g._layout.dtype),)
+        return (NAMESPACE["zeros"](shape, dtype=g._layout.dtype, device=g._layout.device),)
     whole = (*[1] * new, *shape)
     sizes = [x for n, r in zip(whole, repeats) for x in (r, n)]
     dims = tuple(2 * d for d in range(len(repeats)) if repeats[d] != 1 or d < new)
@@ -305,8 +305,8 @@ def _counted(counts: Tensor, output_size: int | None) -> Tensor:
         raise RuntimeError("allocated size does not match required size")
     within_memory(Layout.contiguous((total,), counts._layout.dtype, counts._layout.device))
     # how many positions end before each place, which is the position that stands there
-    ended = NAMESPACE["zeros"]((total + 1,), dtype=int64)
-    ended.index_add_(0, ends, NAMESPACE["ones"]((1,), dtype=int64).expand(n))
+    ended = counts.new_zeros((total + 1,), dtype=int64)
+    ended.index_add_(0, ends, counts.new_ones((1,), dtype=int64).expand(n))
     return ended.narrow(0, 0, total).cumsum(0).to(counts._layout.dtype)
 
 
