@@ -81,7 +81,7 @@ class Rows:
             return self._plan(layouts, dims, numbers, statics, out, picks)
         strides = self._strides_of_full(layouts[0])
         moved = {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
-                 if x.shape == layouts[0].shape and x.device.type != "meta"
+                 if x.shape == layouts[0].shape
                  and not memory_order.same_order(x.shape, x.strides, strides)}
         if not moved:
             return self._plan(layouts, dims, numbers, statics, out, picks)

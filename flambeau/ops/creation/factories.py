@@ -564,6 +564,11 @@ def _range_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
     return dtype or inferred
 
 
+def _complex_line(layout: Layout, values: Callable[[], np.ndarray]) -> Tensor:
+    """These values, which nothing is made of on the meta device."""
+    return empty_layout(layout) if layout.device.type == "meta" else create.copy_array(values(), layout.dtype)
+
+
 @public(method=False)
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
@@ -583,7 +588,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
     start, end = _ends("linspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
-        made = to(create.copy_array(np.linspace(start, end, steps, dtype=np.complex128), dtype), device=device)
+        made = _complex_line(layout_made, lambda: np.linspace(start, end, steps, dtype=np.complex128))
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
         line = float(steps - 1), float(steps // 2)
@@ -613,8 +618,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DTy
     start, end = _ends("logspace", start, end, steps, dtype)
     layout_made = Layout.contiguous((steps,), dtype, home(device))
     if dtype.is_complex:
-        powers = np.power(complex(base), np.linspace(start, end, steps, dtype=np.complex128))
-        return finish(to(create.copy_array(powers, dtype), device=device), requires_grad, out, line=True)
+        made = _complex_line(layout_made, lambda: np.power(complex(base), np.linspace(start, end, steps, dtype=np.complex128)))
+        return finish(made, requires_grad, out, line=True)
     line = float(steps - 1), float(max(steps // 2, 1))
     made = along("logspace", layout_made, (float(start), float(end), *line, float(base)), _power, float64)
     if plain and dtype.is_floating_point and dtype.itemsize > 2:

@@ -10,7 +10,6 @@ from typing import Any
 from flambeau.base.dtype import float32, float64
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.variants import NAMESPACE
-from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor
 
 
@@ -46,10 +45,10 @@ def _passed(g: Tensor, input: Tensor, scale: Any, zero_point: Any, quant_min: in
     return g.masked_fill((whole < quant_min) | (whole > quant_max), 0)
 
 
-def _one(scale: Any, zero_point: Any) -> tuple[Tensor, Any]:
+def _one(input: Tensor, scale: Any, zero_point: Any) -> tuple[Tensor, Any]:
     """One scale, as a tensor of float32 without dimensions, which decides in no promotion, and one zero point."""
     scale, zero_point = [x.item() if isinstance(x, Tensor) else x for x in (scale, zero_point)]
-    return make_tensor(scale, float32), zero_point
+    return NAMESPACE["tensor"](scale, dtype=float32, device=input._layout.device), zero_point
 
 
 @operator(method=False, node="FakeQuantizePerTensorAffineCachemaskBackward0")
@@ -59,12 +58,12 @@ def fake_quantize_per_tensor_affine(input: Tensor, scale, zero_point, quant_min,
     scale, zero_point: numbers or tensors of one element. NotImplementedError for integers.
     """
     _check("fake_quantize_tensor_cachemask_kernel", input, quant_min, quant_max)
-    return _back(input, *_one(scale, zero_point), quant_min, quant_max)
+    return _back(input, *_one(input, scale, zero_point), quant_min, quant_max)
 
 
 @fake_quantize_per_tensor_affine.vjp
 def _(g, input, scale, zero_point, quant_min, quant_max):
-    return _passed(g, input, *_one(scale, zero_point), quant_min, quant_max)
+    return _passed(g, input, *_one(input, scale, zero_point), quant_min, quant_max)
 
 
 @operator(method=False, node="FakeQuantizePerChannelAffineCachemaskBackward0")

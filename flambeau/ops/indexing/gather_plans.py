@@ -33,10 +33,14 @@ INDEX_TYPES = {int64: "i64", int32: "i32"}
 
 def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
     """A launcher that does the moves; on the meta device it only allocates."""
-    operands = (*outputs, *inputs)
-    phases = [] if any(layout.device.type == "meta" for layout in operands) else move.phases(moves, operands)
+    phases = _phases(moves, (*outputs, *inputs))
     work = sum(math.prod(m.sizes) for m in moves)
     return lowered(Plan(phases, outputs, inputs, release=work >= RELEASE_FROM))
+
+
+def _phases(moves: Sequence[Move], operands: Sequence[Layout]) -> list:
+    """The phases of moves; none where an operand is on the meta device."""
+    return [] if any(layout.device.type == "meta" for layout in operands) else move.phases(moves, operands)
 
 
 def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: Sequence[Move]) -> Callable:
@@ -51,7 +55,7 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
     nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
     copy = elementwise(nest, out.shape, [out.strides, layout.strides])
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
-    return lowered(Plan([copy, *move.phases(moves, (out, layout, *others))], [out], [layout, *others],
+    return lowered(Plan([copy, *_phases(moves, (out, layout, *others))], [out], [layout, *others],
                           release=work >= RELEASE_FROM))
 
 
@@ -59,7 +63,7 @@ def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move])
     """launch(None, *inputs): zeros, then the moves from the inputs into them."""
     nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
     zeros = elementwise(nest, out.shape, [out.strides])
-    return lowered(Plan([zeros, *move.phases(moves, (out, *inputs))], [out], inputs,
+    return lowered(Plan([zeros, *_phases(moves, (out, *inputs))], [out], inputs,
                           release=out.numel >= RELEASE_FROM))
 
 

@@ -124,8 +124,7 @@ def gather_index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 
 @gather_index.vjp
 def _(g, indices, layouts):
-    if g._layout.flavor is not None or g._layout.device.type == "meta" or any(
-            i is not None and i._layout.flavor is not None for i in indices):
+    if g._layout.flavor is not None or any(i is not None and i._layout.flavor is not None for i in indices):
         return zeros_for(layouts[0], g).index_put(indices, g, True)
     return _index_sums(g, indices, layouts[0])
 

@@ -215,8 +215,7 @@ def _shaped(mask: Tensor, layout: Layout) -> Tensor:
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     layout = input._layout
     if (layout.is_contiguous and mask._layout.is_contiguous and layout.shape == mask._layout.shape and layout.numel
-            and mask._layout.dtype is bool_ and source._layout.dtype is layout.dtype and layout.dtype.itemsize <= 8
-            and layout.device.type != "meta"):
+            and mask._layout.dtype is bool_ and source._layout.dtype is layout.dtype and layout.dtype.itemsize <= 8):
         return filled_from(input, mask, contiguous(source), None)
     shape = geometry.broadcast(layout.shape, mask._layout.shape)
     spread = Layout.of(

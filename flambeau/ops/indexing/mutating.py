@@ -107,7 +107,7 @@ def mutating(
                 strides = memory_order.elementwise_strides(layout.shape, [(layout.shape, layout.strides)])
                 fresh_layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
             moves = moved(fresh_layout, *args, **kwargs)  # type: ignore[misc]
-            if moves is None or layout.device.type == "meta":
+            if moves is None:
                 return implementation(*args, **kwargs)
             others, number = _others(args, made.operator)
             launch = copy_and_move(layout, fresh_layout, others, moves)
@@ -158,7 +158,7 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
     def planned(*args: Any, **kwargs: Any) -> None:
         layout, storage = args[0]._layout, args[0]._storage
         given = [args[i] for i in tensors]
-        plain = layout.flavor is None and layout.device.type != "meta" and not any(
+        plain = layout.flavor is None and not any(
             isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:])
         if not plain or memory_order.overlaps_itself(layout.shape, layout.strides):
             return write(*args, **kwargs)

@@ -28,6 +28,7 @@ from flambeau.core.tensor.create import array_of, tolist_array
 from flambeau.core.tensor.nested_data import REQUIRES_GRAD, type_name
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import layout_in_format, suggested_format
 from flambeau.ops.creation.uninitialized import fresh_from
 
@@ -41,16 +42,12 @@ def item(self: Tensor) -> Any:
     return create.item(self) if read is None else read(self)
 
 
-def need_data(self: Tensor, what: str) -> None:
-    if self._layout.device.type == "meta":
-        raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
-
-
 @public(namespace=False)
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
     if self._layout.dtype in AS_BITS or self._storage.size_class < 0:
-        need_data(self, "tolist")
+        if not known(self):
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return tolist_array(self).tolist()
     if self._layout.ndim > geometry.MOST_DIMS:      # more than NumPy's arrays have
         return [part.tolist() for part in self.detach().unbind()]

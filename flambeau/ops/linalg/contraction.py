@@ -82,7 +82,7 @@ def of_two(equation: Any, given: list[Tensor], full: tuple[tuple[Label, ...], ..
     """The sum of products of two operands where it is one launch, or None."""
     x, y = given
     own, other = full
-    if x._layout.flavor is not None or y._layout.flavor is not None or "meta" in (x.device.type, y.device.type):
+    if x._layout.flavor is not None or y._layout.flavor is not None:
         return None
     sizes, others = dict(zip(own, x._layout.shape)), dict(zip(other, y._layout.shape))
     if len(sizes) != len(own) or len(others) != len(other) or any(others.get(k, size) != size for k, size in sizes.items()):

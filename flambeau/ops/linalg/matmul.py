@@ -291,7 +291,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             batch *= size
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
                            f"[{batch}, {b.shape[-2]}].")
-    if a.flavor is None and b.flavor is None and input.device.type != "meta":
+    if a.flavor is None and b.flavor is None:
         return _matmul_batched(input, other)
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
     count = math.prod(lead)

@@ -364,8 +364,8 @@ def linalg_matrix_exp(input: Tensor):
     square("linalg.matrix_exp", input)
     floating("linalg.matrix_exp", input)
     *batch, n, _ = input._layout.shape
-    if input._layout.numel == 0 or input._layout.device.type == "meta":
-        return input.clone()
+    if not (input._layout.numel and known(input)):
+        return input.new_empty(input._layout.shape)
     x = input.reshape(-1, n, n)
     degree, largest = (7, 3.92) if x.dtype.itemsize // (1 + x.dtype.is_complex) == 4 else (13, 5.37)
     sizes = array_of(x.abs().sum(-2).amax(-1).double())
@@ -389,7 +389,7 @@ def linalg_matrix_exp(input: Tensor):
     made = linalg_solve_ex(even - odd, even + odd)[0]
     for done in range(doublings.max()):
         made = NAMESPACE["where"](copy_array(doublings[:, None, None] > done), matmul(made, made), made)
-    return made.reshape(*batch, n, n)
+    return made.contiguous().reshape(*batch, n, n)
 
 
 @linalg_matrix_exp.vjp

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import bfloat16, float16, float32, float64, int32
-from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn
 from flambeau.codegen.element_type import Kind, kind_of
@@ -30,7 +29,6 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM, Pointwise, call
 from flambeau.core.operator.variants import NAMESPACE
-from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import constant
@@ -159,12 +157,13 @@ _INDICES = {dims: _declared("grid_indices", _index, dims, kind=lambda common, *s
 _tap_numbers: dict[Any, list[Tensor]] = {}
 
 
-def _numbers_of_taps(dims: int, mode: str, dtype: DType) -> list[Tensor]:
-    """For each axis, the number along it of every combination of taps: (taps, 1, 1)."""
-    found = _tap_numbers.get((dims, mode, dtype))
+def _numbers_of_taps(dims: int, mode: str, like: Layout) -> list[Tensor]:
+    """For each axis, the number along it of every combination of taps: (taps, 1, 1), of the dtype and device of a layout."""
+    key = dims, mode, like.dtype, like.device
+    found = _tap_numbers.get(key)
     if found is None:
         numbers = np.indices((TAPS[mode],) * dims).reshape(dims, -1, 1, 1)
-        found = _tap_numbers[dims, mode, dtype] = [create.copy_array(axis.astype(dtype.numpy)) for axis in numbers]
+        found = _tap_numbers[key] = [NAMESPACE["tensor"](axis, dtype=like.dtype, device=like.device) for axis in numbers]
     return found
 
 
@@ -181,7 +180,7 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     if half:        # every step is rounded to the half type, as in PyTorch: it decides which pixel a place is in
         coordinates = [_place(x, size, align).to(float32) for x, size in zip(coordinates, sizes)]
         input = input.to(float32)
-    operands = [*coordinates, *_numbers_of_taps(dims, mode, input._layout.dtype)]
+    operands = [*coordinates, *_numbers_of_taps(dims, mode, input._layout)]
     numbers, statics = tuple([float(n) for n in sizes]), (mode, padding, align, half)
     weights = call(_WEIGHTS[dims], operands, numbers, statics)
     indices = call(_INDICES[dims], operands, numbers, statics)

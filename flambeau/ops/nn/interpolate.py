@@ -15,7 +15,7 @@ import numpy as np
 from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float64, uint8
-from flambeau.base.layout import Layout, channels_last, channels_last_3d, contiguous_strides, register_cache
+from flambeau.base.layout import Layout, channels_last, channels_last_3d, register_cache
 from flambeau.base.warn import warn
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.plan import Phase, Plan
@@ -241,21 +241,11 @@ def _resample(input: Tensor, spec: Spec) -> Tensor:
         out, order = _result(layout, spec)
         return empty_layout(out) if order is None else empty_layout(out).contiguous(memory_format=order)
     if found is None:
-        if layout.device.type == "meta":
-            return _without_memory(layout, spec)
         found = _plans[key] = _forward_plan(layout, spec)
     launch, tables, order = found
     if order is not None:
         return launch(None, input.contiguous(), *tables).contiguous(memory_format=order)
     return launch(None, input if layout.is_contiguous else input.contiguous(), *tables)
-
-
-def _without_memory(layout: Layout, spec: Spec) -> Tensor:
-    """The result of an image on the meta device, of any dtype, which needs no tables."""
-    shape = (*layout.shape[:2], *spec.size)
-    last = layout.ndim >= 4 and memory_order.suggests_channels_last(layout.shape, layout.strides)
-    strides = memory_order.channels_last_strides(shape) if last else contiguous_strides(shape)
-    return empty_layout(Layout.of(shape, strides, layout.dtype, layout.device))
 
 
 def _forward_plan(layout: Layout, spec: Spec) -> tuple[Callable, tuple, Any]:
@@ -314,8 +304,6 @@ def resample_backward(grad: Tensor, spec: Spec, image: Layout) -> Tensor:
     key = "backward", grad._layout, spec, image
     found = _plans.get(key)
     if found is None:
-        if image.device.type == "meta":
-            return empty_layout(Layout.contiguous(image.shape, grad._layout.dtype, image.device))
         out = Layout.contiguous(image.shape, grad._layout.dtype, image.device)
         tables = _tables(spec, image.shape[2:], grad._layout.dtype, backward=True)
         found = _plans[key] = _plan(grad._layout, out, tables, copies=False)

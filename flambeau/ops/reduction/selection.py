@@ -65,7 +65,7 @@ def select(input: Tensor, dim: int | None, keepdim: bool, which: str, place: int
         (length, inner, _, _, _, *strides), count = found
         rows = ((length, inner, *strides), count)
     out = Layout.contiguous(shape, layout.dtype, layout.device)
-    count = 0 if layout.device.type == "meta" else rows[1]
+    count = rows[1]
     outputs, length = (out, out.with_dtype(int64)), rows[0][0]
     if which == "place" and length <= SHORT:
         inner = rows[0][1]

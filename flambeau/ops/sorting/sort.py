@@ -56,9 +56,8 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
             values, indices = sort_along(copied, order.index(at), descending)
             return (tensor_from(values._storage, values._offset, out),
                     tensor_from(indices._storage, indices._offset, out.with_dtype(int64)))
-        count = 0 if layout.device.type == "meta" else rows[1]
         launch = _plans[key] = sorting.sort_plan(
-            layout, (out, out.with_dtype(int64)), rows[0], count, bool(descending)
+            layout, (out, out.with_dtype(int64)), rows[0], rows[1], bool(descending)
         )
     return launch(None, None, input)
 
@@ -137,11 +136,10 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
             rows = (tuple(steps), rows[1])
         if rows is None:
             return _topk(contiguous(tensor_from(input._storage, input._offset, layout)), k, dim, largest)
-        count = 0 if layout.device.type == "meta" else rows[1]
         if k and rows[0][0] <= ties.SHORT:
-            launch = ties.ties_plan(layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+            launch = ties.ties_plan(layout, (out, out.with_dtype(int64)), rows[0], rows[1], k, bool(largest))
         else:
-            launch = sorting.topk_plan(layout, (out, out.with_dtype(int64)), rows[0], count, k, bool(largest))
+            launch = sorting.topk_plan(layout, (out, out.with_dtype(int64)), rows[0], rows[1], k, bool(largest))
         _plans[key] = launch
     return launch(None, None, input)
 

@@ -13,6 +13,7 @@ from flambeau.base import layout as layouts
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.sparse.places import added_up, bounds_of, by_columns, by_rows, places_of_values
 from flambeau.ops.sparse.tensor import (
     NAMES,
@@ -54,6 +55,8 @@ def compress(x: Any, target: Any, blocksize: Any = None, dense_dim: int | None =
     batch = x._layout.ndim - 2 - (dense_dim or 0)
     if batch < 0:
         raise IndexError(f"select(): index 1 out of range for tensor of size {[*x._layout.shape, 1]} at dimension 1")
+    if not known(x):
+        raise needs_values(x, f"_to_sparse_{NAMES[target].removeprefix('Sparse').lower()}")
     return renamed(_from_dense(x, target, blocks, batch), name)
 
 

@@ -17,6 +17,7 @@ from flambeau.core.operator.facets import described
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduction.sum import form, reduction_dims
@@ -31,6 +32,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     """Replace each element by callable(element, x's element, y's element), one by one in Python."""
     if any(tensor._node is not None for tensor in (self, x, y)):
         raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
+    if not known(self):
+        return self
     given = [other.detach().expand_as(self).reshape(-1).tolist() for other in (self, x, y)]
     made = NAMESPACE["tensor"]([callable(*three) for three in zip(*given)], dtype=self._layout.dtype, device=self._layout.device)
     return self.copy_(made.reshape(self._layout.shape))

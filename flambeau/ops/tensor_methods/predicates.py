@@ -18,6 +18,7 @@ from flambeau.core.operator.variants import public
 from flambeau.core.tensor.create import copy_array, tolist_array
 from flambeau.core.tensor.nested_data import values_of
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 
 
 @public(method=False)
@@ -108,6 +109,8 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Te
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by callable(element), one by one in Python."""
     _refuse_graph("apply_", self)
+    if not known(self):
+        return self
     if _repeats(self):
         return _replaced_in_turn(self, callable)
     return _replaced(self, [callable(x) for x in tolist_array(self).reshape(-1).tolist()])
@@ -117,6 +120,8 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, the other tensor's element), one by one in Python."""
     _refuse_graph("map_", self, tensor)
+    if not known(self):
+        return self
     if _repeats(self) and tensor._layout.dtype is self._layout.dtype:
         return _replaced_in_turn(self, callable, tensor.expand_as(self))  # type: ignore[attr-defined]
     return _replaced(self, [callable(a, b) for a, b in zip(*_values_with(self, "map_", other=tensor))])

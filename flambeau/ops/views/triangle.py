@@ -16,7 +16,7 @@ from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
+from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import zeros_and_move
 from flambeau.ops.indexing.mutating import mutating
@@ -38,8 +38,6 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Planned:
     layout = input._layout
     if layout.ndim < 2:
         raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
-    if layout.device.type == "meta":
-        return Tensor.new_empty(input, layout.shape)
     batch = _batch(layout)
     if batch is None:       # the matrices of a copy lie evenly
         dense = contiguous(tensor_from(input._storage, input._offset, layout))
@@ -58,7 +56,7 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
         key = ("in place", layout, diagonal, lower)
         launch = _plans.get(key)
         if launch is None:
-            batch = _batch(layout) if layout.ndim > 1 and layout.device.type != "meta" else None
+            batch = _batch(layout) if layout.ndim > 1 else None
             if batch is None or layout.flavor is not None:
                 return False
             # of an expanded matrix one row after the other, each of which zeroes elements of all
@@ -102,8 +100,6 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     rest = iter(layout.shape[:-1])
     shape = tuple([n if d in (a, b) else next(rest) for d in range(layout.ndim + 1)])
     out = Layout.contiguous(shape, layout.dtype, layout.device)
-    if layout.device.type == "meta":
-        return empty_layout(out)
     own, strides, first = geometry.diagonal_geometry(out.shape, out.strides, offset, a, b)
     along = Move(layout.dtype, tuple(own), Buffer(1, 0, layout.strides), Buffer(0, first, strides))
     return zeros_and_move(out, [layout], [along])

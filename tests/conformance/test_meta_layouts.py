@@ -1,0 +1,155 @@
+"""On the meta device every sample gives the shapes, dtypes and strides of the real run, and compiles nothing.
+
+As a call, in place, with `out=`, for other dtypes, and the gradients. What can't be told without values is listed with the
+reason. PyTorch's own outcomes on that device, of calls alone, are part of `test_conformance`.
+"""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance.forms import Sample
+from conformance.inputs import Inputs
+from conformance.record import read
+
+import flambeau as torch
+from flambeau.codegen import jit
+
+DTYPES = ("bfloat16", "complex64")
+FORMS = ("call", "method in place", "in place", "out", *DTYPES, "gradient")
+UNKNOWN = {
+    "the result is a value": "allclose equal is_nonzero item tolist numpy data_ptr const_data_ptr cpu "
+                             "__bool__ __int__ __float__ __index__",
+    "the size is that of what is found": "nonzero argwhere where masked_select unique unique_consecutive bincount __getitem__ "
+                                         "repeat_interleave to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr "
+                                         "to_sparse_bsc",
+    "lengths in tensors say what is read": "ctc_loss",
+    "the way depends on a value, as in PyTorch": "gaussian_nll_loss",
+    "memory that processes share is real": "share_memory_",
+    "sparse tensors on meta have dense places": "to_dense sparse_mask sparse_resize_ sspaddmm",
+}
+REASONS = {name: reason for reason, names in UNKNOWN.items() for name in names.split()}
+FAMILIES: dict[str, list[Sample]] = {}
+for recorded in read():
+    FAMILIES.setdefault(recorded.family, []).append(Sample(torch, recorded.line))
+
+
+def layouts(value: Any) -> Any:
+    """What is known of a result without its values."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return [value.layout, *value.shape, value.dtype]
+        return [*value.shape, value.dtype, value.stride() if value.numel() else None, value.is_conj(), value.is_neg()]
+    if isinstance(value, (tuple, list)):
+        return [layouts(x) for x in value]
+    return type(value)
+
+
+def gave(sample: Sample, form: str, device: str) -> Any:
+    """The layouts that a form gives on a device. AssertionError if kernels are compiled for it on meta."""
+    gradient = form == "gradient"
+    inputs = Inputs(torch, sample.line, form if form in DTYPES else "float32", grad=gradient)
+    args, named = inputs.arguments(sample.arguments)
+    if form == "out":
+        out = sample._called(sample.room, sample.name, args, named)
+        several = isinstance(out, (tuple, list))
+        named = {**named, "out": tuple(map(torch.empty_like, out)) if several else torch.empty_like(out)}
+    there: dict[int, torch.Tensor] = {}
+    assert form != "out" or inputs.made, "a factory's out= decides where it makes"
+    args, named = (moved(x, device, there) for x in (args, named))
+    if sample.writes or form.endswith("in place"):
+        args = (args[0].clone(), *args[1:])
+    room, name = next(((r, n) for f, r, n in sample.variants() if f == form), (sample.room, sample.name))
+    loaded = jit.loaded()
+    made = sample._called(room, name, args, named)
+    if gradient:
+        made = [x for x in (made if isinstance(made, (tuple, list)) else [made]) if x.requires_grad]
+        operands = [x for x in there.values() if x.requires_grad]
+        made = torch.autograd.grad(made, operands, [torch.ones_like(x) for x in made], allow_unused=True)
+    assert device == "cpu" or jit.loaded() == loaded, "kernels are compiled"
+    return layouts(made)
+
+
+def moved(value: Any, device: str, there: dict[int, torch.Tensor]) -> Any:
+    """Arguments with new tensors on a device, which lie as the given ones do."""
+    if isinstance(value, torch.Tensor):
+        if id(value) not in there:
+            made = value.detach()
+            if device == "meta":
+                made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device) \
+                    if value.layout is torch.strided else made.to(device)
+            there[id(value)] = made.requires_grad_(value.requires_grad)
+        return there[id(value)]
+    if type(value) in (tuple, list):
+        return type(value)(moved(x, device, there) for x in value)
+    return {name: moved(x, device, there) for name, x in value.items()} if isinstance(value, dict) else value
+
+
+def forms(sample: Sample, first: bool) -> Iterator[str]:
+    """The forms to try of a sample. first: whether it is the first of its name."""
+    yield "call"
+    if first:
+        own = {form for form, room, name in sample.variants() if hasattr(sample.place(room), name)} - {"method"}
+        yield from (form for form in FORMS if form in (*DTYPES, *own) or (form == "out" and not sample.writes))
+    yield "gradient"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_lie_as_those_of_a_real_run(family: str) -> None:
+    wrong, seen = [], set()
+    for sample in FAMILIES[family]:
+        first = (sample.room, sample.name) not in seen
+        seen.add((sample.room, sample.name))
+        for form in forms(sample, first):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    real = gave(sample, form, "cpu")
+                except Exception:
+                    continue        # there is no such form
+                try:
+                    got = gave(sample, form, "meta")
+                except Exception as error:
+                    got = f"{type(error).__name__}: {error}"[:200]
+            if got != real and sample.name not in REASONS:
+                wrong.append(f"{sample.line}, {form}: {got}, not {real}")
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)
+
+
+def test_what_is_listed_as_unknown_still_is() -> None:
+    """A name of which all samples have their real layouts on meta leaves the list."""
+    unlike = set()
+    for sample in (sample for family in FAMILIES.values() for sample in family if sample.name in REASONS):
+        try:
+            same = gave(sample, "call", "cpu") == gave(sample, "call", "meta")
+        except Exception:
+            same = False
+        if not same:
+            unlike.add(sample.name)
+    assert unlike == set(REASONS)
+
+
+def compiled_on_meta() -> list[str]:
+    """The samples for which kernels are compiled on the meta device, in a process that has none of them yet."""
+    found = []
+    for sample in (sample for family in FAMILIES.values() for sample in family):
+        for form in ("call", "gradient"):
+            try:
+                gave(sample, form, "meta")
+            except AssertionError:
+                found.append(f"{sample.line}, {form}")
+            except Exception:
+                pass        # the other tests' business
+    return found
+
+
+def test_no_kernel_is_compiled() -> None:
+    code = "import warnings; warnings.simplefilter('ignore')\n" \
+           "from conformance.test_meta_layouts import compiled_on_meta; print(*compiled_on_meta(), sep='\\n')"
+    run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert not run.stdout.strip(), f"compiled:\n{run.stdout}"
