@@ -38,6 +38,10 @@ for recorded in read():
     FAMILIES.setdefault(recorded.family, []).append(Sample(torch, recorded.line))
 
 
+class Compiled(Exception):
+    """Kernels were compiled where nothing is computed."""
+
+
 def layouts(value: Any) -> Any:
     """What is known of a result without its values."""
     if isinstance(value, torch.Tensor):
@@ -50,17 +54,17 @@ def layouts(value: Any) -> Any:
 
 
 def gave(sample: Sample, form: str, device: str) -> Any:
-    """The layouts that a form gives on a device. AssertionError if kernels are compiled for it on meta."""
+    """The layouts that a form gives on a device. Compiled if kernels are compiled for it on meta."""
     gradient = form == "gradient"
     inputs = Inputs(torch, sample.line, form if form in DTYPES else "float32", grad=gradient)
     args, named = inputs.arguments(sample.arguments)
-    if form == "out":
-        out = sample._called(sample.room, sample.name, args, named)
-        several = isinstance(out, (tuple, list))
-        named = {**named, "out": tuple(map(torch.empty_like, out)) if several else torch.empty_like(out)}
+    given = sample._called(sample.room, sample.name, args, named) if form == "out" else None
     there: dict[int, torch.Tensor] = {}
-    assert form != "out" or inputs.made, "a factory's out= decides where it makes"
     args, named = (moved(x, device, there) for x in (args, named))
+    if not there:
+        raise LookupError("a factory: nothing is on a device")
+    if form == "out":
+        named["out"] = moved(tuple(given) if isinstance(given, (tuple, list)) else given, device, {})
     if sample.writes or form.endswith("in place"):
         args = (args[0].clone(), *args[1:])
     room, name = next(((r, n) for f, r, n in sample.variants() if f == form), (sample.room, sample.name))
@@ -70,7 +74,8 @@ def gave(sample: Sample, form: str, device: str) -> Any:
         made = [x for x in (made if isinstance(made, (tuple, list)) else [made]) if x.requires_grad]
         operands = [x for x in there.values() if x.requires_grad]
         made = torch.autograd.grad(made, operands, [torch.ones_like(x) for x in made], allow_unused=True)
-    assert device == "cpu" or jit.loaded() == loaded, "kernels are compiled"
+    if device == "meta" and jit.loaded() != loaded:
+        raise Compiled
     return layouts(made)
 
 
@@ -137,10 +142,10 @@ def compiled_on_meta() -> list[str]:
     """The samples for which kernels are compiled on the meta device, in a process that has none of them yet."""
     found = []
     for sample in (sample for family in FAMILIES.values() for sample in family):
-        for form in ("call", "gradient"):
+        for form in ("call", "gradient") if "to_sparse" not in sample.line else ():
             try:
                 gave(sample, form, "meta")
-            except AssertionError:
+            except Compiled:
                 found.append(f"{sample.line}, {form}")
             except Exception:
                 pass        # the other tests' business

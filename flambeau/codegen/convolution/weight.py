@@ -16,7 +16,7 @@ from flambeau.codegen.element_type import Kind, narrow
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_tile
 from flambeau.codegen.llvm import BRIEF
-from flambeau.codegen.products.micro import call_tile, multiply_add, table_of
+from flambeau.codegen.products.micro import Table, call_tile, multiply_add
 from flambeau.codegen.products.pack import pack_panel
 
 PIXEL_STEPS = 256  # pixels per pass over a panel of the output's gradient, which then stays in the first-level cache
@@ -85,8 +85,8 @@ def _micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-def patch_table(kind: Kind, rows: Iterable[int]) -> int:
-    return table_of(("patch", kind), lambda r: _micro(kind, r), rows)
+def patch_table(kind: Kind, rows: Iterable[int]) -> Table:
+    return Table(("patch", kind), lambda r: _micro(kind, r), rows)
 
 
 def _rows(kind: Kind) -> Kernel:

@@ -13,7 +13,7 @@ from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, Product, base_address, finish_tile
-from flambeau.codegen.products.micro import call_tile, multiply_add, row_counts, table_of
+from flambeau.codegen.products.micro import Table, call_tile, multiply_add, row_counts
 
 DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", *OPERANDS, "micros")
 DOT_ROWS, DOT_COLUMNS = 4, 4
@@ -67,8 +67,8 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-def _dot_table(kind: Kind, m: int) -> int:
-    return table_of(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
+def _dot_table(kind: Kind, m: int) -> Table:
+    return Table(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
 
 
 @compiled(BRIEF)

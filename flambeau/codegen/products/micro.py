@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from operator import index
+from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import register_rows, vector_bytes
@@ -173,16 +174,24 @@ def row_counts(rows: int, step: int) -> set[int]:
     return {min(rows, step), rows % step or step} if rows else set()
 
 
-def table_of(key: tuple, function: Callable[[int], Kernel], rows: Iterable[int]) -> int:
-    """Address of an array, one per key, whose element r is the address of function(r); those of `rows` are there."""
-    table = _tables.get(key)
-    if table is None:
-        table = _tables[key] = (ctypes.c_int64 * (MOST_ROWS + 1))()
-    for r in rows:
-        if not table[r]:
-            made = function(r)
-            table[r] = index(kernel_of_text(module(made), f"products.{made.name}", DIRECT, made.name))
-    return ctypes.addressof(table)
+class Table(NamedTuple):
+    """The address of an array, one per key, whose element r is the address of function(r): when it is asked for, those of `rows`
+    are there.
+    """
+
+    key: tuple
+    function: Callable[[int], Kernel]
+    rows: Iterable[int]
+
+    def __index__(self) -> int:
+        table = _tables.get(self.key)
+        if table is None:
+            table = _tables[self.key] = (ctypes.c_int64 * (MOST_ROWS + 1))()
+        for r in self.rows:
+            if not table[r]:
+                made = self.function(r)
+                table[r] = index(kernel_of_text(module(made), f"products.{made.name}", DIRECT, made.name))
+        return ctypes.addressof(table)
 
 
 def call_tile(f: Kernel, table: Value, rows: Value, *arguments: Value) -> None:

@@ -15,6 +15,7 @@ from flambeau.core.operator.variants import public
 from flambeau.core.tensor import create
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor, empty_plan
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import learn_fill, to
 from flambeau.ops.creation.factories import empty, empty_strided, full, home, leaf, ones, sizes_of, zeros
 from flambeau.ops.creation.from_data import tensor
@@ -138,6 +139,7 @@ def new(self: Tensor, *args: Any, size: Any = None, data: Any = None, other: Any
         args = tuple(size)
     elif data is not None or other is not None:
         args = (other if data is None else data,)
-    return create.legacy_constructor(*args, dtype=self._layout.dtype)
+    made = create.legacy_constructor(*args, dtype=self._layout.dtype)
+    return made if known(self) else made.to(self._layout.device)  # type: ignore[attr-defined]
 
 

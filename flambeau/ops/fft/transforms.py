@@ -100,7 +100,8 @@ def _(g, dim, size, scale, forward):
         weights[-1] = 1
     shape = [1] * terms._layout.ndim
     shape[dim] = size // 2 + 1
-    return terms * NAMESPACE["tensor"](weights.reshape(shape), dtype=g._layout.dtype, device=g._layout.device)
+    weights = weights.astype(g._layout.dtype.numpy).reshape(shape)
+    return terms * NAMESPACE["tensor"](weights, dtype=g._layout.dtype, device=g._layout.device)
 
 
 # ---------------------------------------------------------------- arguments

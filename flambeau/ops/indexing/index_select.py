@@ -374,7 +374,7 @@ def reduce_into(reduce: str, include_self: bool, input: Tensor, write: Any, sour
     write(input, source, {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}[reduce])
     if reduce == "mean":
         shape = input._layout.shape
-        counts = NAMESPACE["ones" if include_self else "zeros"](shape, dtype=int64)
+        counts = NAMESPACE["ones" if include_self else "zeros"](shape, dtype=int64, device=input._layout.device)
         write(counts, filling(1, int64, input._layout.device), "add")
         counts = counts.clamp(min=1)
         if dtype.is_floating_point or dtype.is_complex:
