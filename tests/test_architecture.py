@@ -227,6 +227,16 @@ def test_modules_form_no_circles(modules: dict[str, Path], found_imports: list[I
     assert not unknown, f"imports go round: {unknown}"
 
 
+def test_only_kernels_know_the_processor(found_imports: list[Import]) -> None:
+    """What width vectors have is the CPU target's knowledge: plans, and the operators that make them, are neutral. (Rooms above
+    may tell users of it.)
+    """
+    knowing = {found.importer for found in found_imports if found.target.startswith(f"{PACKAGE}.codegen.cpu")}
+    neutral = {f"{PACKAGE}.codegen.{name}" for name in ("plan", "scalar", "targets.target", "targets.ptx")}
+    assert knowing and all(name.startswith(f"{PACKAGE}.codegen.") or layer(name) == ROOMS for name in knowing), sorted(knowing)
+    assert not knowing & neutral
+
+
 def test_the_redirection_stands_on_the_standard_library(root: Path) -> None:
     known = sys.stdlib_module_names | {FIRST, "a computed name"}
     for path in sorted((root / FIRST).rglob("*.py")):

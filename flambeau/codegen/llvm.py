@@ -137,7 +137,7 @@ class _Options:
             self._chosen = options
 
 
-_options = _Options()
+options = _Options()
 
 
 class Translation:
@@ -147,7 +147,7 @@ class Translation:
         import llvmlite.binding as llvm
         with ExitStack() as held:   # and let go in reverse order: a module that outlives its context ends the process
             self._machine = machine = held.enter_context(_machine(pipeline.direct, pipeline.brief))
-            held.enter_context(_options.chosen(pipeline))
+            held.enter_context(options.chosen(pipeline))
             context = held.enter_context(closing(llvm.create_context()))
             self._module = module = held.enter_context(closing(llvm.parse_assembly(text, context)))
             module.triple, module.data_layout = machine.triple, str(machine.target_data)

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau as torch
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, clear_caches
 from flambeau.codegen import jit
 from flambeau.codegen.plan import SCRATCH, Loops, Phase, Plan, elementwise
 from flambeau.codegen.runtime import launch
@@ -13,6 +13,7 @@ from flambeau.ir.loops import Loop, Nest, element
 
 
 def plans_of(call) -> list[Plan]:
+    clear_caches()
     with plans_made() as plans:
         call()
     return plans
