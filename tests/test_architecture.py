@@ -23,7 +23,7 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 SIBLINGS = {
     "distributed": {"nn"},
     "export": {"nn"},
-    "fx": {"nn", "utils"},  # graphs of modules; arguments are pytrees
+    "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
     "onnx": {"nn", "export"},
     "__future__": {"nn"},  # the choices that conversions of modules follow
     "jit": {"nn", "export", "futures"},
@@ -42,6 +42,7 @@ SIBLINGS = {
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
+    "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
     "_guards": {"_subclasses", "utils"},  # asks which of these is on
     "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
     "_functorch": {"func", "nn"},  # older names of its functions, some of modules

@@ -1,5 +1,5 @@
 """torch._library.fake_impl: the context of fake implementations."""
 
-from flambeau.dispatcher.fakes import get_ctx
+from flambeau.dispatcher.fakes import FakeImplCtx, get_ctx
 
-__all__ = ["get_ctx"]
+__all__ = ["FakeImplCtx", "get_ctx"]

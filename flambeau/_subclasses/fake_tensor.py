@@ -42,7 +42,11 @@ class UnsupportedFakeTensorException(RuntimeError):
 
 
 class MetadataMismatchError(RuntimeError):
-    """A fake's results are not like those of the operator."""
+    """A fake's results are not like those of the operator. reason: how."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
 
 
 _SUBCLASS = ".numpy() is not supported for tensor subclasses."
@@ -177,6 +181,10 @@ class FakeTensorMode(TorchDispatchMode):
 
     dispatch = __torch_dispatch__
 
+    def admitted(self, overload: Any, values: list[Any]) -> list[Any]:
+        """The arguments of a program's operator inside the mode, all fake; AssertionError for tensors that mustn't come there."""
+        return fake_inputs.admitted(self, overload, values)
+
     def is_our_fake(self, t: object) -> bool:
         """Whether it is a fake tensor of this mode."""
         return isinstance(t, FakeTensor) and t.fake_mode is self
@@ -273,8 +281,9 @@ def maybe_get_fake_mode(t: object) -> FakeTensorMode | None:
 
 
 def _overload(name: str) -> Any:
-    operator, _, overload = name.partition(".")
-    return getattr(getattr(namespaces.ops.aten, operator), overload or "default")
+    name, _, overload = name.partition(".")
+    namespace, _, operator = name.partition("::")
+    return getattr(getattr(getattr(namespaces.ops, namespace), operator), overload or "default")
 
 
 fakes.find_overload = _overload

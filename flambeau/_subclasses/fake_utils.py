@@ -15,7 +15,7 @@ from flambeau._subclasses.fake_tensor import (
 from flambeau.utils import _pytree as pytree
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["CrossRefFakeMode", "outputs_alias_inputs", "outputs_are_inputs", "output_alias_each_other"]
+__all__ = ["CrossRefFakeMode", "compare_results", "outputs_alias_inputs", "outputs_are_inputs", "output_alias_each_other"]
 
 
 def _memories(values: Any) -> list[int]:
@@ -37,6 +37,34 @@ def output_alias_each_other(outputs: Any) -> bool:
     """Whether two results share memory."""
     memories = _memories(outputs)
     return len(set(memories)) < len(memories)
+
+
+def compare_results(func: Any, fake: Any, real: Any, *, check_strides: bool = True) -> None:
+    """Raise MetadataMismatchError unless the tensors among the results of an operator on fake tensors are like the real ones;
+    AssertionError if there are not as many.
+    """
+    start = f"When comparing the output of {func} on FakeTensor and concrete Tensors, found "
+    made, own = pytree.tree_leaves(fake), pytree.tree_leaves(real)
+    if len(made) != len(own):
+        raise AssertionError(f"{start}mismatch in number of returns {len(made)} != {len(own)}")
+    for x, y in zip(made, own):
+        if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
+            difference = _difference(y, x, check_strides)
+            if difference:
+                raise MetadataMismatchError(f"{start}mismatched tensor metadata: {difference}")
+
+
+def _difference(real: torch.Tensor, fake: torch.Tensor, check_strides: bool) -> str:
+    """What is not the same of two tensors, their values apart, in PyTorch's words; "" for nothing."""
+    for what in ("shape", "dtype", "device"):
+        if getattr(real, what) != getattr(fake, what):
+            return f"{what.title()}s {getattr(real, what)} and {getattr(fake, what)} are not equal!"
+    if not check_strides or not real.numel():
+        return ""
+    for d, (n, one, other) in enumerate(zip(real.shape, real.stride(), fake.stride())):
+        if one != other and n > 1:
+            return f"Stride mismatch! Strides are {real.stride()} and {fake.stride()} (mismatched at {d})!"
+    return " mismatched storage offset" if real.storage_offset() != fake.storage_offset() else ""
 
 
 class CrossRefFakeMode(TorchDispatchMode):
@@ -68,21 +96,8 @@ class CrossRefFakeMode(TorchDispatchMode):
                 aliasing = outputs_alias_inputs(made, given)
         real = func(*args, **kwargs)
         if made is not None:
-            self._compare(func, made, real)
+            compare_results(func, made, real, check_strides=self.check_strides)
             if self.check_aliasing and aliasing != outputs_alias_inputs(real, (args, kwargs)):
                 raise MetadataMismatchError(f"When comparing the output of {func} on FakeTensor and concrete Tensors, found that "
                                             "results share memory with arguments in one of them only")
         return real
-
-    def _compare(self, func: Any, made: Any, real: Any) -> None:
-        names = ["shape", "dtype", "device"]
-        for fake, own in zip(pytree.tree_leaves(made), pytree.tree_leaves(real), strict=True):
-            if not isinstance(own, torch.Tensor):
-                continue
-            for name in names:
-                if getattr(fake, name) != getattr(own, name):
-                    raise MetadataMismatchError(f"When comparing the output of {func} on FakeTensor and concrete Tensors, found "
-                                                f"mismatched {name}: {getattr(fake, name)} != {getattr(own, name)}")
-            if self.check_strides and own.numel() and fake.stride() != own.stride():
-                raise MetadataMismatchError(f"When comparing the output of {func} on FakeTensor and concrete Tensors, found "
-                                            f"mismatched stride: {fake.stride()} != {own.stride()}")

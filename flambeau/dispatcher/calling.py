@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.device import stand_ins_in_use
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.interception import watching
 from flambeau.core.modes.modes import autocast_cast
+from flambeau.core.tensor.fakes import UnsupportedOperatorException
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import fakes, gradients, handlers, keys
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
@@ -163,7 +165,11 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
     if found:
         return overrides.dispatch(caller, tuple(args), kwargs, found)
     assert record.schema is not None
-    return answer(record, bind(record.schema, args, kwargs))
+    values = bind(record.schema, args, kwargs)
+    stand_ins = stand_ins_in_use()
+    if stand_ins is not None:
+        values = stand_ins.mode.admitted(_overload_of(record), values)
+    return answer(record, values)
 
 
 def answer(record: OperatorRecord, values: list[Any]) -> Any:
@@ -190,9 +196,9 @@ def _cast(x: Any, to: Any) -> Any:
 
 
 def _device_key(tensors: Sequence[Tensor]) -> str | None:
-    """The key of the device that the tensors are on; None without tensors."""
+    """The key of the device that the tensors are on, or that those made in a fake tensor mode are on; None for neither."""
     if not tensors:
-        return None
+        return None if stand_ins_in_use() is None else "Meta"
     return "Meta" if any(x._layout.device.type == "meta" for x in tensors) else "CPU"
 
 
@@ -238,7 +244,7 @@ def _of_device(record: OperatorRecord, device: str | None) -> Callable | None:
         if kernel is not None and kernel is not fallthrough_kernel:
             return kernel
         if name == "Meta" and record.fake is not None:
-            return fakes.without_sizes(record, record.fake)
+            return fakes.without_values(record, record.fake)
     return None
 
 
@@ -252,6 +258,8 @@ def backend(record: OperatorRecord, device: str | None, values: list[Any]) -> An
         return result_of(record.schema, made)
     kernel = _of_device(record, device) or record.kernels.get("CompositeImplicitAutograd")
     if kernel is None:
+        if device == "Meta" and fakes.mode_of(values) is not None:
+            raise UnsupportedOperatorException(_overload_of(record))
         raise NotImplementedError(_nobody(record, device))
     result = _run(record, kernel, values)
     for position in record.written:

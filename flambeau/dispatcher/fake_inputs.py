@@ -20,7 +20,7 @@ from flambeau.dispatcher import dispatch_modes
 from flambeau.ops.creation.factories import empty_strided
 from flambeau.transform.levels import mapped
 
-__all__ = ["answer", "without_mode"]
+__all__ = ["admitted", "answer", "without_mode"]
 
 #: What makes tensors over memory with values, which are then known.
 _OVER_VALUES = frozenset("as_tensor asarray from_numpy frombuffer from_dlpack".split())
@@ -84,6 +84,11 @@ def _on_zeros(mode: Any, own: Callable[..., Any], args: Any, kwargs: Any) -> Any
         result = own(*filled(args), **{key: filled(value) for key, value in kwargs.items()})
     given = {id(made): value for value, made in real.values()}
     return mapped(lambda x: given[id(x)] if id(x) in given else mode.from_tensor(x), result)
+
+
+def admitted(mode: Any, overload: Any, values: list[Any]) -> list[Any]:
+    """The arguments of a call inside a mode as its fake tensors. AssertionError for tensors with data, unless it allows them."""
+    return list(map(_Conversion(mode, (overload, values, {})), values))
 
 
 class _Conversion:

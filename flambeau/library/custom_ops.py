@@ -204,9 +204,9 @@ class CustomOpDef:
                 f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx "
                 f"tracing to work. Please use `{self._init_fn.__name__}.register_fake` to add an fake impl."
             )
-        from flambeau.dispatcher.fakes import without_sizes
+        from flambeau.dispatcher.fakes import without_values
 
-        return without_sizes(self._record, self._abstract_fn)(*args, **kwargs)
+        return without_values(self._record, self._abstract_fn)(*args, **kwargs)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Register its fake: results of the right shape, dtype and device without values."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import flambeau
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 
 __all__ = [
     "calculate_gain",
@@ -169,7 +170,7 @@ def trunc_normal_(
             stacklevel=2,
         )
     probability = _normal_probability((a - mean) / std, (b - mean) / std)
-    if tensor.is_meta:
+    if not known(tensor):
         return tensor  # no values to wait for
     with flambeau.no_grad():
         if probability > 0.3:

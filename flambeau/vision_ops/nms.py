@@ -12,6 +12,7 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.targets.cpu import lowered
 from flambeau.codegen.vision import nms as kernels
 from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.sorting.sort import sort_along
@@ -44,6 +45,8 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     _check(dets, scores)
     boxes, _ = dets._layout.shape
     kind = kind_for("nms_kernel", dets._layout.dtype, half=False)
+    if fakes.is_fake(dets._layout):
+        raise fakes.DynamicOutputShapeException(fakes.overload_named("torchvision::nms"))
     if dets.is_meta:
         raise NotImplementedError("nms on the meta device: how many boxes are kept depends on their values")
     dets = contiguous(dets.detach())

@@ -192,3 +192,16 @@ def test_sizes_that_depend_on_values(mode):
     for call in (lambda: fake.nonzero(), lambda: fake[fake > 0]):
         with pytest.raises(DynamicOutputShapeException, match=r"aten\.nonzero\.default"):
             call()
+
+
+def test_graphs_run_on_fake_tensors(mode):
+    from flambeau import fx
+    from flambeau.fx.passes.fake_tensor_prop import FakeTensorProp
+    from flambeau.fx.passes.shape_prop import ShapeProp
+    model = fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
+    made = FakeTensorProp(model, mode).propagate(torch.ones(2, 3))
+    assert type(made) is FakeTensor and made.fake_mode is mode
+    assert [tuple(n.meta["val"].shape) for n in model.graph.nodes] == [(2, 3), (2, 4), (2, 4), (2, 4)]
+    assert type(ShapeProp(model, mode).propagate(torch.ones(5, 3))) is FakeTensor
+    assert [tuple(n.meta["tensor_meta"].shape) for n in model.graph.nodes] == [(5, 3), (5, 4), (5, 4), (5, 4)]
+    assert type(model.get_parameter("0.weight").detach()) is torch.Tensor

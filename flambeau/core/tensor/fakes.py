@@ -15,12 +15,18 @@ from flambeau.base.layout import Layout
 from flambeau.base.naming import public_module
 
 __all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException", "is_fake",
-           "known_value", "refuse_mixing", "remember", "without_values"]
+           "known_value", "overload_named", "refuse_mixing", "remember", "without_values"]
 
 _HOME = public_module("_subclasses.fake_tensor")
 
-#: Finds an overload of aten by its name; set by the room that knows them.
+#: Finds an overload by its name ("aten::nonzero", "aten::linalg_lstsq.out"); set by the room that knows them.
 find_overload: Callable[[str], Any] | None = None
+
+
+def overload_named(name: str) -> Any:
+    """The overload that torch.ops has by this name."""
+    assert find_overload is not None    # there are no fake tensors without that room
+    return find_overload(name)
 
 
 class DynamicOutputShapeException(RuntimeError):
@@ -60,8 +66,7 @@ def is_fake(layout: Layout) -> bool:
 
 def without_values(operator: str) -> Exception:
     """What aten's `operator` ("nonzero", "linalg_lstsq.out") raises for fake tensors; its tags say what it needs values for."""
-    assert find_overload is not None
-    overload = find_overload(operator)
+    overload = overload_named(f"aten::{operator}")
     tags = {tag.name for tag in overload.tags}
     if "dynamic_output_shape" in tags:
         return DynamicOutputShapeException(overload)

@@ -5,6 +5,7 @@ Stands on fx.interpreter.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import flambeau as torch
@@ -39,14 +40,20 @@ def _extract_tensor_metadata(result: torch.Tensor, include_contiguity: bool = Tr
 
 
 class ShapeProp(Interpreter):
-    """ShapeProp(module).propagate(*args) runs the module, and leaves meta["tensor_meta"] and meta["type"] in its nodes."""
+    """ShapeProp(module).propagate(*args) runs the module, and leaves meta["tensor_meta"] and meta["type"] in its nodes.
+
+    fake_mode: the FakeTensorMode to run it in, on fake tensors; None: it runs on values.
+    """
 
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
-        if fake_mode is not None:
-            raise NotImplementedError(
-                "flambeau has no fake tensors: give ShapeProp tensors of device 'meta' for shapes without values"
-            )
+        self.fake_mode = fake_mode
+        if fake_mode is not None:   # values of the module stay, as the nodes are its own
+            from flambeau._subclasses.fake_tensor import FakeCopyMode
+
+            with FakeCopyMode(fake_mode):
+                self.module = copy.deepcopy(gm)
+            self.submodules = dict(self.module.named_modules())
 
     def run_node(self, n: Node) -> Any:
         """The node's value; raises RuntimeError that names the node for what it raises."""
@@ -71,4 +78,7 @@ class ShapeProp(Interpreter):
 
     def propagate(self, *args: Any) -> Any:
         """Run the module on the arguments; returns what it returns."""
-        return super().run(*args)
+        if self.fake_mode is None:
+            return super().run(*args)
+        with self.fake_mode:
+            return super().run(*[self.fake_mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in args])
