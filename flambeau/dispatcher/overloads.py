@@ -12,8 +12,9 @@ from typing import Any
 
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import public_module
-from flambeau.core.modes.interception import watching
+from flambeau.core.modes.interception import overriding, watching
 from flambeau.core.modes.modes import local
+from flambeau.core.modes.overrides import dispatch
 from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
@@ -69,7 +70,8 @@ class OpOverload(OperatorBase):
 
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             return graphs.run(self, *calling.split(self._schema, values))
-        return self._op(*args, **kwargs)
+        found = overriding(args, kwargs)
+        return dispatch(self, args, kwargs, found) if found else self._op(*args, **kwargs)
 
     @kept
     def _composite(self) -> bool:
@@ -243,6 +245,9 @@ class OpOverloadPacket(OperatorBase):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         names = self.overloads()
+        proxies = overriding(args, kwargs)
+        if proxies:
+            return dispatch(self, args, kwargs, proxies)
         if self._builtin:
             key = tuple(map(_kind_of, args)), tuple([(name, _kind_of(value)) for name, value in kwargs.items()])
             found = self._chosen.get(key)

@@ -363,7 +363,7 @@ class Tracer(TracerBase):
                 place += 1
             if code.co_flags & inspect.CO_VARKEYWORDS:
                 args.append(self._proxy_placeholder("**" + names[place], concrete_args, signature, signed))
-            root_fn = _patch_function(signed, len(args))
+            root_fn = _patch_function(interception.plain(root_fn), len(args))
         leaves, spec = pytree.tree_flatten(tuple(args))
         if all(child.is_leaf() for child in spec.children()):
             return root_fn, args

@@ -47,6 +47,21 @@ _UPSAMPLING: dict[str, dict[str, Any]] = {
 }
 
 
+# Functions that make tensors of the values they are given.
+_READING = frozenset(("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"))
+
+
+def _refuse_read(name: str, data: Any) -> None:
+    if name == "torch.from_numpy":
+        raise TypeError(f"expected np.ndarray (got {type(data).__name__})")
+    if isinstance(data, (list, tuple)):
+        raise RuntimeError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
+            "torch.fx.wrap('len') at module scope"
+        )
+    raise TypeError("`__cuda_array_interface__` must be a dict")
+
+
 def method_name(function: Any) -> str:
     """The name of a function or method of Tensor in a graph."""
     known = public_name(function)
@@ -75,6 +90,8 @@ def arranged(
     Raises TypeError where the arguments don't fit the function.
     """
     name = public_name(function)
+    if name in _READING and args:
+        _refuse_read(name, args[0])
     if name is None or not name.startswith(_IN_PYTHON) or name in _AS_WRITTEN:
         return function, args, kwargs
     if name in _METHODS:

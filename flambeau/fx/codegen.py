@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.fx.names import _get_qualified_name, is_own
+from flambeau.fx.names import _get_qualified_name, is_overload, is_own, shown
 from flambeau.fx.namespace import _custom_builtins, _Namespace
 from flambeau.fx.node import Argument, Node, _type_repr
 
@@ -45,6 +45,11 @@ dtype_abbrs = {
     torch.uint16: "u16",
     torch.uint32: "u32",
     torch.uint64: "u64",
+    torch.float8_e5m2: "f8e5m2",
+    torch.float8_e4m3fn: "f8e4m3fn",
+    torch.float8_e5m2fnuz: "f8e5m2fnuz",
+    torch.float8_e4m3fnuz: "f8e4m3fnuz",
+    torch.float8_e8m0fnu: "f8e8m0fnu",
 }
 reflectable_magic_methods = {
     "add": "{} + {}",
@@ -170,18 +175,22 @@ def _format_target(base: str, target: str) -> str:
     return base
 
 
-def tensor_annotation(value: Any, stride: bool, device: bool) -> str:
-    """`"f32[2, 3]"` with its quotes for a tensor or a TensorMetadata; empty for others."""
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(value, (list, tuple)) and not hasattr(value, "dtype"):
+def _plain(name: str, text: str) -> str:
+    return text
+
+
+def tensor_annotation(value: Any, stride: bool, device: bool, color: Callable[[str, str], str] = _plain) -> str:
+    """`"f32[2, 3]"` with its quotes for a tensor or a TensorMetadata, which shows neither stride nor device; empty for others."""
+    if getattr(value, "dtype", None) not in dtype_abbrs or not hasattr(value, "shape"):
         return ""
-    if shape is None or dtype not in dtype_abbrs:
-        return ""
-    sizes = ", ".join(str(n) for n in shape)
-    strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "stride", ())
-    shown = f"[{', '.join(str(n) for n in strides)}]" if stride and strides is not None else ""
-    place = f"{value.device}" if device and hasattr(value, "device") else ""
-    return f'"{dtype_abbrs[dtype]}[{sizes}]{shown}{place}"'
+    dtype, sizes = dtype_abbrs[value.dtype], f"[{', '.join(map(str, value.shape))}]"
+    if not isinstance(value, torch.Tensor):
+        return f'"{dtype}{sizes}"'
+    text = color("red", dtype) + color("blue", sizes)
+    strides = f"[{', '.join(map(str, value.stride()))}]" if stride and value.layout is torch.strided else ""
+    text += color("dim_blue", strides) + color("dim_green", str(value.device) if device else "")
+    own = type(value) in (torch.Tensor, torch.nn.Buffer) or type(value).__name__ == "FakeTensor"
+    return f'"{text}"' if own else f'"{type(value).__name__}({text})"'
 
 
 class _Writer:
@@ -249,7 +258,9 @@ class _Writer:
             return f"{self.add_global(cls.__name__, cls)}.{arg.name}"
         if isinstance(arg, torch.Tensor):
             return f"torch.Tensor(size={list(arg.shape)}, dtype={str(arg.dtype).rpartition('.')[2]})"
-        return self.color("blue", repr(arg))
+        if is_overload(arg):
+            return self.add_global(_get_qualified_name(arg), arg)
+        return self.color("blue", shown(arg) if isinstance(arg, types.FunctionType) else repr(arg))
 
     def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         """The arguments of a call."""
@@ -313,6 +324,11 @@ class CodeGen:
         record_func: bool = False,
         additional_meta: list[str] | None = None,
     ) -> PythonCode:
+        if record_func:
+            raise NotImplementedError(
+                "record_func=True is not implemented in flambeau: wrap the calls in torch.profiler.record_function by an "
+                "fx.Interpreter whose run_node does so"
+            )
         writer = _Writer(root_module, namespace, colored)
         listed = list(nodes)
         last_uses = _last_uses(listed)
@@ -352,7 +368,7 @@ class CodeGen:
                 index = int(counter.group(1))
             else:
                 lines.append(line)
-                numbers[len(lines)] = index if index >= 0 else None
+                numbers[len(lines) + head.count("\n")] = index if index >= 0 else None
         code = "\n".join("    " + line for line in lines)
         start = wraps.count("\n") + 4
         return PythonCode(f"\n{wraps}\n\n{head}\n{code}", writer.globals, numbers, start)
@@ -399,6 +415,8 @@ class _Traces:
         marks = "".join(f"{key}: {node.meta[key]} # " for key in self.keys if key in node.meta)
         if node.meta.get("custom"):
             marks += f"Annotation: {node.meta['custom']} "
+        recompute = node.meta.get("recompute")
+        marks += "" if recompute is None else f"recompute: {recompute.name} "
         if (marks, trace) == self.previous:
             return
         self.previous = (marks, trace)
@@ -412,10 +430,10 @@ class _Traces:
 def _write(writer: _Writer, node: Node, stride: bool | None, device: bool) -> None:
     """The statement of a node, without the end of its line. stride: whether shown in annotations; None for no annotations."""
     annotation = "" if node.type is None else f" : {writer.type_repr(node.type)}"
-    if stride is not None and not annotation:
-        value = node.meta.get("val", node.meta.get("tensor_meta"))
-        shown = tensor_annotation(value, stride, device)
-        annotation = f": {shown}" if shown else ""
+    if stride is not None:
+        value = next((node.meta[key] for key in ("val", "example_value", "tensor_meta") if key in node.meta), None)
+        known = tensor_annotation(value, stride, device, writer.color)
+        annotation = f": {known}" if known else annotation
     if node.op == "placeholder":
         assert isinstance(node.target, str)
         default = f" = {writer.value(node.args[0])}" if node.args else ""
@@ -462,15 +480,20 @@ def _statement(writer: _Writer, node: Node, name: str) -> str:
     raise NotImplementedError(f"node: {node.op} {target}")
 
 
+def _bare(parameter: str) -> str:
+    """The name of a parameter that is written with its annotation and default."""
+    return parameter.partition(":")[0].partition("=")[0].strip()
+
+
 class _BoxedCodeGen(CodeGen):
     """A function that takes its inputs as one list, which it empties."""
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
-        plain = [name.partition(":")[0].partition("=")[0].strip() for name in free_vars if name != "self"]
-        head = f"def {self._func_name}(self, args_list: list){maybe_return_annotation}:"
+        plain = [_bare(name) for name in free_vars if name != "self"]
+        lines = [f"def {self._func_name}(self, args_list){maybe_return_annotation}:"]
         if plain:
-            head += f"\n    args_iter = iter(args_list)\n    {', '.join(plain)}, = args_iter"
-        return head + "\n    args_list.clear()"
+            lines += ["args_iter = iter(args_list)", *[f"{name} = next(args_iter)" for name in plain]]
+        return "\n    ".join([*lines, "args_list.clear()"])
 
 
 class _PyTreeCodeGen(CodeGen):
@@ -491,20 +514,33 @@ class _PyTreeCodeGen(CodeGen):
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         args = self.pytree_info.orig_args
-        has_self = bool(args) and args[0] == "self"
-        own = args[1:] if has_self else args
-        head = super().gen_fn_def(list(own), maybe_return_annotation, expanded_def=expanded_def)
+        has_self = args[:1] == ["self"]
+        head = super().gen_fn_def(list(args[1:] if has_self else args), maybe_return_annotation, expanded_def=expanded_def)
+        if has_self:  # the structure of a module's arguments begins with the module
+            free_vars.insert(0, "self")
         if free_vars:
-            head += self.gen_var_bindings(own, free_vars, expanded_def)
+            head += self.gen_var_bindings(args, free_vars, expanded_def)
         return head
 
     def gen_var_bindings(self, fn_args: list[str], free_vars: list[str], expanded_def: bool) -> str:
         """The statements that take the inputs' leaves out of their containers."""
-        plain = [name.partition(":")[0].partition("=")[0].strip() for name in free_vars]
-        typed = [name.partition("=")[0].strip() + "\n" for name in free_vars if ":" in name]
-        given = [f"{name.partition(':')[0].partition('=')[0].strip()}" for name in fn_args]
-        bound = f"\n    {', '.join(plain)}, = fx_pytree.tree_flatten_spec(({', '.join(given)},), self._in_spec)"
-        return "".join(["\n    " + "".join(typed).rstrip() if typed else "", bound]) if typed else bound
+        typed = [name for name in free_vars if ":" in name]
+        head = ""
+        if typed:
+            head = "".join(f"\n    {name}" for name in typed) if expanded_def else f"\n    {'; '.join(typed)}; \n"
+        # a blank is left where an annotation was
+        leaves = ", ".join(name.partition(":")[0] if ":" in name else _bare(name) for name in free_vars)
+        return f"{head}\n    {leaves}, = fx_pytree.tree_flatten_spec({self._given(fn_args)}, self._in_spec)"
+
+    def _given(self, fn_args: list[str]) -> str:
+        """The arguments in the containers that the structure of the inputs begins with: a list, or one with a dict."""
+        spec = self.pytree_info.in_spec
+        children = spec.children()
+        if spec.type is not tuple or len(children) != 2 or children[0].type is not tuple or children[1].type is not dict:
+            return f"[{', '.join(fn_args)}]"
+        count = children[0].num_children
+        named = ", ".join(f"{key!r}:{name}" for key, name in zip(children[1].context, fn_args[count:]))
+        return f"([{', '.join(fn_args[:count])}], {{{named}}})"
 
     def generate_output(
         self,

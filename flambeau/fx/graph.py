@@ -35,7 +35,15 @@ from flambeau.fx.codegen import (
     magic_methods,
     reflectable_magic_methods,
 )
-from flambeau.fx.names import _get_qualified_name, _illegal_char_regex, _is_magic, _name_regex, _snake_case
+from flambeau.fx.names import (
+    _get_qualified_name,
+    _illegal_char_regex,
+    _is_magic,
+    _name_regex,
+    _snake_case,
+    public_name,
+    shown,
+)
 from flambeau.fx.namespace import _custom_builtins, _CustomBuiltin, _illegal_names, _Namespace, _register_custom_builtin
 from flambeau.fx.node import Argument, Node, Target, _legal_ops, _type_repr, map_arg, warn_missing_reference
 from flambeau.fx.tables import simple_table
@@ -136,7 +144,7 @@ class Graph:
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The nodes of one kind, and with one target where that is given, in order."""
         if op == "call_function" and target is None:
-            raise AssertionError("Must specify target for call_function find_nodes")
+            raise AssertionError("target must not be None for call_function op")
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
     # ------------------------------------------------------------ making nodes
@@ -156,9 +164,9 @@ class Graph:
         args = () if args is None else args
         kwargs = {} if kwargs is None else kwargs
         if not isinstance(args, tuple):
-            raise AssertionError("args must be a tuple")
+            raise AssertionError(f"args must be a tuple, got {type(args)}")
         if not isinstance(kwargs, dict):
-            raise AssertionError("kwargs must be a dict")
+            raise AssertionError(f"kwargs must be a dict, got {type(kwargs)}")
         candidate = name if name is not None else self._target_to_str(target)
         made = Node(self, self._graph_namespace.create_name(candidate, None), op, target, args, kwargs, type_expr)
         self._graph_namespace.associate_name_with_obj(made.name, made)
@@ -242,7 +250,8 @@ class Graph:
 
     def _target_to_str(self, target: Target | None) -> str:
         if callable(target):
-            name = target.__name__
+            known = public_name(target)
+            name = target.__name__ if known is None else known.rpartition(".")[2]
         else:
             if not isinstance(target, str):
                 raise AssertionError(f"Expected target to be str, got {type(target)}")
@@ -381,7 +390,7 @@ class Graph:
 
     def print_tabular(self) -> None:
         """Print the nodes as a table."""
-        rows = [[n.op, n.name, n.target, n.args, n.kwargs] for n in self.nodes]
+        rows = [[n.op, n.name, shown(n.target), n.args, n.kwargs] for n in self.nodes]
         print(simple_table(["opcode", "name", "target", "args", "kwargs"], rows))
 
     # ------------------------------------------------------------ checking and copying

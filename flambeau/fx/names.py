@@ -81,6 +81,18 @@ def public_name(function: object) -> str | None:
         return None
 
 
+def shown(thing: object) -> str:
+    """str(thing); for functions of the package what PyTorch shows of the function that they stand for, much of which is in C."""
+    known = public_name(thing) if inspect.isfunction(thing) else None
+    if known is None:
+        method = inspect.isfunction(thing) and is_method(thing)
+        return f"<method {thing.__name__!r} of 'torch._C.TensorBase' objects>" if method else str(thing)  # type: ignore[attr-defined]
+    room, _, name = known.rpartition(".")
+    if room == "torch":
+        return f"<built-in method {name} of type object at {id(torch.Tensor):#x}>"
+    return f"<built-in function {name}>" if room.startswith("torch._C.") else str(thing)
+
+
 def is_method(function: object) -> bool:
     """Whether a function is a method of Tensor, and no function of a public namespace."""
     if isinstance(function, TensorMethod) or getattr(function, "__name__", "") == "__get__":
@@ -99,10 +111,12 @@ def shown_module(module: str) -> str:
 
 def shown_type(cls: type) -> str:
     """The qualified name of a class: torch.Tensor, torch.nn.modules.activation.ReLU, collections.OrderedDict."""
-    module = cls.__module__
-    if module.partition(".")[0] == _PACKAGE and vars(torch).get(cls.__name__) is cls:
-        return f"torch.{cls.__qualname__}"
-    return f"{shown_module(module)}.{cls.__qualname__}"
+    return f"{shown_module(cls.__module__)}.{cls.__qualname__}"
+
+
+def is_overload(thing: object) -> bool:
+    """Whether a thing is an overload of an operator; told by its class's name, so that torch.ops is not loaded for it."""
+    return type(thing).__name__ == "OpOverload" and is_own(type(thing))
 
 
 def is_own(thing: object) -> bool:

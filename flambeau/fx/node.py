@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import flambeau as torch
 from flambeau.fx._compatibility import compatibility
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
-from flambeau.fx.names import _get_qualified_name, shown_type
+from flambeau.fx.names import _get_qualified_name, shown, shown_type
 from flambeau.nn import Module
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _format_arg(arg: object, max_list_len: float = float("inf")) -> str:
         return f"({items}{',' if len(arg) == 1 else ''}{rest})"
     if isinstance(arg, dict):
         return "{" + ", ".join(f"{k}: {_format_arg(v)}" for k, v in arg.items()) + "}"
-    return "%" + repr(arg) if isinstance(arg, Node) else str(arg)
+    return "%" + repr(arg) if isinstance(arg, Node) else shown(arg)
 
 
 @compatibility(is_backward_compatible=False)
@@ -127,7 +127,7 @@ class Node:
                 )
         elif not isinstance(target, str):
             raise ValueError(
-                f"Node [graph = {graph}, name = '{name}'] target {target} has type {torch.typename(target)} "
+                f"Node [graph = {graph}, name = '{name}'] target {shown(target)} has type {torch.typename(target)} "
                 "but a str is expected"
             )
         self.graph, self.name, self.op, self.target = graph, name, op, target
@@ -243,7 +243,7 @@ class Node:
     def insert_arg(self, idx: int, arg: Argument) -> None:
         """Insert a positional argument in front of the one at `idx`; at the end for idx = len(args)."""
         if not 0 <= idx <= len(self.args):
-            raise AssertionError("insert_args index must be between 0 and len(self.args)")
+            raise AssertionError(f"insert_args index must be between 0 and len(self.args), got {idx}")
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:

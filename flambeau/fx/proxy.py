@@ -312,12 +312,21 @@ class Proxy:
             )
         tracer = next(iter(tracers))
         if is_method(orig_method):
+            _refuse_sliced(orig_method, args)
             return tracer.create_proxy("call_method", method_name(orig_method), args, kwargs)
         target, args, kwargs = arranged(orig_method, args, kwargs)
         if isinstance(target, str):
             return tracer.create_proxy("call_method", target, args, kwargs)
         name = tracer.graph._target_to_str(method_name(target))
         return tracer.create_proxy("call_function", target, args, kwargs, name=name)
+
+
+def _refuse_sliced(method: Any, args: tuple[Any, ...]) -> None:
+    """Raise TypeError for a tensor that is indexed by a slice with a proxy: PyTorch reads its numbers before it asks."""
+    if method.__name__ in ("__getitem__", "__setitem__") and isinstance(args[0], torch.Tensor):
+        for part in args[1] if isinstance(args[1], tuple) else (args[1],):
+            if isinstance(part, slice) and any(isinstance(n, Proxy) for n in (part.start, part.stop, part.step)):
+                raise TypeError("slice indices must be integers or None or have an __index__ method")
 
 
 def _in_assert(frame: Any) -> bool:

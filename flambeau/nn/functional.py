@@ -21,6 +21,7 @@ from flambeau.core.operator.facets import RECORDS, described
 from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.functional_activation import *
+from flambeau.nn.functional_activation import threshold as _threshold
 from flambeau.ops.aten.internals import conv_tbc
 from flambeau.ops.linalg.cdist import pdist
 from flambeau.ops.linalg.distance import cosine_similarity, pairwise_distance

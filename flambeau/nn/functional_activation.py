@@ -110,6 +110,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
+
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x))."""
     return math.sigmoid(input)

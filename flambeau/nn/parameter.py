@@ -44,8 +44,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         # A custom Tensor subclass keeps its own type and is only marked.
-        parameter = data.detach()
-        parameter.requires_grad = requires_grad
+        parameter = data.detach().requires_grad_(requires_grad)
         if type(parameter) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} "

@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 from flambeau import fx, nn
 
 Pair = collections.namedtuple("Pair", "a b")
@@ -109,6 +110,29 @@ def test_a_table(capsys) -> None:
         "call_module  _0       0         (input_1,)  {}\n"
         "output       output   output    (_0,)       {}\n"
     )
+
+
+def test_tables_show_functions_as_pytorchs(capsys) -> None:
+    fx.symbolic_trace(lambda x: F.relu(F.gelu(torch.sin(x)))).graph.print_tabular()
+    lines = capsys.readouterr().out.splitlines()
+    assert "<built-in method sin of type object at 0x" in lines[3] and "<built-in function gelu>" in lines[4]
+    assert "<function relu at 0x" in lines[5]
+
+
+def test_containers_of_inputs() -> None:
+    class Two(nn.Module):
+        def forward(self, xs, y: torch.Tensor = None, z: int = 3):
+            return {"a": xs[0] + z, "b": [xs[1], y]}
+
+    traced = fx.symbolic_trace(Two(), concrete_args={"xs": [fx.PH, fx.PH]})
+    assert traced.code.strip() == (
+        "def forward(self, xs, y, z):\n"
+        "    y : torch.Tensor = None; z : int = 3; \n\n"
+        "    self, xs_1, xs_2, y , z , = fx_pytree.tree_flatten_spec([self, xs, y, z], self._in_spec)\n"
+        "    add = xs_1 + z;  xs_1 = z = None\n"
+        "    return pytree.tree_unflatten([add, xs_2, y], self._out_spec)"
+    )
+    assert traced([1, 2], None, 3) == {"a": 4, "b": [2, None]}
 
 
 def test_concrete_arguments() -> None:

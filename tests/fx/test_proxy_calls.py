@@ -12,7 +12,8 @@ from flambeau.fx.calls import plain_signature
 from flambeau.fx.names import _get_qualified_name, public_functions
 
 OTHERS = frozenset("""is_tensor is_storage typename compile save load manual_seed seed initial_seed get_rng_state set_rng_state
-    set_printoptions vmap boolean_dispatch handle_torch_function has_torch_function assert_int_or_pair""".split())
+    set_printoptions vmap tensor as_tensor asarray from_numpy boolean_dispatch handle_torch_function
+    has_torch_function assert_int_or_pair described""".split())
 DEFAULTS = (inspect.Parameter.empty, MISSING)
 
 
@@ -60,6 +61,29 @@ def test_a_proxy_in_each_place_of_each_function() -> None:
                 assert node.target is function or _get_qualified_name(node.target).startswith("torch.nn.functional."), name
             assert [n.name for n in node.all_input_nodes] == ["x"], name
     assert seen > 1500 and isinstance(held, fx.Proxy)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda x: torch.tensor(x), TypeError, "`__cuda_array_interface__` must be a dict"),
+        (lambda x: torch.as_tensor([1, x]), RuntimeError, "'len' is not supported in symbolic tracing by default"),
+        (lambda x: torch.from_numpy(x), TypeError, r"expected np.ndarray \(got Proxy\)"),
+        (lambda x: torch.ones(3, 3)[:x], TypeError, "slice indices must be integers or None or have an __index__ method"),
+        (lambda x: torch.ones(3, 3)[0, x:], TypeError, "slice indices must be integers or None or have an __index__ method"),
+    ],
+)
+def test_what_reads_values_is_refused(call, kind: type, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        fx.symbolic_trace(call)
+
+
+def test_operators_by_their_names_are_recorded_as_such() -> None:
+    aten = torch.ops.aten
+    traced = fx.symbolic_trace(lambda x: aten.add(aten.add.Tensor(aten.relu.default(x), x), 1))
+    assert [n.name for n in traced.graph.nodes] == ["x", "relu_default", "add_tensor", "add", "output"]
+    assert "add_tensor = torch.ops.aten.add.Tensor(relu_default, x);  relu_default = x = None" in traced.code
+    assert torch.equal(traced(torch.tensor([-1.0, 2.0])), torch.tensor([0.0, 5.0]))
 
 
 def test_arguments_are_as_they_were_written() -> None:

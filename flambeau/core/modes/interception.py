@@ -265,6 +265,15 @@ def _code(free: tuple[str, ...]) -> CodeType:
     return _codes[free]
 
 
+def overriding(args: Iterable[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The values among arguments that answer calls in the place of public functions, such as proxies."""
+    found: list[Any] = []
+    if _count and local.overrides:
+        _search(args, found)
+        _search(kwargs.values(), found)
+    return found
+
+
 def _search(values: Iterable[Any], found: list[Any]) -> None:
     """Collect the values that are looked out for, also those in lists, tuples and slices."""
     for x in values:

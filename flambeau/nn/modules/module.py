@@ -250,7 +250,7 @@ class Module(Traversal, Conversion, StateDict):
         buffers = attributes.get("_buffers")
         known = buffers is not None and name in buffers
         if known or (isinstance(value, Tensor) and isinstance(value, Buffer)):
-            if value is not None and not isinstance(value, Tensor):
+            if value is not None and not isinstance(value, Tensor) and not hasattr(value, "__torch_function__"):
                 raise TypeError(
                     f"cannot assign '{flambeau.typename(value)}' as buffer '{name}' "
                     "(torch.nn.Buffer, torch.Tensor or None expected)"
