@@ -4,6 +4,7 @@ As a call, in place, with `out=`, for other dtypes, and the gradients. What can'
 reason. PyTorch's own outcomes on that device, of calls alone, are part of `test_conformance`.
 """
 
+import ast
 import subprocess
 import sys
 import warnings
@@ -158,3 +159,25 @@ def test_no_kernel_is_compiled() -> None:
     run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert not run.stdout.strip(), f"compiled:\n{run.stdout}"
+
+
+FACTORIES = set("zeros ones full empty eye arange linspace rand randn randint randperm tensor as_tensor tril_indices "
+                "triu_indices empty_strided".split())
+
+
+def test_operators_say_on_which_device_they_make_tensors() -> None:
+    """Otherwise it is the default one, not that of the operands."""
+    ops = Path(torch.__file__).parent / "ops"
+    silent = []
+    for path in sorted(ops.rglob("*.py")):
+        if path.relative_to(ops).parts[0] not in ("creation", "random", "sparse"):
+            tree = ast.parse(path.read_text())
+            silent += [f"{path.relative_to(ops)}:{call.lineno}" for call in ast.walk(tree)
+                       if isinstance(call, ast.Call) and _factory(call.func) and "device" not in {k.arg for k in call.keywords}]
+    assert not silent
+
+
+def _factory(function: ast.expr) -> bool:
+    """Whether it is a factory of the namespace, as operators call them."""
+    return isinstance(function, ast.Subscript) and ast.unparse(function.value) == "NAMESPACE" and (
+        isinstance(function.slice, ast.Constant) and function.slice.value in FACTORIES)

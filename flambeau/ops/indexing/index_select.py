@@ -21,7 +21,7 @@ from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
-from flambeau.core.tensor.without_data import known
+from flambeau.core.tensor.without_data import found, known
 from flambeau.ops.creation.copy import clone_raw, contiguous, copy_raw
 from flambeau.ops.indexing.gather_plans import (
     INDEX_TYPES,
@@ -417,7 +417,7 @@ def _(g, input, dim, index, source, reduce, include_self, out, need):
         others = (g * start.index_reduce(dim, index, safe, "prod")).index_select(dim, index)
         product = (g * out).index_select(dim, index)
         theirs = NAMESPACE["where"](zero & (count == 1), others, product / safe)
-        if modes.local.grad and bool((zero & (count > 1)).any()):
+        if modes.local.grad and found(zero & (count > 1)):
             theirs = differentiated_once(theirs, "index_reduce(): Double backward is unsupported for source when >1 zeros in "
                                                  "source are scattered to the same position in self")
     return mine, None, theirs

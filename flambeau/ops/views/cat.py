@@ -355,7 +355,7 @@ def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the given matrices (vectors as rows, numbers as 1 x 1) along its diagonal and zeros elsewhere."""
     given = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     if not given:
-        return NAMESPACE["empty"]((1, 0))
+        return NAMESPACE["empty"]((1, 0), device=None)
     for i, x in enumerate(given):
         if x._layout.ndim > 2:
             raise RuntimeError(
