@@ -6,10 +6,12 @@ Stands on graphs; loaded by dispatch_modes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.autograd import engine
+from flambeau.core.operator.variants import NAMESPACE
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.graphs import DERIVATIVES, derivative
 from flambeau.dispatcher.namespaces import ops
@@ -37,6 +39,8 @@ _OWN_NAME = """
     replication_pad2d replication_pad3d grid_sampler_2d grid_sampler_3d native_layer_norm native_group_norm native_batch_norm
     convolution _scaled_dot_product_flash_attention_for_cpu _prelu_kernel native_dropout
 """.split()
+#: Losses whose arguments may change places.
+_SYMMETRIC = frozenset(("mse_loss", "smooth_l1_loss", "huber_loss"))
 #: What a derivative calls a result of the operator, by its position.
 _RESULTS = {"output": 0, "out": 0, "result": 0, "indices": 1, "mean": 1, "rstd": 2, "save_mean": 1, "save_invstd": 2, "mask": 1,
             "is_target": 1}  # fmt: skip
@@ -56,6 +60,7 @@ def _by_names(name: str, backward: str) -> None:
     saved = list(dict.fromkeys([x for n, x in sources.items() if x is not None]))
     extra = [n for n in _shaped(asked, tensors, schema) if n not in saved]
     call = getattr(aten, backward).default
+    masked = len(builtin_schemas.schema_of(f"aten::{backward}", "default").returns) > 1
 
     def rule(**values: Any) -> Any:
         g, need = values.pop("g"), values.pop("need")
@@ -66,8 +71,19 @@ def _by_names(name: str, backward: str) -> None:
                 return values[source]
             return _derived(argument.name, values, tensors, need)
 
-        positional = [value(a) for a in asked if not a.kwarg_only]
-        made = call(g, *positional, **{a.name: value(a) for a in asked if a.kwarg_only})
+        def asked_for() -> Any:
+            positional = [value(a) for a in asked if not a.kwarg_only]
+            return call(g, *positional, **{a.name: value(a) for a in asked if a.kwarg_only})
+
+        others = [n for n in tensors[1:] if need[n]]
+        if not masked and others and name in _SYMMETRIC:
+            first = asked_for() if need[tensors[0]] else None
+            values[tensors[0]], values[tensors[1]] = values[tensors[1]], values[tensors[0]]
+            return first, asked_for()
+        if not masked and others:
+            raise NotImplementedError(f"the derivative of '{name}' for its argument '{others[0]}' under a mode or class that "
+                                      "answers operators: detach that argument")
+        made = asked_for()
         return tuple(made) if isinstance(made, (tuple, list)) else made
 
     DERIVATIVES[name] = rule, _STEPS.get(name), 1 if not single else None, ["g", "need", *saved, *extra]
@@ -81,7 +97,10 @@ def _result(name: str, results: dict[str, int], single: bool) -> str | None:
 def _shaped(asked: Sequence[Any], tensors: Sequence[str], schema: FunctionSchema) -> list[str]:
     """The tensors of which a derivative is told a size or dtype."""
     found = []
+    own = {a.name for a in schema.arguments}
     for a in asked:
+        if a.name in own:
+            continue
         if a.name in ("input_size", "input_sizes", "input_dtype", "num_weights"):
             found.append(tensors[0])
         elif a.name == "bias_sizes":
@@ -152,14 +171,16 @@ def _(g: Any, self: Any) -> Any:
 def _(g: Any, self: Any, exponent: Any) -> Any:
     if exponent == 0:
         return aten.zeros_like.default(self)
-    return g * (aten.pow.Tensor_Scalar(self, exponent - 1) * exponent).conj()
+    return g * _conjugate(aten.mul.Scalar(aten.pow.Tensor_Scalar(self, exponent - 1), exponent))
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    return NAMESPACE["where"](condition, a, b)
 
 
 @derivative("where.self", node="WhereBackward0")
 def _(g: Any, condition: Any, need: Any) -> Any:
-    zero = aten.scalar_tensor.default(0.0, dtype=g._layout.dtype)
-    return (None, aten.where.self(condition, g, zero) if need["self"] else None,
-            aten.where.self(condition, zero, g) if need["other"] else None)
+    return (None, _where(condition, g, 0.0) if need["self"] else None, _where(condition, 0.0, g) if need["other"] else None)
 
 
 @derivative("masked_fill.Scalar", node="MaskedFillBackward0")
@@ -238,7 +259,7 @@ def _conjugate(x: Any) -> Any:
 
 
 def _scaled(x: Any, by: Any) -> Any:
-    return x if by == 1 else x * by
+    return x if by == 1 else aten.mul.Scalar(x, by)
 
 
 @derivative("mm", node="MmBackward0")
@@ -425,3 +446,123 @@ def _joined(gs: Any, self: Any, sizes: Any, dim: Any) -> Any:
         shape[dim] = size
         shapes.append(shape)
     return aten.cat.default(_filled(gs, shapes), dim)
+
+
+# ---------------------------------------------------------------- values at chosen places
+
+
+def _selected(g: Any, indices: Any, self: Any, dim: int, keepdim: bool) -> Any:
+    """Zeros with the gradient where the values of a reduction came from."""
+    if not self._layout.ndim:
+        return g
+    if not keepdim:
+        g, indices = aten.unsqueeze.default(g, dim), aten.unsqueeze.default(indices, dim)
+    return aten.scatter.src(aten.new_zeros.default(g, list(self._layout.shape)), dim, indices, g)
+
+
+@derivative("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode", "kthvalue", differentiable=1)
+def _(g: Any, self: Any, dim: Any, keepdim: Any, out1: Any) -> Any:
+    return _selected(g, out1, self, dim, keepdim)
+
+
+@derivative("sort.default", "topk", differentiable=1)
+def _(g: Any, self: Any, dim: Any, out1: Any) -> Any:
+    return _selected(g, out1, self, dim, True)
+
+
+@derivative("sort.stable", node="SortBackward1", differentiable=1)
+def _(g: Any, self: Any, dim: Any, out1: Any) -> Any:
+    return _selected(g, out1, self, dim, True)
+
+
+@derivative("index_put")
+def _(g: Any, self: Any, indices: Any, values: Any, accumulate: Any, need: Any) -> Any:
+    mine = None
+    if need["self"]:
+        mine = g if accumulate else aten.index_put.default(g, indices, aten.zeros_like.default(values), False)
+    return mine, aten.index.Tensor(g, indices) if need["values"] else None
+
+
+@derivative("stack")
+def _(g: Any, tensors: Any, dim: Any, need: Any) -> Any:
+    return ([aten.select.int(g, dim, i) if wanted else None for i, wanted in enumerate(need["tensors"])],)
+
+
+# ---------------------------------------------------------------- reductions of several steps
+
+
+def _whole(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """A gradient, or result, of a reduction with the dimensions that it reduced."""
+    ndim = self._layout.ndim
+    if keepdim or dim is None or not len(dim):
+        return g
+    for d in sorted(x % max(1, ndim) for x in dim):
+        g = aten.unsqueeze.default(g, d)
+    return g
+
+
+def _of_variance(g: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    shape = self._layout.shape
+    count = math.prod(shape[d] for d in (dim or range(len(shape))))
+    mean = aten.mean.dim(self, dim, True) if dim else aten.mean.default(self)
+    free = count - (1 if correction is None else correction)
+    apart = aten.sub.Tensor(self, mean)
+    g = _whole(g, self, dim, keepdim)
+    return aten.mul.Tensor(aten.mul.Scalar(g, 2 / free if free > 0 else math.nan), apart)
+
+
+@derivative("var.correction")
+def _(g: Any, self: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    return _of_variance(g, self, dim, correction, keepdim)
+
+
+def _without_zeros(g: Any, by: Any, zero: Any) -> Any:
+    """g / by, 0 where `zero` is 0."""
+    return aten.masked_fill_.Scalar(aten.div.Tensor(g, by), aten.eq.Scalar(zero, 0), 0)
+
+
+@derivative("std.correction")
+def _(g: Any, self: Any, dim: Any, correction: Any, keepdim: Any, out: Any) -> Any:
+    return _of_variance(_without_zeros(g, aten.mul.Scalar(out, 2), out), self, dim, correction, keepdim)
+
+
+@derivative("logsumexp")
+def _(g: Any, self: Any, dim: Any, keepdim: Any, out: Any) -> Any:
+    share = aten.exp.default(aten.sub.Tensor(self, _whole(out, self, dim, keepdim)))
+    return aten.mul.Tensor(_whole(g, self, dim, keepdim), share)
+
+
+@derivative("maximum")
+def _(g: Any, self: Any, other: Any, need: Any) -> Any:
+    return _larger(g, self, other, need, aten.lt.Tensor, aten.gt.Tensor)
+
+
+@derivative("minimum")
+def _(g: Any, self: Any, other: Any, need: Any) -> Any:
+    return _larger(g, self, other, need, aten.gt.Tensor, aten.lt.Tensor)
+
+
+def _larger(g: Any, self: Any, other: Any, need: Any, loses: Any, wins: Any) -> Any:
+    """The gradient of the larger, or smaller, of two: halves where they are equal."""
+
+    def share(lost: Any) -> Any:
+        halves = aten.where.self(aten.eq.Tensor(self, other), aten.div.Scalar(g, 2), g)
+        return aten.masked_fill_.Scalar(halves, lost(self, other), 0)
+
+    return share(loses) if need["self"] else None, share(wins) if need["other"] else None
+
+
+@derivative("celu")
+def _(g: Any, self: Any, alpha: Any) -> Any:
+    return aten.elu_backward.default(g, alpha, 1, 1.0 / alpha, False, self)
+
+
+@derivative("block_diag")
+def _(g: Any, tensors: Any, need: Any) -> Any:
+    made, row, column = [], 0, 0
+    for x, wanted in zip(tensors, need["tensors"]):
+        rows, columns = (1, 1, *x._layout.shape)[-2:] if x._layout.ndim else (1, 1)
+        part = aten.slice.Tensor(aten.slice.Tensor(g, 0, row, row + rows), 1, column, column + columns)
+        made.append(part.reshape(x._layout.shape) if wanted else None)
+        row, column = row + rows, column + columns
+    return (made,)

@@ -73,7 +73,8 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
     yield from views.DECLARED
     yield from RENAMED
     yield from (convert, index)
-    yield from (f for room in (loss, margin_loss) for f in vars(room).values() if isinstance(f, FunctionType))
+    yield from (f for room in (loss, margin_loss) for name, f in vars(room).items()
+                if isinstance(f, FunctionType) and not name.startswith("_") and f.__name__ == name)
     for declared in OPERATORS.values():
         made = getattr(declared, "public", None)
         if made is not None:
@@ -147,8 +148,10 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         return own(*args, **kwargs)
     found = resolve(name, args, kwargs) if name else None
     if found is None:
-        only_here = _own_overload(function)
-        return own(*args, **kwargs) if only_here is None else graphs.run(only_here, args, kwargs)
+        only_here = _own_overload(function) if kwargs.get("out") is None else None
+        if only_here is None:
+            return own(*args, **kwargs)
+        return graphs.run(only_here, args, {n: x for n, x in kwargs.items() if n != "out"})
     overload, values, named = found
     if graphs.is_opened(overload):
         return own(*args, **kwargs)
@@ -228,7 +231,7 @@ def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpO
 
     packet = getattr(ops.aten, name)
     composite: Any = None       # an overload that PyTorch makes of others, if no other one fits
-    named = {("self" if key == "input" else key): value for key, value in kwargs.items()}
+    named = {("self" if key == "input" else key): value for key, value in kwargs.items() if key != "out" or value is not None}
     with_out = "out" in named
     for overload_name in packet.overloads():
         overload = getattr(packet, overload_name)
@@ -259,6 +262,9 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
             end = next((i for i, x in enumerate(given) if i >= at and type(x) is not int), len(given))
             if argument.type.count is None:
                 given[at:end] = [given[at:end]]
+            break
+        if str(argument.type) == "List[Tensor]" and at < len(given) and isinstance(given[at], Tensor):
+            given[at:] = [given[at:]]   # tensors one by one
             break
     named = dict(kwargs)
     if "dtype" not in names and named.get("dtype", 0) is None:

@@ -6,6 +6,7 @@ run by the operators that it is made of. Stands on ir.expression and the public 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,12 +24,45 @@ def _public(name: str) -> Callable[..., Any]:
     return found
 
 
+def _aten() -> Any:
+    from flambeau.dispatcher.namespaces import ops
+
+    return ops.aten
+
+
+def _with_number(name: str) -> Callable[..., Any]:
+    """A sum or product, whose number is one of the schema's, as it is for C++."""
+
+    def step(a: Any, b: Any) -> Any:
+        packet = getattr(_aten(), name)
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            return packet.Tensor(a, b)
+        return packet.Scalar(a, b) if isinstance(a, Tensor) else packet.Scalar(b, a)
+
+    return step
+
+
+def _difference(a: Any, b: Any) -> Any:
+    if isinstance(a, Tensor):
+        return _with_number("sub")(a, b)
+    return _aten().sub_.Tensor(_aten().fill_.Scalar(_aten().empty_like.default(b), a), b)
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    if isinstance(a, Tensor):
+        return _with_number("div")(a, b)
+    return _aten().mul_.Scalar(_aten().reciprocal.default(b), a)
+
+
 _STEPS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg,
+    "add": _with_number("add"), "sub": _difference, "mul": _with_number("mul"), "div": _quotient, "neg": operator.neg,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "pow": operator.pow, "abs": operator.abs,
-    "and": lambda a, b: _public("logical_and")(a, b), "or": lambda a, b: _public("logical_or")(a, b),
-    "not": lambda a: _public("logical_not")(a),
+    "and": lambda a, b: a and b if isinstance(a, bool) else _public("logical_and")(a, b),
+    "or": lambda a, b: a or b if isinstance(a, bool) else _public("logical_or")(a, b),
+    "not": lambda a: not a if isinstance(a, bool) else _public("logical_not")(a),
+    "where": lambda chosen, a, b: (a if chosen else b) if isinstance(chosen, bool) else _public("where")(chosen, a, b),
+    "sign": lambda a: _public("sgn")(a),
     "floor_divide": lambda a, b: _public("div")(a, b, rounding_mode="floor"),
     "trunc_divide": lambda a, b: _public("div")(a, b, rounding_mode="trunc"),
     "normal_cdf": lambda a: 0.5 * (1 + _public("erf")(a * 0.5**0.5)), "trigamma": lambda a: _public("polygamma")(1, a),
@@ -60,5 +94,12 @@ def _value(node: Expr, given: list[Any], like: Tensor) -> Any:
         widened = isinstance(x, Tensor) and node.dtype.is_floating_point and not (
             x._layout.dtype.is_floating_point or x._layout.dtype.is_complex)
         return x.to(like._layout.dtype) if widened else x
+    if given and not any(isinstance(x, Tensor) for x in given):
+        if node.op in ("add", "sub", "mul", "neg"):
+            return getattr(operator, node.op)(*given)
+        if node.op == "div":
+            return given[0] / given[1]
+        if node.op not in _STEPS:
+            return getattr(math, node.op)(*given)
     step = _STEPS.get(node.op)
     return step(*given) if step is not None else _public(node.op)(*given)

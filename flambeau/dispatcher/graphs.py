@@ -83,7 +83,7 @@ def _annotation(kind: Any) -> str:
         return "Operand"
     if isinstance(kind, ListType) and isinstance(kind.element, TensorType):
         return "Tensors"
-    return {"Optional[Tensor]": "Tensor | None", "List[Optional[Tensor]]": "Sequence[Tensor | None]"}.get(str(kind), "Any")
+    return "Tensor | None" if str(kind) == "Optional[Tensor]" else "Any"
 
 
 # ---------------------------------------------------------------- the step of an overload
@@ -96,10 +96,7 @@ OWN: dict[Any, Any] = {}
 def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
     """What answers and records a call; None for an overload without a derivative."""
     if overload in OWN:
-        declared = OWN[overload]
-        if overload._opname.endswith("_") or not getattr(declared, "rule", None):
-            return None
-        return functools.partial(_fresh, overload, _Recorder(declared, list, declared.parameters[0]))
+        return None if overload._opname.endswith("_") else functools.partial(_fresh_own, overload, OWN[overload])
     if overload._record is not None or overload._namespace != "aten":
         return None
     schema = overload._schema
@@ -148,6 +145,20 @@ def _fresh(overload: Any, recorder: Callable, args: tuple[Any, ...], kwargs: dic
     made = _own(hand_over(overload, args, kwargs), args, kwargs)
     if any(x._layout.dtype.is_floating_point or x._layout.dtype.is_complex for x in each_tensor([made])):
         recorder(_values(overload._schema, args, kwargs), made, None)
+    return made
+
+
+def _fresh_own(overload: Any, declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of an operator that only this package has; its arguments are the public function's."""
+    made = _own(hand_over(overload, args, kwargs), args, kwargs)
+    pointwise = isinstance(declared, Pointwise)
+    named = {{"axis": "dim", "keepdims": "keepdim"}.get(n, n): x for n, x in kwargs.items()}
+    given = (signature_of(declared.body) if pointwise else declared.signature).bind(*args, **named)
+    given.apply_defaults()
+    names = [*declared.operands, *declared.numbers, *declared.statics] if pointwise else declared.parameters
+    floating = any(x._layout.dtype.is_floating_point or x._layout.dtype.is_complex for x in each_tensor([made]))
+    if floating and (pointwise or declared.rule is not None):
+        _Recorder(declared, list, names[0])([given.arguments[n] for n in names], made, None)
     return made
 
 
@@ -208,11 +219,11 @@ def _in_place(overload: Any, recorder: Any, args: tuple[Any, ...], kwargs: dict[
             before = self.clone()
         finally:
             local.grad = True
+    before = shallow(self) if before is None else before
     version = self._storage.writes
     made = hand_over(overload, args, kwargs)
     if interception.watched([self]) and self._storage.writes == version:
         self._storage.writes += 1
-    before = shallow(self) if before is None else before
     before._node, before._index = edge
     alias = shallow(self)
     alias._index = WRITTEN
@@ -228,12 +239,18 @@ def _in_place(overload: Any, recorder: Any, args: tuple[Any, ...], kwargs: dict[
 class _Recorder:
     """recorder(values in the order of the schema, result, edge of a written tensor) -> the node."""
 
-    def __init__(self, declared: Any, bound: Callable[..., list[Any]], first: str) -> None:
-        self.declared, self.bound = declared, bound
+    def __init__(self, declared: Any, bound: Callable[..., list[Any]], first: str, otherwise: Any = None) -> None:
+        self.declared, self.bound, self.otherwise = declared, bound, otherwise
         self.saves_first = isinstance(declared, Pointwise) or first in declared.rule_names
 
     def __call__(self, values: list[Any], result: Any, edge: Any) -> Any:
-        declared, given = self.declared, self.bound(values)
+        declared = self.declared
+        try:
+            given = self.bound(values)
+        except TypeError:   # a form of the public function that the declared operator doesn't have
+            if self.otherwise is None:
+                raise
+            return self.otherwise(values, result, edge)
         if isinstance(declared, Pointwise):
             node = _record_pointwise(declared, given, result)
         else:
@@ -248,8 +265,20 @@ def _whole(x: Any, result: Any) -> Any:
     if type(x) is Tensor and x._layout.answering is not None:
         for y in each_tensor([result]):
             if y._storage is x._storage and type(y) is not Tensor:
-                return shallow(y)
-    return x
+                x = shallow(y)
+                break
+    elif type(x) is not Tensor or not any(
+            y is not x and y._storage is x._storage and y._layout is x._layout for y in each_tensor([result])):
+        return x
+    return hand_over(_detach(), (x,), {}) if x._index != WRITTEN else x
+
+
+@functools.cache
+def _detach() -> Any:
+    """What a saved result of the step itself is taken out of the graph by, as PyTorch does."""
+    from flambeau.dispatcher.namespaces import ops
+
+    return ops.aten.detach.default
 
 
 def _record_pointwise(declared: Pointwise, given: list[Any], result: Any) -> Any:
@@ -274,6 +303,8 @@ def _recorder_of(overload: Any) -> _Recorder | None:
         declared = _as_declared(schema, rule, names, node or _node_of(overload), count)
         return _Recorder(declared, list, first)
     for target in builtin._targets(schema, name, overload._overloadname):
+        if builtin._passed(schema, target) is None:
+            continue
         made: Any = getattr(target, "operator", None)
         differentiable = isinstance(made, Pointwise) or (
             isinstance(made, Operator) and not made.composite and made.rule is not None
@@ -282,9 +313,10 @@ def _recorder_of(overload: Any) -> _Recorder | None:
             bound = _binder(schema, overload, target, made)
             if bound is not None:
                 own = made.operands[0] if isinstance(made, Pointwise) else made.parameters[0]
-                return _Recorder(made, bound, own)
+                return _Recorder(made, bound, own, _Recorder(_repeating(overload), list, first))
         if isinstance(made, Operator) and not made.composite and made.rule is None:
             return None
+        break   # what answers the overload is no declared operator
     return _Recorder(_repeating(overload), list, first)
 
 

@@ -278,7 +278,7 @@ def _skip(node: Node, counts: dict[Node, int], wanted: Wanted, leading: set[Node
 def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
     """Add up two gradients of one output, in place if nobody but the buffer holds the first."""
     if (not local.grad and sys.getrefcount(buffer[index]) == 2 and sys.getrefcount(buffer[index]._storage) == 2
-            and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous
+            and not local.dispatch_modes and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous
             and gradient._layout.flavor is None):
         buffer[index].add_(gradient)
     else:

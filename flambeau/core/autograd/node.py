@@ -161,6 +161,8 @@ class Node:
     def attach(self, alias: Any, index: int = 0) -> Any:
         """A saved alias of output `index`, joined to the graph again if gradients of gradients are wanted."""
         dtype = alias._layout.dtype
+        if modes.local.dispatch_modes or dispatching(alias.__class__):
+            alias = alias.detach()
         if not modes.local.grad or not (dtype.is_floating_point or dtype.is_complex):
             return alias
         again = alias.detach()
@@ -364,7 +366,10 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
         return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
     layout = variable._layout
     if modes.local.dispatch_modes or dispatching(type(gradients[0])):
-        return gradients[0].detach() if _fits(layout, gradients[0]._layout) else gradients[0].clone()
+        if _fits(layout, gradients[0]._layout) and sys.getrefcount(gradients[0]) == 2:
+            return gradients[0].detach()
+        wanted = _layout_of_gradient(layout, gradients[0]._layout.dtype)
+        return gradients[0].new_empty_strided(wanted.shape, wanted.strides).copy_(gradients[0])
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
             and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
         if sys.getrefcount(gradients[0]._storage) == 2:

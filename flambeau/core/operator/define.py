@@ -232,10 +232,11 @@ class Texts:
         self.shared = " or ".join([*(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
                                    *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
+        varied = [f"*{n}" for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
         self.fields = {
             "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
             "special": " or ".join(checks) or "False",
-            "arguments": self.call, "arguments_tuple": "[" + ", ".join(self.positional) + "]",
+            "arguments": self.call, "arguments_tuple": "[" + ", ".join([*self.positional, *varied]) + "]",
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
         star = "*surplus" in signature

@@ -55,7 +55,7 @@ from flambeau.core.autograd.pointwise_backward import (
 )
 from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.modes import modes
-from flambeau.core.modes.dispatching import any_dispatching
+from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef
 from flambeau.core.tensor.fakes import refuse_mixing
@@ -452,7 +452,7 @@ class PointwiseNode(Node):
         saved = self.unpack()
         if -1 in recipe.saves:
             at = recipe.saves.index(-1)
-            if modes.local.grad:
+            if modes.local.grad or modes.local.dispatch_modes or dispatching(saved[at].__class__):
                 saved = (*saved[:at], self.attach(saved[at]), *saved[at + 1:])
         results = []
         complete = self.needs_all()
@@ -465,7 +465,8 @@ class PointwiseNode(Node):
             elif gradient is IDENTITY:
                 results.append(g)
             elif gradient is ZERO:
-                results.append(zeros_like_layout(self.inputs[i] or g._layout))
+                results.append(g.new_zeros(g._layout.shape) if modes.local.dispatch_modes or dispatching(g.__class__) else
+                               zeros_like_layout(self.inputs[i] or g._layout))
             else:
                 results.append(gradient(g, saved))
         return tuple(results)

@@ -20,6 +20,24 @@ def slice_tensor(self: Tensor, dim: int = 0, start: int | None = None, end: int 
     return self[tuple(index)]
 
 
+@implementation("index.Tensor")
+def index_tensor(self: Tensor, indices: Any) -> Any:
+    """The elements that tensors of places name, None for a whole dimension."""
+    return self[tuple([slice(None) if i is None else i for i in indices])]
+
+
+@implementation()
+def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """A copy in which values stand at the places that tensors name."""
+    return self.index_put(tuple(indices), values, accumulate)
+
+
+@implementation()
+def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """The tensor, with values at the places that tensors name."""
+    return self.index_put_(tuple(indices), values, accumulate)
+
+
 @implementation()
 def expand(self: Tensor, size: Any, *, implicit: bool = False) -> Any:
     """A view with larger dimensions."""
