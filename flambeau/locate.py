@@ -94,19 +94,23 @@ def made_by(call: Any, what: str) -> list[tuple[str, str]]:
 def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
     """(heading, text) of the plans and kernels of a call on a sample, and of its backward; nothing if no sample fits."""
     torch: Any = importlib.import_module(PACKAGE)
-    names = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
+    declaration = getattr(operator, "body", None) or getattr(operator, "implementation", None) or function
+    parameters = inspect.signature(declaration).parameters
+    operands = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
+    names = [name for name in operands if name in parameters and parameters[name].default is inspect.Parameter.empty]
     if not names:
         return
     others = {
         p.name: SAMPLE_ARGUMENTS[p.name]
-        for p in inspect.signature(function).parameters.values()
-        if p.name not in names and p.name in SAMPLE_ARGUMENTS and p.default in (p.empty, None)
+        for p in parameters.values()
+        if p.name not in operands and p.name in SAMPLE_ARGUMENTS and p.default in (p.empty, None)
     }
     for shape in SAMPLE_SHAPES:
         inputs = [torch.full(shape, 0.5).requires_grad_() for _ in names]
         try:
             results: list[Any] = []
-            yield from made_by(lambda inputs=inputs, results=results: results.append(function(*inputs, **others)),
+            given = dict(zip(names, inputs, strict=True)) | others
+            yield from made_by(lambda given=given, results=results: results.append(function(**given)),
                                f"{operator.name} on float32 {list(shape)}")
         except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):
             continue

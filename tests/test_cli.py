@@ -170,6 +170,8 @@ sys.exit(subprocess.call([sys.executable, "-m", "flambeau_torch", "run", {str(wr
 def test_where(flambeau: Run) -> None:
     answer = flambeau("where", "relu")
     assert answer.returncode == 0 and "torch.relu" in answer.stdout and "torch.nn.functional.relu" in answer.stdout
+    text = " ".join(answer.stdout.split())
+    assert "loops relu over [4, 4]: in0 -> out0" in text and "define void @relu.float32(" in text
     answer = flambeau("where", "no_such_operator")
     assert answer.returncode == 1 and "no_such_operator" in answer.stderr
 

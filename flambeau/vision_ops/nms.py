@@ -64,7 +64,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
                 phases.append(Phase(kernels.rest_kernel(kind), -(-(boxes - last) // kernels.CHUNK), 1, constants))
         outputs = [like(dets._layout, (boxes,), int64), like(dets._layout, (1,), int64)]
         launch = plans[key] = lowered(Plan(phases, outputs, [dets._layout, order._layout], "f",
-                                             kernels.scratch_of(kind, boxes), release=boxes * boxes >= RELEASE_FROM))
+                                           kernels.scratch_of(kind, boxes), release=boxes * boxes >= RELEASE_FROM))
     threshold = float(iou_threshold)
     if kind.compute == "float":
         threshold = _below(threshold)

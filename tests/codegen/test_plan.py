@@ -57,6 +57,7 @@ def test_making_a_plan_compiles_nothing():
 def test_operators_plans_are_made_of_neutral_steps():
     from flambeau.codegen.attention.steps import Attend, AttendBackward
     from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
+    from flambeau.codegen.gather_scatter.steps import Moves
     from flambeau.codegen.products.steps import Contraction
     F = torch.nn.functional
     x, image, heads = torch.rand(13, 17), torch.rand(1, 3, 9, 7, requires_grad=True), torch.rand(1, 2, 19, 16, requires_grad=True)
@@ -69,6 +70,10 @@ def test_operators_plans_are_made_of_neutral_steps():
     assert kinds(lambda: F.conv2d(image, weight).sum().backward()) >= {Convolve, ConvolveInput, ConvolveWeight}
     assert kinds(lambda: F.scaled_dot_product_attention(heads, heads, heads).sum().backward()) >= {Attend, AttendBackward}
     assert kinds(lambda: x.sort()) == {Phase}
+    picked = torch.tensor([3, 1])
+    (plan,) = plans_of(lambda: x.index_select(0, picked))[-1:]
+    assert [type(step) for step in plan.steps] == [Moves] and plan.steps[0].writes == (0,) and set(plan.steps[0].reads) == {1, 2}
+    assert "gather of [2, 17]" in str(plan)
     (plan,) = plans_of(lambda: torch.rand(11, 12) @ torch.rand(12, 14))[-1:]
     assert str(plan).splitlines()[1] == "  product 11 x 12 by 12 x 14: in0, in1 -> out0"
     assert "products." in described(plan)

@@ -189,4 +189,4 @@ def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str |
         phases.append(Phase(_sum_kernel(form.counts), total, 16384, [parts, total]))
     given = [points, *edges, *([] if weights is None else [weights])]
     return lowered(Plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
-                          release=count >= LONG))
+                        release=count >= LONG))

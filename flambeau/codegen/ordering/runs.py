@@ -43,4 +43,4 @@ def longest_run_plan(layout: Layout, out: Layout) -> Callable:
     dtype, size = layout.dtype, layout.shape[-1]
     phase = Phase(_longest_kernel(element_type(dtype)), out.numel, max(1, WORK // size), [size])
     return lowered(Plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
-                          release=layout.numel > 1 << 20))
+                        release=layout.numel > 1 << 20))

@@ -258,4 +258,4 @@ def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tup
     work = length * (length // 32 + 1) if which == "mode" else length
     threads = min(planned_threads(), rows)
     return lowered(Plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])], outputs, [layout],
-                          scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17))
+                        scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17))

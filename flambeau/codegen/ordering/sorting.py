@@ -591,4 +591,4 @@ def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, so
     address = _search_kernel(type, not dtype.is_signed, f"i{8 * out.dtype.itemsize}", right, sorter is not None)
     phases = [Phase(address, values.numel, 1024, [n, per_row, int(shared)])] if values.numel else []
     return lowered(Plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])],
-                          release=values.numel > 1 << 15))
+                        release=values.numel > 1 << 15))

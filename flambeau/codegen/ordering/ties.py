@@ -280,4 +280,4 @@ def ties_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     if count:
         phases.append(Phase(_kernel(layout.dtype, which, descending), count, max(1, 4096 // length), [*geometry, k]))
     return lowered(Plan(phases, outputs, [layout], scratch=16 * length * max(1, min(planned_threads(), count)),
-                          release=count * length > 1 << 15))
+                        release=count * length > 1 << 15))

@@ -119,12 +119,13 @@ class Joint:
             expression, layout = self._result(gradient, g, saved, leaves)
             outputs.append(layout)
             stores.append((j, expression))
-        nest = Nest("gradients", tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
+        name = self.gradients[0].operator.name.rpartition("_")[0]      # without the operand's number
+        nest = Nest(name, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
                     (Loop((), tuple(stores)),), tuple(scalars))
         strides = [layout.strides for layout in outputs]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
         return lowered(Plan([elementwise(nest, shape, strides)], outputs, layouts, "".join(kind for kind, _ in scalars),
-                              release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM))
+                            release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM))
 
     def _result(self, gradient: Gradient, g: Tensor, saved: Sequence[Any], leaves: Sequence[Expr]) -> tuple[Expr, Layout]:
         """One operand's gradient, as its own operator would compute it."""

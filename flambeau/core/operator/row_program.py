@@ -138,7 +138,7 @@ class Rows:
                             [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
         work = layouts[0].numel * schedule.cost(nest)
         launch = lowered(Plan([step], out_layouts, layouts, kinds, release=work >= RELEASE_FROM,
-                                counted=self.counted))
+                              counted=self.counted))
         return launch, len(described)
 
     def _nest(self, dtypes: tuple[DType, ...], results: tuple[DType, ...], kinds: str, statics: tuple) -> Nest:

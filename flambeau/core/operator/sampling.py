@@ -440,7 +440,7 @@ def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple
         address = kernel("double" if layout.dtype is float64 else "float")
         fresh = Layout.contiguous(layout.shape, layout.dtype, layout.device)
         launch = _plans[key] = lowered(Plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
-                                              "ii" + "f" * len(numbers)))
+                                            "ii" + "f" * len(numbers)))
     return launch(None, *given, generator.state_address, generator.spare_address, *numbers)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from flambeau.base import scalar_range
 from flambeau.base.dtype import int32, int64
 from flambeau.base.layout import Layout, register_cache
-from flambeau.codegen.gather_scatter import move
 from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
+from flambeau.codegen.gather_scatter.steps import Moves
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.codegen.targets.cpu import lowered
@@ -33,14 +33,8 @@ INDEX_TYPES = {int64: "i64", int32: "i32"}
 
 def make_plan(moves: Sequence[Move], outputs: Sequence[Layout], inputs: Sequence[Layout]) -> Callable:
     """A launcher that does the moves; on the meta device it only allocates."""
-    phases = _phases(moves, (*outputs, *inputs))
     work = sum(math.prod(m.sizes) for m in moves)
-    return lowered(Plan(phases, outputs, inputs, release=work >= RELEASE_FROM))
-
-
-def _phases(moves: Sequence[Move], operands: Sequence[Layout]) -> list:
-    """The phases of moves; none where an operand is on the meta device."""
-    return [] if any(layout.device.type == "meta" for layout in operands) else move.phases(moves, operands)
+    return lowered(Plan([Moves(moves, (*outputs, *inputs))], outputs, inputs, release=work >= RELEASE_FROM))
 
 
 def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: Sequence[Move]) -> Callable:
@@ -55,16 +49,16 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
     nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
     copy = elementwise(nest, out.shape, [out.strides, layout.strides])
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
-    return lowered(Plan([copy, *_phases(moves, (out, layout, *others))], [out], [layout, *others],
-                          release=work >= RELEASE_FROM))
+    return lowered(Plan([copy, Moves(moves, (out, layout, *others))], [out], [layout, *others],
+                        release=work >= RELEASE_FROM))
 
 
 def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move]) -> Callable:
     """launch(None, *inputs): zeros, then the moves from the inputs into them."""
     nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
     zeros = elementwise(nest, out.shape, [out.strides])
-    return lowered(Plan([zeros, *_phases(moves, (out, *inputs))], [out], inputs,
-                          release=out.numel >= RELEASE_FROM))
+    return lowered(Plan([zeros, Moves(moves, (out, *inputs))], [out], inputs,
+                        release=out.numel >= RELEASE_FROM))
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:

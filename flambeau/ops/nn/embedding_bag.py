@@ -55,7 +55,7 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
         constants = [width, layout.strides[0], rows, count, bags, padding, total]
         address = (kernels.forward_kernel if forward else kernels.gradient_kernel)(form)
         launch = plans[key] = lowered(Plan([Phase(address, total if bags and width else 0, grain, constants)], outputs,
-                                             [x._layout for x in given], release=work >= RELEASE_FROM))
+                                           [x._layout for x in given], release=work >= RELEASE_FROM))
     if mode == "max":
         return launch(None, None, *given)
     return launch(target, *given)

@@ -143,7 +143,7 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
         plan.append(cell_step(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra]))
         previous = here
     return lowered(Plan(plan, results, given,
-                          release=steps * batch * size * gates >= RELEASE_FROM))
+                        release=steps * batch * size * gates >= RELEASE_FROM))
 
 
 def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, g: tuple, weight: tuple,
