@@ -57,7 +57,13 @@ from flambeau.core.operator.checks import (
     _check_value,
     _check_with,
 )
+from flambeau.core.operator.facets import described as _described
+from flambeau.core.operator.facets import record_of as _record_of
 from flambeau.core.operator.out_argument import deliver as _deliver
+from flambeau.core.operator.out_rules import BEFORE_DTYPE as _BEFORE_DTYPE
+from flambeau.core.operator.out_rules import OUT_ONLY as _OUT_ONLY
+from flambeau.core.operator.out_rules import Out as _Out
+from flambeau.core.operator.out_rules import exact as _exact
 from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
 from flambeau.core.tensor.legacy_types import CPU as _TYPES
 from flambeau.core.tensor.legacy_types import set_default_tensor_type, tensortype, typename
@@ -185,7 +191,10 @@ def _method(name: str) -> Any:
     return call
 
 
-def _copy_of(name: str, of: str) -> Any:
+_COPY = _Out(dtype=_exact, graph=_OUT_ONLY, fitted=_BEFORE_DTYPE)
+
+
+def _copy_of(name: str, of: str, rule: _Out = _COPY) -> Any:
     def of_view(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         made = _method(of)(input, *args, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
@@ -201,12 +210,12 @@ def _copy_of(name: str, of: str) -> Any:
         if several and isinstance(out, (tuple, list)) and len(out) != len(copies):
             full = {"split_copy": "split_copy_Tensor", "unbind_copy": "unbind_copy_int"}.get(name, name)
             raise RuntimeError(f"{full}_out expected an out= argument of size {len(copies)}, got size {len(out)}")
-        _deliver(out, copies, name, (input,))
+        _deliver(out, copies, _record_of(name), (input,))
         return None if several else out
 
     of_view.__name__ = of_view.__qualname__ = name
     of_view.__doc__ = f"What {of}() shows, in memory of its own."
-    return of_view
+    return _described(rule)(of_view)
 
 
 for _name in (
@@ -230,7 +239,6 @@ for _name, _of in {
     "detach_copy": "detach",
     "diagonal_copy": "diagonal",
     "expand_copy": "expand",
-    "narrow_copy": "narrow",
     "permute_copy": "permute",
     "select_copy": "select",
     "split_copy": "split",
@@ -250,6 +258,7 @@ for _name, _of in {
     "values_copy": "values",
 }.items():
     globals()[_name] = _copy_of(_name, _of)
+narrow_copy = _copy_of("narrow_copy", "narrow", _Out(warns=False))
 
 
 def view_as_real_copy(input: Any) -> Any:

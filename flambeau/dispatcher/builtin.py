@@ -18,6 +18,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
 from flambeau.core.modes.interception import plain_signature
 from flambeau.core.operator import out_argument
+from flambeau.core.operator.facets import record_of
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
@@ -79,8 +80,8 @@ def _delivered(schema: FunctionSchema, name: str) -> Callable[..., Any] | None:
         targets = [kwargs.pop(n) for n in outs]
         result = fresh(*args, **kwargs)
         if len(outs) == 1 and not isinstance(result, tuple):
-            return out_argument.deliver(targets[0], result, name)
-        return out_argument.deliver(tuple(targets), tuple(result), name)
+            return out_argument.deliver(targets[0], result, record_of(name))
+        return out_argument.deliver(tuple(targets), tuple(result), record_of(name))
     return write
 
 

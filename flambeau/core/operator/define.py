@@ -28,7 +28,7 @@ from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, leave_fitted, offered, resize
-from flambeau.core.operator.out_rules import check_dim, check_types, refuse_graph
+from flambeau.core.operator.out_rules import Out, check_dim, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
@@ -128,7 +128,7 @@ def operator(
     method: bool = True,
     function: bool = True,
     inplace: bool | str | Callable = False,
-    out: bool = False,
+    out: bool | Out = False,
     node: str | None = None,
     name: str | None = None,
     dunder: str | None = None,
@@ -156,11 +156,11 @@ def operator(
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         computed = implementation if abstract is None else abstract_first(implementation, abstract)
-        declared = Operator(public, computed, node, **facets)
+        declared = Operator(public, computed, node, out, **facets)
         declared.differentiable, declared.real_gradients = differentiable, real_gradients
         if planned:
             _plan_and_keep(declared)
-        made = _generate(declared, out, method, function)
+        made = _generate(declared, bool(out), method, function)
         _publish(made, public, method, function, dunder)
         if inplace:
             writer = inplace if callable(inplace) else None
@@ -387,17 +387,17 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
         return lambda out, *tensors: out.copy_(launch(None, *tensors))
 
     def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
-        check_dim(declared.name, given, out)
+        check_dim(declared, given, out)
         try:
             result = implementation(*given, **named)
         except arguments.CAUGHT as error:
             if not isinstance(error, TypeError):
                 outs = out if isinstance(out, (tuple, list)) else (out,)
-                refuse_graph(declared.name, _flat_tensors(declared, given, named), outs)
-                leave_fitted(declared.name, error, implementation, given, named, out)
+                refuse_graph(declared, _flat_tensors(declared, given, named), outs)
+                leave_fitted(declared, error, implementation, given, named, out)
             raise
-        check_types(declared.name, out, result, _as_written(declared, given, named))
-        written = deliver(out, result, declared.name, _flat_tensors(declared, given, named))
+        tensors, as_written = _flat_tensors(declared, given, named), _as_written(declared, given, named)
+        written = deliver(out, result, declared, tensors, as_written)
         if written.__class__ is Tensor and result._layout is out._layout and not (modes.active.count or refuses):
             try:
                 key = key_function(declared)(*given, **named)
@@ -574,7 +574,7 @@ def {name}({signature}):
 '''
 
 
-def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool = False,
+def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool | Out = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None,
               planned: Callable | None = None, resizes: bool = False,
               **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
@@ -589,11 +589,11 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         if node is not None:
             implementation = one_step(node)(implementation)
         public = name or implementation.__name__
-        declared = Operator(public, implementation, None, **facets)
+        declared = Operator(public, implementation, None, out, **facets)
         declared.composite = True
         if planned is not None:
             implementation = _plan_afterwards(declared, planned)
-        texts = Texts(declared, out)
+        texts = Texts(declared, bool(out))
 
         def general(given: list, named: dict, out_tensor: Any) -> Any:
             answer = _answered(declared, given, named, out_tensor)

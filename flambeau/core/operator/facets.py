@@ -8,11 +8,37 @@ core and by transform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 Autocast = Callable[[Sequence[Any], dict[str, Any]], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Out(NamedTuple):
+    """What an operator makes of an `out`; PyTorch's agree neither on the words nor on what they refuse (core.operator.out_rules).
+
+    dtype: raises where it doesn't write a result of the first dtype to a tensor of the second; None: whatever can be cast;
+    as_computed: a pointwise operator writes to tensors of the dtype it computes in. device: the words for one on another.
+    graph: what of a call that wants a gradient is refused, in the name of its `step`; overlap: which elements `out` may have in
+    common with what is read. needs_dim: `out` is taken only by calls that say a dimension. warns: whether it is said that a
+    tensor with elements is resized; fitted: before what that is done; as_made: a resized tensor lies in memory as the result
+    does; refuses_first: kernels refuse a dtype before that. left(arguments, whether a kernel refused): the shape that `out` is
+    left with by a call that fails, or None.
+    """
+
+    dtype: Callable[[Any, Any], None] | None = None
+    as_computed: bool = False
+    device: str = "Attempting to copy from device {device} to device {own}, but cross-device copies are not allowed!"
+    graph: str = "recorded"
+    step: str | None = None
+    overlap: str | None = None
+    needs_dim: bool = False
+    warns: bool = True
+    fitted: str | None = None
+    as_made: bool = False
+    refuses_first: bool = False
+    left: Callable[[Sequence[Any], bool], tuple[int, ...] | None] | None = None
 
 
 class Facets(TypedDict, total=False):
@@ -25,6 +51,8 @@ class Facets(TypedDict, total=False):
     underneath: str
     asks: str
     written_in_python: bool
+    of_numbers: bool
+    of_arrays: bool
 
 
 class OpDef:
@@ -36,7 +64,8 @@ class OpDef:
     `hidden` (names of overloads) are none of Python's. factors: whether it has deprecated forms in which the numbers among its
     arguments stand before tensors. underneath: its name in messages, where that is another. written_in_python: whether Python
     itself refuses its calls; None: whether it is neither in the namespace nor a method. asks: the attribute that such a function
-    asks its tensor for first.
+    asks its tensor for first. of_numbers: whether it takes numbers only, too, and one for `out`; of_arrays: whether Python's
+    operator takes a NumPy array.
     """
 
     name: str
@@ -47,33 +76,39 @@ class OpDef:
     underneath: str | None = None
     asks: str | None = None
     written_in_python: bool | None = None
+    of_numbers: bool = False
+    of_arrays: bool = False
+    out: Out = Out()
 
-    def __init__(self, name: str, **facets: Unpack[Facets]):
+    def __init__(self, name: str, out: bool | Out = True, **facets: Unpack[Facets]):
         self.name = name
-        if facets:
-            self.__dict__.update(facets)
-            RECORDS[name] = self
+        self.describe(out, facets)
+
+    def describe(self, out: bool | Out, facets: Mapping[str, Any]) -> None:
+        """Take over what a declaration says, and be known by name if that is something."""
+        if isinstance(out, Out):
+            self.out = out
+        self.__dict__.update(facets)
+        if self.__dict__.keys() > {"name"}:
+            RECORDS[self.name] = self
 
 
 #: The records of public functions that say something of themselves, by name.
 RECORDS: dict[str, OpDef] = {}
-_SILENT = OpDef("")
+SILENT = OpDef("")     # one that says nothing
 
 
 def record_of(name: str) -> OpDef:
     """The record of the function with that name, or whose in-place form has it; one of defaults only if there is none."""
-    return RECORDS.get(name) or RECORDS.get(name.removesuffix("_"), _SILENT)
+    return RECORDS.get(name) or RECORDS.get(name.removesuffix("_")) or OpDef(name)
 
 
-def described(**facets: Unpack[Facets]) -> Callable[[Function], Function]:
+def described(out: bool | Out = True, **facets: Unpack[Facets]) -> Callable[[Function], Function]:
     """Say of a plain function what declarations say of operators; it may hand on to an operator of its name, whose record it is
     then.
     """
     def describe(function: Function) -> Function:
         name = function.__name__
-        if name in RECORDS:
-            RECORDS[name].__dict__.update(facets)
-        else:
-            OpDef(name, **facets)
+        (RECORDS.get(name) or OpDef(name)).describe(out, facets)
         return function
     return describe

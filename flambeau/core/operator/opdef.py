@@ -29,7 +29,7 @@ from flambeau.core.autograd.node_codegen import (
 )
 from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.modes import modes
-from flambeau.core.operator.facets import Facets, OpDef
+from flambeau.core.operator.facets import Facets, OpDef, Out
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.tensor.tensor import Tensor
 
@@ -49,8 +49,8 @@ class Operator(OpDef):
     """An implementation with a derivative rule; `record` makes the node of a call."""
 
     def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None,
-                 **facets: Unpack[Facets]):
-        super().__init__(name, **facets)
+                 out: bool | Out = False, **facets: Unpack[Facets]):
+        super().__init__(name, out, **facets)
         self.implementation = implementation
         self.signature = signature_of(implementation)
         self.parameters = list(self.signature.parameters)

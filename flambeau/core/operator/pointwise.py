@@ -57,7 +57,7 @@ from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
-from flambeau.core.operator.facets import Facets, OpDef
+from flambeau.core.operator.facets import Facets, OpDef, Out
 from flambeau.core.tensor.fakes import refuse_mixing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
@@ -99,8 +99,9 @@ class Pointwise(OpDef):
                  statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
                  check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
                  types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-                 undefined: str | None = None, real_gradients: str | None = None, **facets: Unpack[Facets]):
-        super().__init__(name, **facets)
+                 undefined: str | None = None, real_gradients: str | None = None, out: bool | Out = True,
+                 **facets: Unpack[Facets]):
+        super().__init__(name, out, **facets)
         self.body = body
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check

@@ -27,7 +27,7 @@ from flambeau.core.autograd.pointwise_nodes import recorder_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import arguments, deprecated_overloads
-from flambeau.core.operator.facets import Facets, described
+from flambeau.core.operator.facets import Facets, Out, described
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
@@ -48,11 +48,6 @@ from flambeau.core.tensor.tensor import Tensor
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
-_UNCONVERTED = frozenset("""abs bitwise_not ceil conj_physical floor frac lerp neg gelu softplus hardshrink softshrink round sgn
-    sign trunc""".split())      # write to no `out` of another dtype
-_JUDGED_FIRST = frozenset("ceil floor neg sign trunc".split())     # of these, those that say more of their input than of `out`
-_NUMBERS_OUT = ("add", "sub", "mul", "div", "floor_divide")   # take a number for a tensor, as `out` too
-
 
 def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
     """Run generated source; it can be read and stepped through under `filename`. Bytecode is kept in the disk cache."""
@@ -100,10 +95,6 @@ save_code = _code.save
 # ---------------------------------------------------------------- pointwise
 
 
-_OF_NUMBERS = frozenset("add sub mul div floor_divide".split())      # take two numbers, too, as functions
-_OF_ARRAYS = frozenset(("eq",))     # what takes a NumPy array as an operator of Python (unlike !=, as in PyTorch)
-
-
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
     """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
@@ -126,12 +117,12 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
         if not isinstance(out, Tensor):
-            if operator.name not in _NUMBERS_OUT or out.__class__ not in NUMBERS:
+            if not operator.of_numbers or out.__class__ not in NUMBERS:
                 raise arguments.refused_out(operator.name, operands, out)
             out = make_tensor(out)
-        check_device(operator.name, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
+        check_device(operator, out, next(x for x in operands if isinstance(x, Tensor))._layout.device)
         if operator.kind != BOOL and (operator.differentiable or not operator.name.startswith("special_")):
-            refuse_graph(operator.name, operands if operator.differentiable else (), (out,))
+            refuse_graph(operator, operands if operator.differentiable else (), (out,))
         shape = geometry.broadcast(*[x._layout.shape for x in operands if isinstance(x, Tensor)])
         computation, result_dtype = operator.dtypes(operands, statics)
         given = out._layout
@@ -139,12 +130,12 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
             raise RuntimeError(memory_order.OVERLAPS_ITSELF)
         overlapping(out, operands)      # as it is before it is resized
         other = given.dtype is not result_dtype
-        if other and operator.name in _UNCONVERTED and out._layout.dtype is not computation:
-            if operator.name in _JUDGED_FIRST and operator.check is not None:
+        if other and operator.out.as_computed and out._layout.dtype is not computation:
+            if operator.check is not None:
                 operator.check(computation, operands, numbers, statics)
             if not computation.is_complex or out._layout.dtype.is_complex or result_dtype.is_complex:
                 raise RuntimeError(f"Found dtype {out._layout.dtype.scalar_name} but expected {computation.scalar_name}")
-        check_dtype(operator.name, out, result_dtype)
+        check_dtype(operator, out, result_dtype)
         if not operator.converts:
             convertible(result_dtype, out._layout.dtype)
         if out._layout.shape != shape:
@@ -484,7 +475,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
 
     def learn(*given: Any) -> Any:
         *given_operands, numbers_given, statics_given, out = given
-        if operator.name in _OF_NUMBERS and all(x.__class__ in NUMBERS for x in given_operands):
+        if operator.of_numbers and all(x.__class__ in NUMBERS for x in given_operands):
             given_operands[0] = make_tensor(given_operands[0])
         try:
             result = general(operator, scope[public], given_operands, numbers_given, statics_given, out)
@@ -530,10 +521,10 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
 
     def learn_operator(*given_operands: Any) -> Any:
         for i, x in enumerate(given_operands[1:], 1):
-            if isinstance(x, np.ndarray) and operator.name in _OF_ARRAYS and x.dtype.kind in "biufc":
+            if isinstance(x, np.ndarray) and operator.of_arrays and x.dtype.kind in "biufc":
                 return learn_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
-                if public != "eq" or not isinstance(x, np.ndarray):
+                if not (operator.of_arrays and isinstance(x, np.ndarray)):
                     return NotImplemented
                 try:    # the one operator that takes arrays, from either side
                     given_operands = (given_operands[0], from_array(np.asarray(x)))
@@ -658,11 +649,11 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
 
 
 def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
-           **facets: Unpack[Facets]) -> Any:
+           out: bool | Out = True, **facets: Unpack[Facets]) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
-        return lambda given: public(given, names=names, method=method, namespace=namespace, **facets)
-    described(**facets)(function)
+        return lambda given: public(given, names=names, method=method, namespace=namespace, out=out, **facets)
+    described(out, **facets)(function)
     arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)
@@ -695,7 +686,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
               inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
               check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
               types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-              undefined: str | None = None, out: bool = True,
+              undefined: str | None = None, out: bool | Out = True,
               real_gradients: str | None = None, **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
@@ -717,10 +708,10 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
             else:
                 statics[parameter.name] = parameter.default
         declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
-                             types, kernel, guarded, undefined, real_gradients, **facets)
+                             types, kernel, guarded, undefined, real_gradients, out, **facets)
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only)
-        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, out)
+        made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, bool(out))
 
         def vjp(rule: Callable) -> Callable:
             declared.rule = rule

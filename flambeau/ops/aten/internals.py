@@ -13,6 +13,7 @@ from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, joined
 from flambeau.core.operator.pointwise import call
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -21,7 +22,7 @@ from flambeau.ops.nn.dropout import KEPT
 from flambeau.ops.nn.embedding import renormalise
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out(dtype=joined, graph=OUT_ONLY))
 def _chunk_cat(tensors: Tensors, dim, num_chunks):
     """Each tensor padded with zeros and cut into `num_chunks` along `dim`, flattened behind it, and joined by chunk."""
     if not len(tensors):

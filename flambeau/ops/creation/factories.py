@@ -36,6 +36,8 @@ from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator import arguments
+from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.out_rules import ASKED_DEVICE, Out
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind, zeros_plan
 from flambeau.core.operator.variants import public, publish
 from flambeau.core.tensor import create
@@ -94,7 +96,7 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
     if out is not None:
         from flambeau.core.operator.out_argument import copy_into, resize
         from flambeau.core.operator.out_rules import check_device
-        check_device("full", arguments.tensor_out(out), made._layout.device)
+        check_device(record_of("full"), arguments.tensor_out(out), made._layout.device)
         if line and out._layout.numel == made._layout.numel:
             copy_into(out, made.view(out._layout.shape))
         else:
@@ -209,7 +211,7 @@ def blank(shape: tuple[int, ...], dtype: DType | None, device: Any) -> Tensor:
         raise
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -240,7 +242,7 @@ def empty(
             from flambeau.core.operator.out_argument import resize
             from flambeau.core.operator.out_rules import check_device
             dtype_asked(dtype, out, layout)
-            check_device("empty", out, home(device) if device is not None else out._layout.device)
+            check_device(record_of("empty"), out, home(device) if device is not None else out._layout.device)
             resize(out, shape)
             return _requiring(fresh(out), requires_grad)
         made = blank(shape, dtype, device)
@@ -270,7 +272,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
@@ -308,7 +310,7 @@ _fresh: dict[Any, Callable] = register_cache({})      # plans by the size and wh
 settings.watchers.append(_fresh.clear)
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
           requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Zeros of this shape."""
@@ -334,7 +336,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
     return made
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
     """Ones of this shape."""
@@ -433,7 +435,7 @@ def _number(x: Any) -> Any:
     return x.item() if hasattr(x, "item") else x
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dtype: DType | None = None, layout: Any = None,
            device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
@@ -569,7 +571,7 @@ def _complex_line(layout: Layout, values: Callable[[], np.ndarray]) -> Tensor:
     return empty_layout(layout) if layout.device.type == "meta" else create.copy_array(values(), layout.dtype)
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """`steps` values from start to end, both included."""
@@ -599,7 +601,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
     return finish(made, requires_grad, out, line=True)
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
              device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
@@ -641,7 +643,7 @@ def _eye_plan(layout: Layout) -> Callable:
     return launch
 
 
-@public(method=False)
+@public(method=False, out=Out(device=ASKED_DEVICE))
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""

@@ -19,6 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import Out, worded
 from flambeau.core.operator.row_program import FULL, Rows
 from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
@@ -128,7 +129,7 @@ def _(g, input):
     return where(input <= -3, 0, where(input >= 3, g, g * (input / 3 + 0.5)))
 
 
-@pointwise(inplace=False, types="f", written_in_python=False)
+@pointwise(inplace=False, types="f", written_in_python=False, out=Out(as_computed=True))
 def hardshrink(input: Tensor, lambd: Number = 0.5):
     """input, but 0 within [-lambd, lambd]."""
     return where((input >= -lambd) & (input <= lambd), 0, input)
@@ -139,7 +140,8 @@ def _(g, input, lambd):
     return where((input > lambd) | (input < -lambd), g, 0)
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check", written_in_python=False)
+@pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check", written_in_python=False,
+           out=Out(as_computed=True))
 def softshrink(input: Tensor, lambd: Number = 0.5):
     """input moved by lambd towards 0, and 0 within [-lambd, lambd]."""
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, where(s.isnan(input), input, 0)))
@@ -254,7 +256,8 @@ def _check_gelu(computation: DType, operands: Sequence[Any], numbers: Sequence[A
         raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@pointwise(function=False, method=False, types="f", kernel="GeluKernelImpl", check=_check_gelu, written_in_python=False)
+@pointwise(function=False, method=False, types="f", kernel="GeluKernelImpl", check=_check_gelu, written_in_python=False,
+           out=Out(as_computed=True))
 def gelu(input: Tensor, *, approximate="none"):
     """input * Phi(input), Phi the Gaussian distribution; approximate="tanh" takes its approximation by tanh."""
     if approximate == "tanh":
@@ -302,7 +305,7 @@ def _softplus(x: s.Expr) -> s.Expr:
     return where(s.isnan(x), x, s.maximum(x, 0) + s.log1p(s.exp(-s.abs(x))))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False)
+@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False, out=Out(as_computed=True))
 def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     scaled = input * beta
@@ -317,7 +320,8 @@ def _(g, input, beta, threshold):
 
 
 @pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid",
-           written_in_python=False)
+           underneath="log_sigmoid", written_in_python=False, out=Out(dtype=worded("expected scalar type {have} but found {got}"),
+                                                                      step="log_sigmoid_forward", warns=False))
 def logsigmoid(input: Tensor):
     """log(sigmoid(input))."""
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))

@@ -28,6 +28,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, overload
 from flambeau.core.operator.variants import alias, pointwise, publish
 from flambeau.core.tensor.tensor import Tensor
@@ -76,13 +77,14 @@ def scaled(factor: Any, x: Expr) -> Expr:
 # ---------------------------------------------------------------- the four operations
 
 
-@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub", factors=True, hidden="Scalar")
+@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub", factors=True, hidden="Scalar",
+           of_numbers=True)
 def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar")
+@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar", of_numbers=True)
 def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
@@ -100,7 +102,7 @@ def _check_mul(computation: DType, operands: Any, *rest: Any) -> None:
         raise NotImplementedError(f'"mul_cpu_reduced_float" not implemented for \'{computation.scalar_name}\'')
 
 
-@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul, hidden="Scalar")
+@pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul, hidden="Scalar", of_numbers=True)
 def mul(input: Operand, other: Operand):
     """input * other."""
     return input * other
@@ -129,7 +131,7 @@ def nonzero_divisor(value: Expr, dividend: Expr, divisor: Expr) -> Expr:
 
 
 @pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
-           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2", hidden="Scalar")
+           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2", hidden="Scalar", of_numbers=True)
 def div(input: Operand, other: Operand, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers.
 
@@ -147,7 +149,8 @@ def _rdiv(input: Tensor, other: Operand):
     return s.reciprocal(input) * other
 
 
-@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
+@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide",
+           out=Out(graph=OUT_ONLY), of_numbers=True)
 def floor_divide(input: Operand, other: Operand):
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
     return nonzero_divisor(s.floor_divide(input, other), s.as_expr(input), s.as_expr(other))
@@ -195,13 +198,13 @@ def _check_neg(computation: DType, *_: Any) -> None:
         raise RuntimeError(NEGATES_BOOL)
 
 
-@pointwise(operator="__neg__", inplace="function", check=_check_neg)
+@pointwise(operator="__neg__", inplace="function", check=_check_neg, out=Out(as_computed=True))
 def neg(input: Tensor):
     """-input."""
     return -input
 
 
-@pointwise(kind="real", operator="__abs__", inplace="function", types="if8c")
+@pointwise(kind="real", operator="__abs__", inplace="function", types="if8c", out=Out(as_computed=True))
 def abs(input: Tensor):
     """The absolute value; of a complex number its modulus. Its gradient at 0 is 0."""
     return s.abs(input)
@@ -213,13 +216,13 @@ def _check_complex_sign(computation: DType, *_: Any) -> None:
                                   "instead.")
 
 
-@pointwise(check=_check_complex_sign)
+@pointwise(check=_check_complex_sign, out=Out(as_computed=True))
 def sign(input: Tensor):
     """-1, 0 or 1."""
     return s.sign(input)
 
 
-@pointwise()
+@pointwise(out=Out(as_computed=True))
 def sgn(input: Tensor):
     """-1, 0 or 1; for complex numbers input / abs(input), 0 at 0."""
     return s.sign(input)
@@ -232,34 +235,35 @@ def _refuses_complex(message: str, error: type[Exception] = NotImplementedError)
     return check
 
 
-@pointwise(kind="bool", inplace=False, check=_refuses_complex("signbit is not implemented for complex tensors."))
+@pointwise(kind="bool", inplace=False, check=_refuses_complex("signbit is not implemented for complex tensors."),
+           out=Out(dtype=worded("signbit does not support non-boolean outputs.")))
 def signbit(input: Tensor):
     """Whether the sign bit is set, which is so for -0.0 too."""
     return s.signbit(input)
 
 
 @pointwise(inplace="function", types="if", kernel="floor_vml_cpu",
-           check=_refuses_complex("floor is not supported for complex inputs"))
+           check=_refuses_complex("floor is not supported for complex inputs"), out=Out(as_computed=True))
 def floor(input: Tensor):
     """The largest integer that is not above input."""
     return s.floor(input)
 
 
 @pointwise(inplace="function", types="if", kernel="ceil_vml_cpu",
-           check=_refuses_complex("ceil is not supported for complex inputs"))
+           check=_refuses_complex("ceil is not supported for complex inputs"), out=Out(as_computed=True))
 def ceil(input: Tensor):
     """The smallest integer that is not below input."""
     return s.ceil(input)
 
 
 @pointwise(inplace="function", types="if", kernel="trunc_vml_cpu",
-           check=_refuses_complex("trunc is not supported for complex inputs"))
+           check=_refuses_complex("trunc is not supported for complex inputs"), out=Out(as_computed=True))
 def trunc(input: Tensor):
     """input without its fraction."""
     return s.trunc(input)
 
 
-@pointwise(inplace="function", types="f")
+@pointwise(inplace="function", types="f", out=Out(as_computed=True))
 def frac(input: Tensor):
     """The fraction of input, with its sign."""
     return input - s.trunc(input)
@@ -277,7 +281,7 @@ def _check_round(computation: DType, operands: Sequence[Any], numbers: Sequence[
 
 
 @pointwise(inplace="function", check=_check_round,
-           node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1")
+           node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1", out=Out(as_computed=True))
 def round(input: Tensor, *, decimals=0):
     """The nearest integer, halves to even; or the nearest number with so many decimals."""
     if decimals == 0:
@@ -343,7 +347,8 @@ def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> No
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
-@pointwise(undefined="aten::heaviside", check=_check_heaviside)
+@pointwise(undefined="aten::heaviside", check=_check_heaviside,
+           out=Out(dtype=worded("heaviside is not yet implemented for tensors with different dtypes."), graph=OUT_ONLY))
 def heaviside(input: Tensor, values: Tensor):
     """0 below 0, 1 above, and `values` at 0."""
     return where(input == 0, values, s.cast(input > 0, values.dtype))
@@ -356,7 +361,7 @@ def _square_kind(common: DType) -> tuple[DType, DType]:
     return (int64, int64) if common is bool_ else (common, common)
 
 
-@pointwise(inplace="function", kind=_square_kind, node="Pow", kernel="pow")
+@pointwise(inplace="function", kind=_square_kind, node="Pow", kernel="pow", out=Out(step="pow"))
 def square(input: Tensor):
     """input * input."""
     return input * input
@@ -507,7 +512,7 @@ def _double_kind(common: DType) -> tuple[DType, DType]:
     return (complex128, complex128) if common.is_complex else (float64, float64)
 
 
-@pointwise(kind=_double_kind, node=_pow_node, inplace=False, name="float_power")
+@pointwise(kind=_double_kind, node=_pow_node, inplace=False, name="float_power", out=Out(step="pow"))
 def _general_float_power(input: Operand, exponent: Operand):
     """input ** exponent, computed and returned as float64 (complex128 for complex numbers)."""
     return s.pow(input, exponent)

@@ -15,6 +15,7 @@ from flambeau.base.layout import register_cache
 from flambeau.core.modes.modes import active
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.out_rules import Out, worded
 from flambeau.core.operator.pointwise import overload
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise
@@ -26,7 +27,8 @@ from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 
 
-@pointwise(kind="bool", operator="__eq__", name="eq", types="bif8c", node=overload("Eq", "Backward1", "Backward0"))
+@pointwise(kind="bool", operator="__eq__", name="eq", types="bif8c", node=overload("Eq", "Backward1", "Backward0"),
+           of_arrays=True)
 def eq(input: Tensor, other: Operand):
     """input == other."""
     return input == other
@@ -148,7 +150,7 @@ def bitwise_xor(input: Operand, other: Operand):
     return input ^ other
 
 
-@pointwise(types="bi", differentiable=False)
+@pointwise(types="bi", differentiable=False, out=Out(as_computed=True))
 def bitwise_not(input: Tensor):
     """The other bits. Raises NotImplementedError unless bool or integer."""
     return ~input
@@ -222,13 +224,15 @@ def _real_only(name: str) -> Any:
     return check
 
 
-@pointwise(kind="bool", inplace=False, check=_real_only("isposinf"))
+@pointwise(kind="bool", inplace=False, check=_real_only("isposinf"),
+           out=Out(dtype=worded("isposinf does not support non-boolean outputs.")))
 def isposinf(input: Tensor):
     """Whether an element is positive infinity."""
     return input == float("inf") if input.dtype.is_floating_point else s.constant(False, bool_)
 
 
-@pointwise(kind="bool", inplace=False, check=_real_only("isneginf"))
+@pointwise(kind="bool", inplace=False, check=_real_only("isneginf"),
+           out=Out(dtype=worded("isneginf does not support non-boolean outputs.")))
 def isneginf(input: Tensor):
     """Whether an element is negative infinity."""
     return input == float("-inf") if input.dtype.is_floating_point else s.constant(False, bool_)

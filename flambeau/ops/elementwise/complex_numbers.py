@@ -13,6 +13,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.modes.modes import active
 from flambeau.core.operator import view
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.variants import NAMESPACE, pointwise, public
 from flambeau.core.operator.view import node_class, remember
 from flambeau.core.tensor.tensor import Tensor, view_of
@@ -54,7 +55,7 @@ def _neg_view(input: Any) -> Any:
     return _neg(input)
 
 
-@composite(out=True, inplace="function")
+@composite(out=Out(graph=OUT_ONLY, as_computed=True), inplace="function")
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor is returned as it is."""
     return _conj_physical(input) if input._layout.dtype.is_complex else input
@@ -84,7 +85,8 @@ def resolve_neg(input: Tensor) -> Tensor:
     return clone(input) if input._layout.pending & NEGATIVE else input
 
 
-@composite(method=False, out=True)
+@composite(method=False,
+           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'")))
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag, with broadcasting; both of one dtype among float16, float32, float64."""
     a, b = real._layout.dtype, imag._layout.dtype
@@ -109,7 +111,8 @@ def _(g):
     return s.real(g), s.imag(g)
 
 
-@composite(method=False, out=True, autocast=single)
+@composite(method=False, autocast=single,
+           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'")))
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype

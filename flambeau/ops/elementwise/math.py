@@ -17,6 +17,7 @@ from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import Facets
+from flambeau.core.operator.out_rules import ALIGNED, COPIED, Out
 from flambeau.core.operator.pointwise import NUMBERS
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise, publish
 from flambeau.core.tensor.tensor import Tensor
@@ -72,7 +73,7 @@ erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=F
 i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E",
                kernel="i0e_cpu", underneath="special_i0e")
 i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1",
-              kernel="i1_cpu")
+              kernel="i1_cpu", underneath="special_i1")
 i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E",
                kernel="i1e_cpu", underneath="special_i1e")
 
@@ -170,7 +171,7 @@ def zeta(input: Operand, other: Operand):
     return s.zeta(input, other)
 
 
-@composite(out=True)
+@composite(out=Out(overlap=ALIGNED))
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma. Raises RuntimeError if n is negative."""
     if n < 0:
@@ -221,7 +222,7 @@ publish("polygamma", _polygamma_method, function=False)
 publish("polygamma_", _polygamma_in_place, function=False)
 
 
-@composite(out=True, inplace=True, node="MvlgammaBackward0")
+@composite(out=Out(refuses_first=True), inplace=True, node="MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p. Raises RuntimeError unless p >= 1."""
     within_range("mvlgamma", ("p",), (p,))
@@ -269,7 +270,7 @@ def _(g, out, input):    # PyTorch's form, whose sum loses digits (and the resul
     return g / math.sqrt(2 * math.pi) * s.exp(-(out + input * input / 2))
 
 
-@composite(function=False, method=False, out=True)
+@composite(function=False, method=False, out=Out(graph=COPIED, refuses_first=True))
 def ndtr(input: Tensor) -> Tensor:
     """The area under the standard Gaussian up to input."""
     return _ndtr(input)

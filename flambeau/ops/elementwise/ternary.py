@@ -18,6 +18,7 @@ from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import ALIGNED, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS
 from flambeau.core.operator.variants import alias, pointwise, publish
 from flambeau.core.tensor.create import make_tensor
@@ -128,7 +129,7 @@ def _check_bounds(min: Any, max: Any) -> None:
                         " * (Tensor input, Number min = None, Number max = None, *, Tensor out = None)\n")
 
 
-@composite(out=True)
+@composite(out=Out(overlap=ALIGNED))
 def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
     """min(max(input, min), max); a bound is a number, a tensor or None. Where min > max the result is max."""
     _check_bounds(min, max)
@@ -169,7 +170,7 @@ def _nothing_but_numbers(input: Any, other: Any) -> tuple[Any, Any]:
     return make_tensor(input, common), make_tensor(other, common)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out(dtype=worded("Expected out type to be {have} but got {got}"), overlap=ALIGNED))
 def where(condition: Tensor, input: Operand = None, other: Operand = None) -> Any:
     """input where condition (bool) holds, else other; both may be numbers. Without them: condition.nonzero(as_tuple=True).
 
@@ -217,7 +218,8 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
 
 
 @pointwise(types="fc", kernel="lerp_kernel_scalar", check=_check_lerp, undecided=("weight",),
-           node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1")
+           node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
+           out=Out(as_computed=True))
 def lerp(input: Tensor, end: Tensor, weight: Operand):
     """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal."""
     weight = s.cast(weight, input.dtype)
@@ -394,7 +396,8 @@ def _binary_exponent(input: Tensor):
     return _exponent(input)[1]
 
 
-@operator(node="FrexpBackward0", out=True, differentiable=1)
+@operator(node="FrexpBackward0", differentiable=1,
+          out=Out(dtype=worded("torch.frexp() expects mantissa to have dtype {own} but got {other}"), overlap=ALIGNED))
 def frexp(input: Tensor) -> Any:
     """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32.
 
@@ -442,7 +445,7 @@ def _replacements(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[fl
             -largest if neginf is None else float(neginf))
 
 
-@composite(out=True)
+@composite(out=Out(dtype=worded("nan_to_num: dtype of out: {got} should be same as input: {have}"), overlap=ALIGNED))
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
     values = _replacements(input, nan, posinf, neginf)

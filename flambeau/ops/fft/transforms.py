@@ -22,6 +22,7 @@ from flambeau.codegen import fourier
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import Out, complex_result, real_result
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
@@ -238,11 +239,13 @@ def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: st
     return _recorded(kind, _resized(x, d, size), (d,), scale, forward)
 
 
-def _declared(name: str, autocast: Any = single) -> Callable[[Callable], Callable]:
-    return composite(method=False, function=False, out=True, name=f"fft_{name}", autocast=autocast)
+def _declared(name: str, step: str | None = None, refuse: Callable[[str], Any] = complex_result,
+              autocast: Any = single) -> Callable[[Callable], Callable]:
+    rule = Out(dtype=refuse(name.replace("2", "n")), step=step)
+    return composite(method=False, function=False, out=rule, name=f"fft_{name}", autocast=autocast)
 
 
-@_declared("fft")
+@_declared("fft", "_fft_c2c")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform along `dim`, of n points (cut or filled with zeros); complex.
 
@@ -251,25 +254,25 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _line("fft", "complex", input, n, dim, norm, True)
 
 
-@_declared("ifft")
+@_declared("ifft", "_fft_c2c")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of fft."""
     return _line("ifft", "complex", input, n, dim, norm, False)
 
 
-@_declared("rfft")
+@_declared("rfft", "_fft_r2c")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 terms of the transform of real numbers (the others are their conjugates)."""
     return _line("rfft", "real", input, n, dim, norm, True)
 
 
-@_declared("irfft")
+@_declared("irfft", "_fft_c2r", real_result)
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of rfft: n real numbers (2 (terms - 1) by default)."""
     return _line("irfft", "hermitian", input, n, dim, norm, False)
 
 
-@_declared("hfft")
+@_declared("hfft", "_fft_c2r", real_result)
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The real transform of a signal that is Hermitian in time, given by its first half."""
     return _line("hfft", "hermitian", input, n, dim, norm, True)
@@ -351,31 +354,31 @@ def _whole_several(name: str, input: Tensor, s: Any, dim: Any, norm: str | None,
     return _complex_to_real(x, dims[-1], sizes[-1], scale, forward)
 
 
-@_declared("fftn")
+@_declared("fftn", "_fft_c2c")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The transform over several dimensions (`dim`; without it the last len(s), or all), of `s` points each."""
     return _several("fftn", "complex", input, s, dim, norm, True)
 
 
-@_declared("ifftn")
+@_declared("ifftn", "_fft_c2c")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of fftn."""
     return _several("ifftn", "complex", input, s, dim, norm, False)
 
 
-@_declared("rfftn")
+@_declared("rfftn", "_fft_r2c")
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """fftn of real numbers: half of the terms along the last of the dimensions."""
     return _several("rfftn", "real", input, s, dim, norm, True)
 
 
-@_declared("irfftn")
+@_declared("irfftn", "_fft_c2r", real_result)
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of rfftn."""
     return _whole_several("irfftn", input, s, dim, norm, False)
 
 
-@_declared("hfftn", autocast=None)
+@_declared("hfftn", "_fft_c2r", real_result, autocast=None)
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The real transform over several dimensions of a signal that is Hermitian in time."""
     return _whole_several("hfftn", input, s, dim, norm, True)
@@ -387,31 +390,31 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return _several("ihfftn", "real", input, s, dim, norm, False)
 
 
-@_declared("fft2")
+@_declared("fft2", "_fft_c2c")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """fftn over the last two dimensions."""
     return _several("fft2", "complex", input, s, dim, norm, True)
 
 
-@_declared("ifft2")
+@_declared("ifft2", "_fft_c2c")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of fft2."""
     return _several("ifft2", "complex", input, s, dim, norm, False)
 
 
-@_declared("rfft2")
+@_declared("rfft2", "_fft_r2c")
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """rfftn over the last two dimensions."""
     return _several("rfftn", "real", input, s, dim, norm, True)
 
 
-@_declared("irfft2")
+@_declared("irfft2", "_fft_c2r", real_result)
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """The inverse of rfft2."""
     return _whole_several("irfftn", input, s, dim, norm, False)
 
 
-@_declared("hfft2", autocast=None)
+@_declared("hfft2", "_fft_c2r", real_result, autocast=None)
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """hfftn over the last two dimensions."""
     return _whole_several("hfftn", input, s, dim, norm, True)

@@ -19,6 +19,7 @@ from flambeau.core.modes.autocast import widest
 from flambeau.core.modes.settings import alert
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import ALIGNED, BEFORE_DATA, DISTINCT, SAME_DEVICE, Out, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import found, known
@@ -47,7 +48,12 @@ def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None
                            f"{name}(): Expected dtype int64 for index.")
 
 
-@operator(out=True, planned=True)
+_INDEX_SELECT_DTYPE = worded(
+    "index_select(): self and result must have the same scalar type")
+
+
+@operator(planned=True,
+          out=Out(dtype=_INDEX_SELECT_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA))
 def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
@@ -187,7 +193,7 @@ def _is_one(alpha: Any) -> bool:
     return (alpha.__class__ is int or alpha.__class__ is float) and alpha == 1
 
 
-@mutating(apart=("index", "source"), moved=_add_moved)
+@mutating(apart=("index", "source"), moved=_add_moved, out=Out(dtype=exact, overlap=ALIGNED, fitted=BEFORE_DATA))
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> None:
     """input with alpha * (slices of `source` along `dim`) added at the positions `index` (a vector; repeats add up)."""
     at = _check_add(input, dim, index, source)
@@ -333,7 +339,7 @@ def _(g, dim, index, need):
     return mine, None, g.index_select(dim, NAMESPACE["unique"](index) if known(index) else index).sum() if need["value"] else None
 
 
-@mutating(node="IndexReduceBackward0")
+@mutating(node="IndexReduceBackward0", out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:
@@ -430,7 +436,12 @@ def _flat(layout: Layout) -> tuple[int, ...] | None:
     return geometry.reshape_strides(layout.shape, layout.strides, (layout.numel,)) if layout.numel else (1,)
 
 
-@operator(out=True)
+_TAKE_DTYPE = worded(
+    "take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}")
+
+
+@operator(
+          out=Out(dtype=_TAKE_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA))
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
     the end)."""
@@ -539,7 +550,7 @@ def _(g, index, accumulate, need, layouts):
     return mine, None, theirs
 
 
-@composite(out=True)
+@composite(out=Out(dtype=exact, step="gather", overlap=DISTINCT))
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """gather with broadcasting of `input` and `indices` (int64) in the other dimensions; without dim, positions in
     the flattened input. Positions along dim count round and round, as PyTorch takes them."""

@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.autograd import inplace
 from flambeau.core.operator.annotations import Operand
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import DISTINCT, UNRECORDED, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, Pointwise
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
@@ -24,8 +25,12 @@ from flambeau.ops.indexing.index import gather_index
 from flambeau.ops.indexing.mutating import mutating
 from flambeau.ops.indexing.nonzero import compressed, filled_from, positions
 
+_NONZERO_DTYPE = worded(
+    "nonzero: Expected out tensor to have scalar type {have} but got scalar type{got}")
 
-@operator(out=True, name="nonzero")
+
+@operator(name="nonzero",
+          out=Out(dtype=_NONZERO_DTYPE, graph=UNRECORDED, overlap=DISTINCT))
 def _nonzero(input: Tensor) -> Tensor:
     """Positions of the elements that are not zero."""
     return positions(input)
@@ -158,7 +163,7 @@ def _flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return tensor_from(whole._storage, whole._offset, Layout.contiguous((spread.numel,), layout.dtype, layout.device))
 
 
-@operator(out=True)
+@operator(out=Out(dtype=worded("masked_select(): self and result must have the same scalar type"), overlap=DISTINCT))
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements of `input` where the bool tensor `mask` is true (both broadcast), in one row."""
     if mask._layout.dtype is not bool_:

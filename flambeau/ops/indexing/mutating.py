@@ -20,7 +20,7 @@ from flambeau.core.autograd.node_codegen import WRITTEN
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator.define import COMPLAINT, operator
-from flambeau.core.operator.facets import Facets
+from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.opdef import TENSOR
 from flambeau.core.operator.specialization import kept_key
 from flambeau.core.operator.variants import compile_source
@@ -65,7 +65,7 @@ def refuse_overlap(tensor: Tensor) -> None:
 
 def mutating(
     node: str | None = None,
-    out: bool = True,
+    out: bool | Out = True,
     function: bool = True,
     method: bool = True,
     name: str | None = None,

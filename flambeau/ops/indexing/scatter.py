@@ -17,6 +17,16 @@ from flambeau.codegen.gather_scatter.move import Move
 from flambeau.core.modes import modes
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.out_rules import (
+    ALIGNED,
+    BEFORE_DATA,
+    BEFORE_DTYPE,
+    DISTINCT,
+    OUT_ONLY,
+    SAME_DEVICE,
+    Out,
+    exact,
+)
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone_raw, copy_raw
@@ -36,7 +46,7 @@ def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape) or (1,)
 
 
-@operator(out=True, planned=True)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT, fitted=BEFORE_DATA), planned=True)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Planned:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""
@@ -169,7 +179,8 @@ def _scatter_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: 
     return _moves(layout, at, index._layout, Layout.of((), (), layout.dtype, layout.device), None, (0, 2, 1))
 
 
-@mutating(node=_scatter_node, apart=("index", "src"), moved=_scatter_moved)
+@mutating(node=_scatter_node, apart=("index", "src"), moved=_scatter_moved,
+          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA))
 def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,
             value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
@@ -219,7 +230,8 @@ def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     )
 
 
-@mutating(apart=("index", "src"), moved=lambda layout, input, dim, index, src: _moved(layout, input, dim, index, src, "add"))
+@mutating(apart=("index", "src"), moved=lambda layout, input, dim, index, src: _moved(layout, input, dim, index, src, "add"),
+          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA))
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
     _scatter(input, _check(input, dim, index, src), index, src, "add")
@@ -238,7 +250,8 @@ def _reduce_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: T
     return _moved(layout, input, dim, index, src, _REDUCED[reduce]) if include_self and reduce in _REDUCED else None
 
 
-@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved)
+@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved,
+          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> None:
@@ -336,7 +349,7 @@ def _sliced(x: Tensor, dim: int, start: int | None, end: int | None, step: int) 
     return x[(slice(None),) * wrap_dim(dim, x._layout.ndim) + (slice(start, end, step),)]
 
 
-@operator(out=True, real_gradients="slice_scatter")
+@operator(out=Out(dtype=exact, graph=OUT_ONLY, fitted=BEFORE_DTYPE), real_gradients="slice_scatter")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

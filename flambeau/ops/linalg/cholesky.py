@@ -13,6 +13,7 @@ from flambeau.base.warn import warn_once
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import SAME_DEVICE, Out, castable, exact
 from flambeau.core.tensor.create import array_of, copy_array
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known
@@ -29,8 +30,9 @@ _INDEFINITE = ("The factorization could not be completed because the input is no
                "{} is not positive-definite).")
 
 
-@operator(method=False, function=False, out=True, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0",
-          differentiable=1, autocast=single)
+@operator(method=False, function=False, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0",
+          differentiable=1, autocast=single,
+          out=Out(dtype=exact, device=SAME_DEVICE))
 def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False):
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
     square("linalg.cholesky", input)
@@ -54,7 +56,7 @@ def _(g, out, upper):
     return _cholesky_gradient(g, out, upper)
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="linalg_cholesky_ex"), autocast=single)
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """L with L L^H = A; LinAlgError unless A is positive-definite."""
     made, info = linalg_cholesky_ex(input, upper=upper)
@@ -63,7 +65,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return made
 
 
-@composite(out=True, node="CholeskyBackward0", autocast=single)
+@composite(out=Out(dtype=castable("cholesky")), node="CholeskyBackward0", autocast=single)
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
     warn_once("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
@@ -79,7 +81,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return made
 
 
-@operator(out=True, node="CholeskySolveBackward0", autocast=single)
+@operator(out=Out(dtype=castable("cholesky_solve")), node="CholeskySolveBackward0", autocast=single)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
     for x in (B, L):
@@ -112,7 +114,8 @@ def _(g, out, L, upper, need):
     return gB, gL
 
 
-@operator(out=True, node="CholeskyInverseBackward0", autocast=single)
+@operator(node="CholeskyInverseBackward0", autocast=single,
+          out=Out(dtype=castable("cholesky_inverse"), as_made=True, refuses_first=True))
 def cholesky_inverse(L: Tensor, upper: bool = False):
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)

@@ -28,8 +28,9 @@ from flambeau.core.modes.modes import active, local
 from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.arguments import MISSING, refused, typename
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import described
+from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
+from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -236,7 +237,12 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-@composite(method=False, out=True, autocast=lower, asks="dim", written_in_python=True)
+_TENSORDOT_DTYPE = worded(
+    "tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
+
+
+@composite(method=False, autocast=lower, asks="dim", written_in_python=True,
+           out=Out(dtype=_TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
@@ -296,7 +302,8 @@ def _chain_order(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     return split
 
 
-@composite(method=False, function=False, out=True, name="linalg_multi_dot", autocast=lower)
+@composite(method=False, function=False, name="linalg_multi_dot", autocast=lower,
+           out=Out(dtype=worded("multi_dot(): expected out tensor to have dtype {own} but got {other}"), step="mm"))
 def multi_dot(tensors: Tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
     chain = list(tensors)
@@ -345,7 +352,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     if not chain:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     made = chain[0] if len(chain) == 1 else multi_dot(chain)
-    return made if out is None else deliver(out, made, "chain_matmul", chain)
+    return made if out is None else deliver(out, made, record_of("chain_matmul"), chain)
 
 
 NAMESPACE["chain_matmul"] = chain_matmul
@@ -374,7 +381,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return made if bias is None else made + bias
 
 
-@composite(method=False, function=False, out=True, name="linalg_vecdot", autocast=lower)
+@composite(method=False, function=False, name="linalg_vecdot", autocast=lower,
+           out=Out(dtype=worded("linalg.vecdot: Expected out of dtype{have} but found {got}")))
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`, with broadcasting."""
     for given in (x, y):
@@ -422,7 +430,8 @@ def _cross_plan(input: Tensor, other: Tensor, dim: int | None = None) -> Callabl
     return None if dim is None else _cross.operator.kept.get((input._layout, other._layout, wrap_dim(dim, input._layout.ndim)))
 
 
-@composite(method=False, function=False, out=True, name="linalg_cross", node="LinalgCrossBackward0", planned=_cross_plan)
+@composite(method=False, function=False, name="linalg_cross", node="LinalgCrossBackward0", planned=_cross_plan,
+           out=Out(dtype=exact, overlap=DISTINCT))
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`, with broadcasting."""
     a, b = input._layout, other._layout
@@ -441,7 +450,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return NAMESPACE["stack"]([x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))], d)
 
 
-@composite(out=True, planned=_cross_plan)
+@composite(out=Out(dtype=exact, step="linalg_cross", overlap=DISTINCT), planned=_cross_plan)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
     if dim is None:

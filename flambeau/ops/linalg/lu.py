@@ -15,7 +15,9 @@ from flambeau.base.warn import warn_once
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import record_of
 from flambeau.core.operator.out_argument import deliver
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, exact
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, copy_array, copy_columns
 from flambeau.core.tensor.tensor import Tensor
@@ -28,7 +30,7 @@ from flambeau.ops.linalg.solve import linalg_solve_triangular
 # ---------------------------------------------------------------- LU
 
 
-@operator(method=False, function=False, out=True, node="LinalgLuFactorExBackward0", differentiable=1)
+@operator(method=False, function=False, out=Out(dtype=exact), node="LinalgLuFactorExBackward0", differentiable=1)
 def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
     """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
     matrices("torch.lu_factor", A)
@@ -72,7 +74,7 @@ def _lu_gradient(gL: Tensor, gU: Tensor, P: Tensor | None, L: Tensor, U: Tensor)
     return made if P is None else matmul(P, made)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=Out(dtype=exact, step="linalg_lu_factor_ex"))
 def linalg_lu_factor(A: Tensor, *, pivot: bool = True):
     """(LU, pivots); RuntimeError where a pivot is zero."""
     made, pivots, info = linalg_lu_factor_ex(A, pivot=pivot)
@@ -105,7 +107,7 @@ def _(gs, layouts):
     return made
 
 
-@composite(method=False, function=False, out=True, node="LinalgLuBackward0")
+@composite(method=False, function=False, out=Out(dtype=exact), node="LinalgLuBackward0")
 def linalg_lu(A: Tensor, *, pivot: bool = True):
     """(P, L, U) with A = P L U: a permutation (empty without `pivot`), unit lower and upper triangular factors."""
     matrices("linalg.lu", A)
@@ -148,7 +150,7 @@ def _permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
     return factorization_plans.lu.permutation_matrix(pivots, LU.new_empty(LU._layout.shape, dtype=float32)).to(LU.dtype)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out(dtype=exact))
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
     if LU_data._layout.ndim < 2:
@@ -172,7 +174,7 @@ def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = No
               "be replaced "
               "with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)")
     results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
-    return results if out is None else deliver(out, results, "lu")
+    return results if out is None else deliver(out, results, record_of("lu"))
 
 
 NAMESPACE["lu"] = lu
@@ -190,7 +192,7 @@ def _ldl_layouts(input: Tensor, **settings: Any) -> Any:
     return return_types.linalg_ldl_factor_ex((in_columns(a.shape, a), plain(a.shape[:-1], a, int32), infos(a)))
 
 
-@operator(method=False, function=False, out=True, abstract=_ldl_layouts)
+@operator(method=False, function=False, out=Out(dtype=exact, graph=OUT_ONLY), abstract=_ldl_layouts)
 def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False):
     """(LD, pivots, info) of symmetric (or Hermitian) matrices, in LAPACK's compact form; the lower triangle is read."""
     made, pivots, info = numpy_lapack.ldl(array_of(input), hermitian)
@@ -200,7 +202,7 @@ def linalg_ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors
     return return_types.linalg_ldl_factor_ex((copy_columns(np.tril(made)), copy_array(pivots), infos))
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=Out(dtype=exact, graph=OUT_ONLY))
 def linalg_ldl_factor(input: Tensor, *, hermitian: bool = False):
     """(LD, pivots); see linalg.ldl_factor_ex."""
     made, pivots, _ = linalg_ldl_factor_ex(input, hermitian=hermitian)
@@ -212,7 +214,7 @@ def _ldl_solution(LD: Tensor, pivots: Tensor, B: Tensor, **settings: Any) -> Any
     return in_columns((*batch, *B._layout.shape[-2:]), B._layout)
 
 
-@operator(method=False, function=False, out=True, abstract=_ldl_solution)
+@operator(method=False, function=False, out=Out(dtype=exact, graph=OUT_ONLY), abstract=_ldl_solution)
 def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False):
     """X with A X = B from the results of ldl_factor; batches broadcast."""
     factor, swaps, b = array_of(LD), array_of(pivots), array_of(B)

@@ -25,6 +25,8 @@ from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import described
+from flambeau.core.operator.out_rules import BEFORE_DATA, COPIED, DISTINCT, Out, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.operator.variants import OPERATORS
@@ -83,7 +85,7 @@ def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
     return launch
 
 
-@operator(node="MmBackward0", out=True, planned=True, autocast=lower)
+@operator(node="MmBackward0", out=Out(dtype=exact, fitted=BEFORE_DATA), planned=True, autocast=lower)
 def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
     a, b = input._layout, mat2._layout
@@ -109,7 +111,7 @@ def adjoint(x: Tensor) -> Tensor:
     return x.conj() if x._layout.dtype.is_complex else x
 
 
-@operator(node="BmmBackward0", out=True, planned=True, autocast=lower)
+@operator(node="BmmBackward0", out=Out(dtype=exact), planned=True, autocast=lower)
 def bmm(input: Tensor, mat2: Tensor) -> Planned:
     """Products of matrices in batches, (b, m, k) by (b, k, n)."""
     a, b = input._layout, mat2._layout
@@ -138,7 +140,7 @@ def _same_dtype_of_vectors(*tensors: Tensor) -> None:
     same_dtype("mv", *tensors)
 
 
-@operator(node="MvBackward0", out=True, planned=True)
+@operator(node="MvBackward0", out=Out(dtype=exact), planned=True)
 def mv(input: Tensor, vec: Tensor) -> Planned:
     """The product of a matrix and a vector, (m, k) by (k,)."""
     a, b = input._layout, vec._layout
@@ -168,7 +170,13 @@ def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
 _DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])    # for vectors that aren't rows of a matrix
 
 
-@operator(node="DotBackward0", out=True, planned=True)
+def _no_dimensions(given: Sequence[Any], refused: bool) -> tuple[int, ...]:
+    return ()
+
+
+
+@operator(node="DotBackward0", planned=True,
+          out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions))
 def dot(input: Tensor, tensor: Tensor) -> Planned:
     """The sum of the products of two vectors' elements; zero-dim."""
     a, b = input._layout, tensor._layout
@@ -256,7 +264,23 @@ def _matmul_plan(input: Tensor, other: Tensor) -> Callable | None:
     return _matmul_batched.operator.kept.get((a, b))
 
 
-@composite(dunder="__matmul__", out=True, planned=_matmul_plan, autocast=lower)
+def _left_shape(given: Sequence[Any], refused: bool) -> tuple[int, ...] | None:
+    """What `out` of a failed product is left with: the shape of the batch, whether or not rows are as long as columns."""
+    a, b = given[:2]
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or not a.ndim or not b.ndim:
+        return None
+    if max(a.ndim, b.ndim) < 3:
+        if refused and (a.ndim, b.ndim) == (1, 2):  # computed as a matrix of one row
+            return (1, b.shape[1])
+        return () if a.ndim == b.ndim == 1 else None
+    try:
+        batch = geometry.broadcast(a.shape[:-2], b.shape[:-2])
+    except RuntimeError:
+        return None
+    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ()))
+
+
+@composite(dunder="__matmul__", out=Out(dtype=exact, fitted=BEFORE_DATA, left=_left_shape), planned=_matmul_plan, autocast=lower)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Matrix product: vectors, matrices, and batches of matrices whose leading dimensions broadcast."""
     if not isinstance(other, Tensor):
@@ -372,6 +396,7 @@ _linear_plain_batched.vjp(_linear_vjp)
 _linear_plain_vector.vjp(_linear_vjp)
 
 
+@described(out=Out(dtype=exact))
 @composite(method=False, function=False, autocast=lower, written_in_python=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
@@ -398,7 +423,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return matmul(input, weight.t()) + bias
 
 
-@operator(node="AddmmBackward0", out=True, inplace=True, planned=True, autocast=lower, factors=True)
+@operator(node="AddmmBackward0", out=Out(dtype=exact), inplace=True, planned=True, autocast=lower, factors=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
     a, b = mat1._layout, mat2._layout
@@ -444,7 +469,7 @@ def _(g, mat1, mat2, beta, alpha, need):
             mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
 
 
-@operator(node="BaddbmmBackward0", out=True, inplace=True, planned=True, autocast=lower, factors=True)
+@operator(node="BaddbmmBackward0", out=Out(dtype=exact), inplace=True, planned=True, autocast=lower, factors=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -489,7 +514,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     return product if beta == 0 else product + (input if beta == 1 else input * beta)
 
 
-@composite(out=True, inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower, factors=True)
+@composite(out=Out(dtype=exact, warns=False), inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower, factors=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
@@ -506,7 +531,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
-@operator(node="AddmvBackward0", out=True, inplace="function", planned=True, factors=True)
+@operator(node="AddmvBackward0", out=Out(dtype=exact), inplace="function", planned=True, factors=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
     a, b, own = mat._layout, vec._layout, input._layout
@@ -566,7 +591,7 @@ def outer_plan(input: Tensor, vec2: Tensor) -> Callable | None:
     return _outer.operator.kept.get((input._layout, vec2._layout))
 
 
-@composite(out=True, planned=outer_plan)
+@composite(out=Out(step="mul", overlap=DISTINCT), planned=outer_plan)
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
     if input._layout.ndim != 1 or vec2._layout.ndim != 1:
@@ -577,13 +602,14 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return input.unsqueeze(1) * vec2
 
 
-@composite(out=True)
+@composite(out=Out(overlap=DISTINCT))
 def ger(input: Tensor, vec2: Tensor) -> Tensor:
     """Another name of `outer`."""
     return outer(input, vec2)
 
 
-@composite(out=True, node="VdotBackward0")
+@composite(node="VdotBackward0",
+           out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions))
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot with the conjugate of the first vector."""
     return dot(input.conj() if input.is_complex() else input, other)
@@ -592,7 +618,12 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 _inner = one_step("ViewBackward0")(dot)
 
 
-@composite(out=True, autocast=lower)
+_INNER_DTYPE = worded(
+    "tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
+
+
+@composite(autocast=lower,
+           out=Out(dtype=_INNER_DTYPE, graph=COPIED, refuses_first=True))
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions of both."""
     if input._layout.ndim == 0 or other._layout.ndim == 0:

@@ -21,8 +21,9 @@ from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import lower, single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import described
+from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
+from flambeau.core.operator.out_rules import COPIED, SAME_DEVICE, Out, castable, exact
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.create import array_of, copy_array
 from flambeau.core.tensor.lazy_conjugate import resolved
@@ -98,7 +99,7 @@ def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> 
     return made if atol is None else NAMESPACE["maximum"](as_tensor(atol, dtype=made.dtype), made)
 
 
-@described(autocast=single)
+@described(autocast=single, out=Out(dtype=castable("linalg.pinv")))
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
@@ -114,7 +115,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
         made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
     else:
         made = _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
-    return made if out is None else deliver(out, made, "linalg_pinv")
+    return made if out is None else deliver(out, made, record_of("linalg_pinv"))
 
 
 @described(autocast=single)
@@ -127,7 +128,7 @@ NAMESPACE["pinverse"] = pinverse
 Tensor.pinverse = pinverse
 
 
-@described(autocast=single)
+@described(autocast=single, out=Out(dtype=castable("torch.linalg.matrix_rank")))
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                        out: Tensor | None = None) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
@@ -141,7 +142,7 @@ def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, a
     largest = values.amax(-1) if values._layout.shape[-1] else values.sum(-1)
     limit = _tolerances("torch.linalg.matrix_rank", A, atol, rtol, largest)
     made = (values > limit.unsqueeze(-1)).sum(-1)
-    return made if out is None else deliver(out, made, "linalg_matrix_rank")
+    return made if out is None else deliver(out, made, record_of("linalg_matrix_rank"))
 
 
 # ---------------------------------------------------------------- least squares
@@ -248,7 +249,8 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
 # ---------------------------------------------------------------- determinants
 
 
-@operator(method=False, function=False, out=True, node="LinalgDetBackward0")
+@operator(method=False, function=False, node="LinalgDetBackward0",
+          out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_det", refuses_first=True))
 def linalg_det(A: Tensor):
     """The determinants of square matrices: (*, n, n) gives (*)."""
     square("linalg.det", A)
@@ -282,7 +284,7 @@ def det(input: Tensor) -> Tensor:
     return linalg_det(input)
 
 
-@operator(method=False, function=False, out=True, node="LinalgSlogdetBackward0")
+@operator(method=False, function=False, out=Out(dtype=exact, step="_linalg_slogdet"), node="LinalgSlogdetBackward0")
 def linalg_slogdet(A: Tensor):
     """(sign, logabsdet): the determinant's sign (or phase) and the logarithm of its size."""
     square("linalg.slogdet", A)
@@ -330,7 +332,7 @@ def _identity(input: Tensor) -> Tensor:
     return eye_like(input) + constant_zero(input)
 
 
-@composite(method=False, function=False, out=True)
+@composite(method=False, function=False, out=Out(dtype=castable("matrix_power"), graph=COPIED))
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices; negative ones of the inverse."""
     square("linalg.matrix_power", input)
@@ -411,7 +413,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 # ---------------------------------------------------------------- tensors as matrices, diagonals
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=castable("tensorinv"), graph=COPIED), autocast=single)
 def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """The inverse of the input taken as a matrix of its first `ind` dimensions by the others."""
     if ind <= 0:
@@ -425,7 +427,8 @@ def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     return linalg_inv(input.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, autocast=single,
+           out=Out(dtype=castable("tensorsolve"), graph=COPIED, refuses_first=True))
 def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(input, X, X.ndim) = B; `dims` of the input are moved to the end first."""
     if dims is not None:

@@ -14,6 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.out_rules import COPIED, Out, castable, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg.arguments import floating, order_of_norm
@@ -57,7 +58,8 @@ def _largest(values: Tensor, dim: int, keepdim: Any = False) -> Tensor:
     return values.amax(dim, keepdim) if values._layout.shape[dim] else values.sum(dim, keepdim)
 
 
-@composite(method=False, function=False, out=True, name="linalg_matrix_norm")
+@composite(method=False, function=False, name="linalg_matrix_norm",
+           out=Out(dtype=worded("linalg.matrix_norm expected out tensor dtype {have} but got: {got}"), graph=COPIED))
 def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices in dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column, row sums), 2, -2 (singular values)."""
     layout = input._layout
@@ -85,7 +87,8 @@ def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: A
     return _largest(sums, columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
 
 
-@composite(method=False, function=False, out=True, name="linalg_norm")
+@composite(method=False, function=False, name="linalg_norm",
+           out=Out(dtype=worded("linalg.norm expected out tensor dtype {have} but got: {got}"), graph=COPIED))
 def linalg_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A vector norm, or a matrix norm where `dim` has two entries, or where `ord` is given for a matrix without `dim`."""
     ndim = input._layout.ndim
@@ -113,7 +116,8 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor
     return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim)
 
 
-@composite(method=False, function=False, out=True, name="linalg_cond", autocast=single)
+@composite(method=False, function=False, name="linalg_cond", autocast=single,
+           out=Out(dtype=castable("linalg.cond"), graph=COPIED, refuses_first=True))
 def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
     layout = input._layout

@@ -13,6 +13,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import Out, castable, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans
@@ -23,7 +24,7 @@ from flambeau.ops.linalg.solve import linalg_solve_triangular
 # ---------------------------------------------------------------- QR and Householder reflectors
 
 
-@operator(method=False, function=False, out=True, node="LinalgQrBackward0", autocast=single)
+@operator(method=False, function=False, out=Out(dtype=exact), node="LinalgQrBackward0", autocast=single)
 def linalg_qr(A: Tensor, mode: Any = "reduced"):
     """(Q, R) with A = Q R, Q with orthonormal columns and R upper triangular; mode "reduced", "complete" or "r" (Q is empty)."""
     matrices("linalg.qr", A)
@@ -80,7 +81,7 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
     return linalg_solve_triangular(adjoint(R), made, upper=False, left=False)
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=exact, step="linalg_qr", as_made=True), autocast=single)
 def qr(input: Tensor, some: bool = True):
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
     warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
@@ -89,7 +90,7 @@ def qr(input: Tensor, some: bool = True):
     return return_types.qr(tuple(linalg_qr(input, "reduced" if some else "complete")))
 
 
-@operator(out=True, autocast=single)
+@operator(out=Out(dtype=castable("torch.geqrf", "a"), as_made=True), autocast=single)
 def geqrf(input: Tensor):
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
     if input._layout.ndim < 2:
@@ -115,7 +116,8 @@ def _without_graph(*tensors: Tensor) -> bool:
     return all(x._node is None and x.__class__ in PLAIN for x in tensors)
 
 
-@composite(method=False, function=False, out=True, node="LinalgHouseholderProductBackward0", autocast=single)
+@composite(method=False, function=False, node="LinalgHouseholderProductBackward0", autocast=single,
+           out=Out(dtype=castable("torch.linalg.householder_product")))
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
@@ -192,7 +194,13 @@ def _check_product(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
     computed("ormqr_cpu", input)
 
 
-@composite(out=True, node="OrmqrBackward0", autocast=single)
+_ORMQR_DTYPE = worded(
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{have} and result has "
+    "dtype {got}")
+
+
+@composite(node="OrmqrBackward0", autocast=single,
+           out=Out(dtype=_ORMQR_DTYPE, as_made=True))
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     _check_product(input, tau, other, left)

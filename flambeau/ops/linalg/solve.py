@@ -14,6 +14,7 @@ from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import SAME_DEVICE, Out, exact, worded
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans
 from flambeau.ops.linalg.arguments import computed, eye_like, floating, matrices, square
@@ -23,7 +24,8 @@ from flambeau.ops.linalg.matmul import adjoint, matmul
 # ---------------------------------------------------------------- triangular systems
 
 
-@operator(method=False, function=False, out=True, node="LinalgSolveTriangularBackward0")
+@operator(method=False, function=False, node="LinalgSolveTriangularBackward0",
+          out=Out(dtype=worded("expected scalar type {have} but found {got}")))
 def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any = True, unitriangular: Any = False):
     """X with A X = B (or X A = B if not `left`) for triangular A; batches broadcast, only the triangle is read."""
     square("linalg.solve_triangular", input)
@@ -99,7 +101,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
     return (made.squeeze(-1) if vector else made), info
 
 
-@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0")
+@composite(method=False, function=False, out=Out(dtype=exact, step="_linalg_solve_ex"), node="LinalgSolveExBackward0")
 def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False):
     """(X, info) with A X = B (X A = B if not `left`); info is not 0 where A has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)
@@ -113,7 +115,8 @@ def _check_solved(name: str, info: Tensor) -> None:
         raise refused(name, info, "The solver failed because the input matrix is singular.")
 
 
-@composite(method=False, function=False, out=True, node="LinalgSolveExBackward0", autocast=single)
+@composite(method=False, function=False, node="LinalgSolveExBackward0", autocast=single,
+           out=Out(dtype=exact, step="_linalg_solve_ex"))
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)
@@ -121,7 +124,7 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return made
 
 
-@composite(out=True, node="TriangularSolveBackward0", autocast=single)
+@composite(out=Out(dtype=exact, as_made=True), node="TriangularSolveBackward0", autocast=single)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
     warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
@@ -140,7 +143,7 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
     return return_types.triangular_solve((made, A.expand(*batch, *A._layout.shape[-2:]).clone()))
 
 
-@operator(method=False, function=False, out=True, node="LinalgLuSolveBackward0")
+@operator(method=False, function=False, out=Out(dtype=exact), node="LinalgLuSolveBackward0")
 def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B (or X A = B, or with the adjoint of A) from the results of lu_factor."""
     floating("torch.linalg.lu_solve", LU)
@@ -184,7 +187,7 @@ def _(g, out, LU, pivots, left, adjoint, need):
 _adjoint = adjoint
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=exact, step="linalg_lu_solve", as_made=True), autocast=single)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """See linalg.lu_solve."""
     warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
@@ -197,7 +200,8 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # ---------------------------------------------------------------- inverses
 
 
-@operator(method=False, function=False, out=True, node="LinalgInvExBackward0", differentiable=1, autocast=single)
+@operator(method=False, function=False, node="LinalgInvExBackward0", differentiable=1, autocast=single,
+          out=Out(dtype=exact, device=SAME_DEVICE))
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
     square("linalg.inv", A)
@@ -217,7 +221,7 @@ def _(g, out):
     return -matmul(inverse, matmul(g, inverse))
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="linalg_inv_ex"), autocast=single)
 def linalg_inv(A: Tensor) -> Tensor:
     """The inverse of square matrices; LinAlgError where there is none."""
     made, info = linalg_inv_ex(A)
@@ -226,7 +230,7 @@ def linalg_inv(A: Tensor) -> Tensor:
     return made
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=exact), autocast=single)
 def inverse(input: Tensor) -> Tensor:
     """See linalg.inv."""
     return linalg_inv(input)

@@ -17,6 +17,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import OUT_ONLY, SAME_DEVICE, Out, castable, exact
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, copy_array, copy_columns
 from flambeau.core.tensor.tensor import Tensor
@@ -120,7 +121,7 @@ def _vanishes(x: Tensor, tolerance: float) -> bool:
     return not (known(x) and x._layout.numel and np.abs(array_of(x)).max() > tolerance)
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd"), autocast=single)
 def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None):
     """(U, S, Vh) with A = U diag(S) Vh, S descending; U and Vh square with `full_matrices`. LinAlgError if A holds NaN."""
     matrices("linalg.svd", A)
@@ -137,7 +138,7 @@ def _singular_values(A: Tensor):
     return values
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd"), autocast=single)
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values in descending order: (*, m, n) gives (*, min(m, n))."""
     matrices("linalg.svd", A)
@@ -147,7 +148,7 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return _singular_values(A)
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd", as_made=True), autocast=single)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
     matrices("linalg.svd", input)
@@ -168,7 +169,7 @@ def _read_above(UPLO: Any) -> bool:
     return UPLO.upper() == "U"
 
 
-@operator(method=False, function=False, out=True, node="LinalgEighBackward0", autocast=single)
+@operator(method=False, function=False, out=Out(dtype=exact, step="_linalg_eigh"), node="LinalgEighBackward0", autocast=single)
 def linalg_eigh(input: Tensor, UPLO: str = "L"):
     """(eigenvalues ascending, eigenvectors in columns) of Hermitian matrices; only the triangle UPLO is read. NaN for a matrix
     that holds NaN or infinities."""
@@ -206,7 +207,7 @@ def _hermitian_values(A: Tensor, UPLO: str = "L"):
     return values
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, step="_linalg_eigh"), autocast=single)
 def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending."""
     square("linalg.eigh", input)
@@ -234,8 +235,9 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
     return np.linalg.eigvals(array).astype(wide)
 
 
-@operator(method=False, function=False, out=True, node="LinalgEigBackward0", autocast=single,
-          abstract=lambda input: return_types.linalg_eig(_eigen_layouts("linalg.eig", input)))
+@operator(method=False, function=False, node="LinalgEigBackward0", autocast=single,
+          abstract=lambda input: return_types.linalg_eig(_eigen_layouts("linalg.eig", input)),
+          out=Out(dtype=castable("torch.linalg.eig", "eigenvalues")))
 def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
     values, vectors = _general_array(input, True)
@@ -270,7 +272,8 @@ def _eigenvalues(A: Tensor):
     return copy_array(_general_array(A, False))
 
 
-@composite(method=False, function=False, out=True, autocast=single)
+@composite(method=False, function=False, autocast=single,
+           out=Out(dtype=castable("torch.linalg.eigvals", "eigenvalues"), graph=OUT_ONLY))
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
     square("linalg.eigvals", input)

@@ -16,6 +16,7 @@ from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import SAME_DEVICE, Out, exact
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn import pooling_windows
 from flambeau.ops.nn.max_pool import kind_for, launcher, pair_words, pairs_fit
@@ -133,7 +134,7 @@ def _(g, w):
     return average_windows(g, w)
 
 
-@composite(method=False, function=False, out=True, written_in_python=False)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE), written_in_python=False)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -155,7 +156,7 @@ def avg_pool2d(
     return average_windows(input, w)
 
 
-@composite(method=False, function=False, out=True, autocast=single, written_in_python=False)
+@composite(method=False, function=False, out=Out(dtype=exact), autocast=single, written_in_python=False)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,

@@ -23,8 +23,9 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import sampling
 from flambeau.core.operator.arguments import MISSING, is_int, no_combination
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.facets import record_of
 from flambeau.core.operator.out_argument import copy_into
-from flambeau.core.operator.out_rules import refuse_graph
+from flambeau.core.operator.out_rules import Out, any_dtype, refuse_graph
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout
@@ -239,7 +240,7 @@ def _normal_node(arguments: Any) -> str:
 _normals: dict[Any, Any] = register_cache({})     # plans of normal samples by what a call with a size says
 
 
-@public(method=False)
+@public(method=False, out=Out(refuses_first=True))
 def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:
@@ -288,11 +289,11 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if not isinstance(mean, Tensor):
         elements.check(mean, made._layout.dtype)
     if out is not None:
-        refuse_graph("normal", (mean, std), (out,))
+        refuse_graph(record_of("normal"), (mean, std), (out,))
     tensors = [x if isinstance(x, Tensor) else None for x in (mean, std)]
     shapes = [None if x is None else x._layout.shape for x in tensors]
     made = _normal_samples(*tensors, mean, std, shapes, made, generator)
-    return finish(made, requires_grad, None) if out is None else copy_into(out, made.detach(), "normal")
+    return finish(made, requires_grad, None) if out is None else copy_into(out, made.detach(), record_of("normal"))
 
 
 @operator(method=False, function=False, node=_normal_node)
@@ -311,7 +312,7 @@ def spread(x: Any, lead: tuple[int, ...]) -> Any:
     return x.expand(*lead, *x._layout.shape) if isinstance(x, Tensor) else x
 
 
-@operator(node="BernoulliBackward0", out=True)
+@operator(node="BernoulliBackward0", out=Out(dtype=any_dtype, warns=False))
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     """Zeros and ones; `input` holds the probabilities of the ones (or `p` is the one for all)."""
     if modes.local.draws is not None:
@@ -334,7 +335,7 @@ def _(g):
     return NAMESPACE["zeros_like"](g)
 
 
-@operator(out=True)
+@operator(out=Out(warns=False))
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Indices drawn with the probabilities (weights) in each row of `input`. Shape (num_samples,) or (rows, num_samples)."""
     layout = input._layout

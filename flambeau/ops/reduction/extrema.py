@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.out_rules import DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
 from flambeau.core.operator.pointwise import Pointwise, call
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE
@@ -152,7 +153,12 @@ _extremes = Reducer(_prepare_extreme)
 _extreme_plans = _extremes.plans
 
 
-@operator(out=True, real_gradients="amax")
+_AMAX_DTYPE = worded(
+    "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.")
+
+
+@operator(real_gradients="amax",
+          out=Out(dtype=_AMAX_DTYPE))
 def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
@@ -167,7 +173,12 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     return launch(None, input)
 
 
-@operator(out=True, real_gradients="amin")
+_AMIN_DTYPE = worded(
+    "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.")
+
+
+@operator(real_gradients="amin",
+          out=Out(dtype=_AMIN_DTYPE))
 def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:
@@ -242,7 +253,7 @@ _places = Reducer(_prepare_place)
 _place_plans = _places.plans
 
 
-@operator(out=True)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED))
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
@@ -254,7 +265,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     return run(input)
 
 
-@operator(out=True)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED))
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
@@ -281,12 +292,14 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
     return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])
 
 
-@operator(out=True, function=False, method=False, node="MaxBackward1", name="max")
+@operator(function=False, method=False, node="MaxBackward1", name="max",
+          out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
 def _largest(input: Tensor):
     return _wholes.learn(input, None, False, "max")(None, input)
 
 
-@operator(out=True, function=False, method=False, node="MinBackward1", name="min")
+@operator(function=False, method=False, node="MinBackward1", name="min",
+          out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
 def _smallest(input: Tensor):
     return _wholes.learn(input, None, False, "min")(None, input)
 
@@ -302,7 +315,7 @@ _largest.vjp(whole_gradient)
 _smallest.vjp(whole_gradient)
 
 
-@operator(out=True, function=False, method=False, name="max", differentiable=1)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT), function=False, method=False, name="max", differentiable=1)
 def _max(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "max"]
@@ -313,7 +326,7 @@ def _max(input: Tensor, dim: int, keepdim: bool = False):
     return run(input)
 
 
-@operator(out=True, function=False, method=False, name="min", differentiable=1)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT), function=False, method=False, name="min", differentiable=1)
 def _min(input: Tensor, dim: int, keepdim: bool = False):
     try:
         run = _place_plans[input._layout, dim, keepdim, "min"]
@@ -364,7 +377,7 @@ for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _sm
     setattr(Tensor, _public.__name__, _public)
 
 
-@operator(out=True, planned=True)
+@operator(out=Out(dtype=exact, overlap=DISTINCT), planned=True)
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
     """(min, max) of everything, or along `dim`."""
     layout = input._layout

@@ -18,7 +18,9 @@ from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.core.operator import return_types
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
+from flambeau.core.operator.out_rules import OUT_ONLY, UNRECORDED, Out, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known, needs_values
@@ -88,7 +90,12 @@ def _refuse_bins(bins: int, dim: int = 0) -> None:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dim}")
 
 
-@composite(out=True)
+_HISTC_DTYPE = worded(
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {own} and hist "
+    "{other}")
+
+
+@composite(out=Out(dtype=_HISTC_DTYPE, graph=UNRECORDED, refuses_first=True))
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the data), (bins,) of the input's dtype; what
     lies outside, and NaN, is left out. Raises RuntimeError for no bins, and for ends that are not finite.
@@ -190,6 +197,7 @@ def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends
     return counts, edges
 
 
+@described(out=Out(graph=OUT_ONLY))
 @composite()
 def histogram(
     input: Tensor,
@@ -216,7 +224,7 @@ def histogram(
         if isinstance(tensor, Tensor) and tensor._layout.dtype is not input._layout.dtype:
             raise RuntimeError(f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
                                f"{input._layout.dtype.c_name} and {name} {tensor._layout.dtype.c_name}")
-    return deliver(out, made, "histogram")
+    return deliver(out, made, record_of("histogram"))
 
 
 @composite(method=False)

@@ -19,6 +19,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, worded
 from flambeau.core.operator.variants import NAMESPACE, pointwise
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import found, known
@@ -94,13 +95,18 @@ _whole_median, _median_along = _declare("median")
 _whole_nanmedian, _nanmedian_along = _declare("nanmedian")
 
 
-@composite(out=True)
+_INDICES = worded(
+    "Expected tensor for argument #1 'indices' to have scalar type {have}; but got torch.{got}Tensor instead (while "
+    "checking arguments for median)")
+
+
+@composite(out=Out(dtype=_INDICES, overlap=DISTINCT, needs_dim=True))
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
     return _whole_median(input) if dim is None else _median_along(input, dim, keepdim)
 
 
-@composite(out=True)
+@composite(out=Out(dtype=_INDICES, overlap=DISTINCT, needs_dim=True))
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
     return _whole_nanmedian(input) if dim is None else _nanmedian_along(input, dim, keepdim)
@@ -113,7 +119,8 @@ _mode_plans: dict[Layout, Callable] = register_cache({})
 SHORT = 256     # rows up to this length have each element compared with all; longer ones are sorted
 
 
-@operator(out=True, differentiable=1, real_gradients="mode")
+@operator(differentiable=1, real_gradients="mode",
+          out=Out(dtype=worded("expected scalar type '{have}' but got '{got}' for indices output"), overlap=DISTINCT))
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
@@ -240,7 +247,7 @@ def _share(rank: s.Expr, midpoint: bool) -> s.Expr:
     return s.constant(0.5, rank.dtype) if midpoint else rank - s.floor(rank)
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=worded("quantile() out tensor must be same dtype as the input tensor"), graph=COPIED), autocast=single)
 def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
 
@@ -250,7 +257,7 @@ def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composite(out=True, autocast=single)
+@composite(out=Out(dtype=worded("quantile() out tensor must be same dtype as the input tensor"), graph=COPIED), autocast=single)
 def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
     """quantile of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

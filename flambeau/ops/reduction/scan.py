@@ -14,6 +14,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.core.modes import modes
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import ALIGNED, COPIED, DISTINCT, Out, any_dtype, worded
 from flambeau.core.operator.row_program import FULL, Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout
@@ -107,7 +108,7 @@ def _refuse_bool(kind: str) -> Callable:
     return writer
 
 
-@operator(out=True, inplace=_refuse_bool("sum"))
+@operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("sum"))
 def cumsum(input: Tensor, dim: int, *, dtype=None):
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     return _scan("sum", input, dim, dtype)
@@ -122,7 +123,7 @@ def _(g, dim):
     return _reversed_sums(g, dim)
 
 
-@operator(out=True, inplace=_refuse_bool("prod"))
+@operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("prod"))
 def cumprod(input: Tensor, dim: int, *, dtype=None):
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     return _scan("prod", input, dim, dtype)
@@ -171,7 +172,7 @@ def _recurrence_by_operators(g: Tensor, following: Tensor, dim: int, size: int) 
     return NAMESPACE["stack"](parts[::-1], dim)
 
 
-@operator(out=True)
+@operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}"), overlap=ALIGNED, refuses_first=True))
 def logcumsumexp(input: Tensor, dim: int):
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _scan("logsumexp", input, dim, None)
@@ -244,13 +245,13 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
     return run(input)
 
 
-@operator(out=True, differentiable=1, real_gradients="cummax")
+@operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}")), differentiable=1, real_gradients="cummax")
 def cummax(input: Tensor, dim: int):
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummax", input, dim)
 
 
-@operator(out=True, differentiable=1, real_gradients="cummin")
+@operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}")), differentiable=1, real_gradients="cummin")
 def cummin(input: Tensor, dim: int):
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummin", input, dim)
@@ -269,7 +270,7 @@ cummin.vjp(_running_gradient)
 # ---------------------------------------------------------------- differences
 
 
-@composite(out=True)
+@composite(out=Out(dtype=worded("expected scalar_type {have} but found {got}"), graph=COPIED, overlap=DISTINCT))
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None):
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ.

@@ -14,6 +14,7 @@ from flambeau.base.dtype import asked_for
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, exact
 from flambeau.core.operator.row_program import FULL, Rows
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
@@ -79,7 +80,7 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
     return launch(None, input)
 
 
-@operator(out=True, real_gradients="_softmax")
+@operator(out=Out(dtype=exact, graph=OUT_ONLY), real_gradients="_softmax")
 def softmax(input: Tensor, dim: int, dtype=None):
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`.
 
@@ -88,7 +89,7 @@ def softmax(input: Tensor, dim: int, dtype=None):
     return _softmax("softmax", input, dim, dtype)
 
 
-@operator(out=True, real_gradients="_log_softmax")
+@operator(out=Out(dtype=exact, graph=OUT_ONLY), real_gradients="_log_softmax")
 def log_softmax(input: Tensor, dim: int, dtype=None):
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     return _softmax("log_softmax", input, dim, dtype)

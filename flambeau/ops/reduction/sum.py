@@ -21,6 +21,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import BEFORE_DTYPE, UNRECORDED, Out, any_dtype, bools
 from flambeau.core.operator.row_program import KEEPDIM, KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -172,7 +173,7 @@ _sums = Reducer(_prepare_sum)
 _sum_plans = _sums.plans
 
 
-@operator(out=True, node=overloads("Sum"))
+@operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Sum"))
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` (an integer, several, or None for all).
 
@@ -193,7 +194,7 @@ def _(g, layouts, dim, keepdim):
     return spread(g, layouts[0], dim, keepdim)
 
 
-@operator(out=True)
+@operator(out=Out(dtype=any_dtype, refuses_first=True))
 def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     if input._layout.dtype.is_complex:
@@ -225,7 +226,7 @@ _means = Reducer(_prepare_mean)
 _mean_plans = _means.plans
 
 
-@operator(out=True, node=overloads("Mean"))
+@operator(out=Out(fitted=BEFORE_DTYPE), node=overloads("Mean"))
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers.
 
@@ -247,7 +248,7 @@ def _(g, layouts, dim, keepdim):
     return spread(g, layout, dim, keepdim) / count
 
 
-@composite(out=True)
+@composite(out=Out(step="nansum", refuses_first=True))
 def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The mean over `dim` of the elements that are not NaN."""
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
@@ -284,7 +285,7 @@ def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None)
 _products = Reducer(_prepare_product)
 
 
-@operator(out=True, node=overloads("Prod"), planned=True, autocast=single)
+@operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Prod"), planned=True, autocast=single)
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Planned:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
     return _products.learn(input, dim, keepdim, dtype)
@@ -342,13 +343,13 @@ def _prepare_truth(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callabl
 _truths = Reducer(_prepare_truth)
 
 
-@operator(out=True, planned=True)
+@operator(out=Out(dtype=bools("all"), graph=UNRECORDED), planned=True)
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "all")
 
 
-@operator(out=True, planned=True)
+@operator(out=Out(dtype=bools("any"), graph=UNRECORDED), planned=True)
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "any")

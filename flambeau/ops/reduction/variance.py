@@ -17,6 +17,7 @@ from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.out_rules import BEFORE_DTYPE, Out
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
@@ -118,7 +119,7 @@ def _statistics(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any,
     return run(input)
 
 
-@operator(out=True)
+@operator(out=Out(fitted=BEFORE_DTYPE))
 def var(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default).
 
@@ -127,7 +128,7 @@ def var(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=Non
     return _statistics("var", input, dim, unbiased, keepdim, correction)
 
 
-@operator(out=True)
+@operator(out=Out(fitted=BEFORE_DTYPE))
 def std(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """The standard deviation over `dim`, the root of var."""
     return _statistics("std", input, dim, unbiased, keepdim, correction)

@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import ALIGNED, Out, exact
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, pointwise
 from flambeau.core.tensor.tensor import Tensor
@@ -108,7 +109,7 @@ def _prepare_norm(input: Tensor, dim: Any, keepdim: Any, order: float, dtype: DT
 _norms = Reducer(_prepare_norm)
 
 
-@operator(out=True, function=False, method=False, node="LinalgVectorNormBackward0", name="linalg_vector_norm")
+@operator(out=Out(dtype=exact), function=False, method=False, node="LinalgVectorNormBackward0", name="linalg_vector_norm")
 def vector_norm(x: Tensor, ord=2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The vector norm of order `ord` (a number, inf or -inf) over `dim` (an integer, several, or None for all).
 
@@ -167,7 +168,7 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
     return total
 
 
-@composite(out=True, written_in_python=True)
+@composite(out=Out(dtype=exact, step="linalg_vector_norm"), written_in_python=True)
 def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     if p == "nuc":
@@ -193,7 +194,7 @@ def dist(input: Tensor, other: Tensor, p=2):
     return vector_norm(difference, float(p))
 
 
-@composite(inplace=True, out=True, node="RenormBackward0")
+@composite(inplace=True, out=Out(dtype=exact, overlap=ALIGNED), node="RenormBackward0")
 def renorm(input: Tensor, p, dim: int, maxnorm):
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     layout = input._layout

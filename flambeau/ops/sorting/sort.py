@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.base.dtype import bool_, int32, int64, promote_types
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.scalar_range import fits
@@ -19,7 +20,9 @@ from flambeau.codegen.ordering import sorting, ties
 from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Operand
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
+from flambeau.core.operator.out_rules import ALIGNED, DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -62,6 +65,17 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
     return launch(None, None, input)
 
 
+_INDEX_DTYPE = worded(
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
+    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is False")
+
+
+def _index_dtype(have: DType, got: DType) -> None:
+    """searchsorted writes to int32 whatever it was told, bucketize doesn't."""
+    if got is not int32:
+        _INDEX_DTYPE(have, got)
+
+
 def _sort_node(arguments: Sequence[Any]) -> str:
     return "SortBackward0" if arguments[3] is None else "SortBackward1"
 
@@ -86,9 +100,10 @@ def _spread(g: Tensor, dim: int, indices: Tensor, layout: Layout) -> Tensor:
 
 
 def _named(result: Any, made: type, out: Any, input: Tensor) -> Any:
-    return made(result) if out is None else deliver(out, made(result), made.__name__, (input,))
+    return made(result) if out is None else deliver(out, made(result), record_of(made.__name__), (input,))
 
 
+@described(out=Out(dtype=exact, overlap=ALIGNED))
 @composite(name="sort")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None, *, out: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
@@ -104,7 +119,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return sort_along(input, dim, bool(descending))[1]
 
 
-@composite(out=True)
+@composite(out=Out(dtype=exact, step="sort", overlap=ALIGNED))
 def msort(input: Tensor) -> Tensor:
     """The elements in order along the first dimension."""
     return _sort(input, 0, False)[0]
@@ -149,6 +164,7 @@ def _(g, out1, dim, layouts):
     return _spread(g, dim, out1, layouts[0])
 
 
+@described(out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
 @composite(name="topk")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
@@ -180,6 +196,7 @@ def _(g, out1, dim, keepdim, layouts):
     return _spread(g.unsqueeze(dim), dim, out1.unsqueeze(dim), layouts[0])
 
 
+@described(out=Out(dtype=worded("output indices must be of scalar type {have}"), overlap=DISTINCT))
 @composite(name="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The k-th smallest element along `dim` and its position: a named tuple (values, indices)."""
@@ -270,7 +287,7 @@ def _bucket_plan(input: Any, boundaries: Tensor, *, out_int32: bool, right: bool
     return None if launch is None else lambda none, input, boundaries: launch(none, boundaries, input)
 
 
-@composite(method=False, out=True, planned=_search_plan)
+@composite(method=False, out=Out(dtype=_index_dtype, graph=UNRECORDED), planned=_search_plan)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Operand,
@@ -285,7 +302,7 @@ def searchsorted(
     return _search("searchsorted", sorted_sequence, input, out_int32, right, side, sorter)
 
 
-@composite(method=False, out=True, planned=_bucket_plan)
+@composite(method=False, out=Out(dtype=_INDEX_DTYPE, graph=UNRECORDED), planned=_bucket_plan)
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The number of the bucket between sorted boundaries that each value falls into."""
     if boundaries._layout.ndim != 1:
@@ -293,7 +310,7 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
     return _search("bucketize", boundaries, input, out_int32, right, None, None)
 
 
-@composite(method=False, out=True)
+@composite(method=False, out=Out(dtype=exact, graph=UNRECORDED))
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is one of the test elements (or is not, with `invert`)."""
     if not isinstance(elements, Tensor):

@@ -14,6 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described
+from flambeau.core.operator.out_rules import SAME_DEVICE, UNRECORDED, Out, worded
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -23,6 +24,7 @@ from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduction.sum import form, reduction_dims
 
 
+@described(out=Out(warns=False))
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     """What narrow() shows, in memory of its own."""
     return self.narrow(dim, start, length).clone()
@@ -115,7 +117,7 @@ def _hash_stages(elements: tuple, numbers: tuple, keepdim: bool) -> tuple:
 _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form(keepdim))])
 
 
-@composite(out=True)
+@composite(out=Out(dtype=worded("Expected result to be of dtype uint64, but got {got}"), device=SAME_DEVICE, graph=UNRECORDED))
 def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim: bool = False, mode=0):
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
 

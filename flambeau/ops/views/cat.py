@@ -22,6 +22,7 @@ from flambeau.core.modes.modes import active, local
 from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.arguments import is_int, refused
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.pointwise import common_device, zeros_plan
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.operator.view import select, slice_
@@ -133,7 +134,7 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
     return _in_groups(out, moves)
 
 
-@operator(method=False, function=False, out=True, name="cat", autocast=widest)
+@operator(method=False, function=False, out=Out(dtype=joined, overlap=DISTINCT), name="cat", autocast=widest)
 def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
     """cat, told how long each tensor is along `dim`."""
     key = (dim, *[x._layout for x in tensors])
@@ -215,7 +216,7 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
 NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
 
 
-@operator(method=False, function=False, out=True, name="stack", autocast=widest)
+@operator(method=False, function=False, out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE), name="stack", autocast=widest)
 def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     given = _is_list("stack", tensors)
@@ -312,32 +313,33 @@ def _seen(least: str | None, dim: Callable) -> Callable:
     return planned
 
 
-@composite(method=False, out=True, planned=_seen("atleast_1d", lambda layouts: 0 if layouts[0].ndim == 1 else 1))
+@composite(method=False, planned=_seen("atleast_1d", lambda layouts: 0 if layouts[0].ndim == 1 else 1),
+           out=Out(dtype=joined, step="cat", overlap=DISTINCT))
 def hstack(tensors: Tensors) -> Tensor:
     """cat along the second dimension (the first for vectors)."""
     given = _raised("hstack", tensors, NAMESPACE["atleast_1d"])
     return cat(given, 0 if given[0]._layout.ndim == 1 else 1)
 
 
-@composite(method=False, out=True, planned=_seen("atleast_2d", lambda layouts: 0))
+@composite(method=False, out=Out(dtype=joined, step="cat", overlap=DISTINCT), planned=_seen("atleast_2d", lambda layouts: 0))
 def vstack(tensors: Tensors) -> Tensor:
     """cat along the first dimension, vectors as rows."""
     return cat(_raised("vstack", tensors, NAMESPACE["atleast_2d"]), 0)
 
 
-@composite(method=False, out=True, planned=_seen("atleast_2d", lambda layouts: 0))
+@composite(method=False, out=Out(dtype=joined), planned=_seen("atleast_2d", lambda layouts: 0))
 def row_stack(tensors: Tensors) -> Tensor:
     """vstack."""
     return cat(_raised("vstack", tensors, NAMESPACE["atleast_2d"]), 0)
 
 
-@composite(method=False, out=True, planned=_seen("atleast_3d", lambda layouts: 2))
+@composite(method=False, out=Out(dtype=joined, step="cat", overlap=DISTINCT), planned=_seen("atleast_3d", lambda layouts: 2))
 def dstack(tensors: Tensors) -> Tensor:
     """cat along the third dimension."""
     return cat(_raised("dstack", tensors, NAMESPACE["atleast_3d"]), 2)
 
 
-@composite(method=False, out=True, planned=_seen(None, lambda layouts: 1))
+@composite(method=False, out=Out(dtype=joined, step="cat", overlap=DISTINCT), planned=_seen(None, lambda layouts: 1))
 def column_stack(tensors: Tensors) -> Tensor:
     """cat along the second dimension, vectors as columns."""
     return cat(_raised("column_stack", tensors, _as_column), 1)
@@ -426,7 +428,7 @@ def _joined(products: Tensor, shape: list[int]) -> Tensor:
     return products.reshape(shape)
 
 
-@composite(out=True)
+@composite(out=Out(step="mul", fitted=BEFORE_DTYPE))
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
     a, b = list(input._layout.shape), list(other._layout.shape)

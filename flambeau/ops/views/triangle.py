@@ -16,6 +16,7 @@ from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.out_rules import Out, exact
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import zeros_and_move
@@ -67,7 +68,7 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
     return write
 
 
-@operator(inplace=_into(True), out=True, planned=True)
+@operator(inplace=_into(True), out=Out(dtype=exact), planned=True)
 def tril(input: Tensor, diagonal: int = 0) -> Planned:
     """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
     return _triangle(input, diagonal, True)
@@ -78,7 +79,7 @@ def _(g, diagonal):
     return (g.tril(diagonal),)
 
 
-@operator(inplace=_into(False), out=True, planned=True)
+@operator(inplace=_into(False), out=Out(dtype=exact), planned=True)
 def triu(input: Tensor, diagonal: int = 0) -> Planned:
     """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
     return _triangle(input, diagonal, False)
@@ -120,7 +121,7 @@ def _diagonal_copy(input: Tensor, diagonal: int) -> Tensor:
     return input.diagonal(diagonal).clone(memory_format=_C_ORDER)
 
 
-@composite(out=True, planned=_diag_plan)
+@composite(out=Out(dtype=exact), planned=_diag_plan)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with the vector on its diagonal, or the diagonal of a matrix."""
     if input._layout.ndim == 1:
