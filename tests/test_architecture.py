@@ -72,8 +72,6 @@ CIRCLES = {
     frozenset({"ops.interop.typed_storage", "ops.interop.untyped_storage"}),
     frozenset({"fx.codegen", "fx.node"}),
     frozenset({"fx._lazy_graph_module", "fx._symbolic_trace", "fx.graph_module"}),
-    # generated variants write in place, and writes look public operators up
-    frozenset({"core.autograd.inplace", "core.operator.out_argument", "core.operator.variants"}),
     # an operator's overloads are answered by implementations that are written in operators
     frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.calling", "dispatcher.dispatch_modes",
                "dispatcher.graphs", "dispatcher.namespaces", "dispatcher.overloads"}),

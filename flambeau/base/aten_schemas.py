@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Arity", "arities", "table"]
+__all__ = ["Arity", "arities", "table", "tagged"]
 
 
 @functools.cache
@@ -23,6 +23,11 @@ def table() -> dict[str, dict[str, str]]:
         name, _, overload = line.partition("(")[0].partition(".")
         found.setdefault(name, {})[overload or "default"] = line
     return found
+
+
+def tagged(name: str, tag: str) -> bool:
+    """Whether PyTorch gives the operator of that name the tag, such as "inplace_view"."""
+    return any(tag in line.rpartition(" | ")[2].split() for line in table().get("aten::" + name, {}).values())
 
 
 class Arity(NamedTuple):

@@ -14,10 +14,8 @@ from typing import Any
 from flambeau.base.layout import contiguous_format
 from flambeau.base.naming import adopt
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core.modes import overrides
-from flambeau.core.modes.autocast import lower
-from flambeau.core.operator import unsupported
-from flambeau.core.operator.facets import RECORDS, described
+from flambeau.core.modes import autocast, overrides
+from flambeau.core.operator import facets, unsupported
 from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.functional_activation import *
@@ -216,7 +214,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     return chosen - soft.detach() + soft
 
 
-@described(autocast=lower)
+@facets.described(autocast=autocast.lower)
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -306,7 +304,7 @@ globals().update(unsupported.all_of(
 
 # Those that autocast concerns, and those that look at values; the others are made of operators.
 _LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
-overrides.ask_everywhere(globals(), only=[*_LOOKING, *(name for name, record in RECORDS.items() if record.autocast is not None)])
+overrides.ask_everywhere(globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)])
 for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):    # torch has functions of the same names
     globals()[_name] = renamed(globals()[_name], _name)
 adopt(globals(), [name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_"])

@@ -24,9 +24,9 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.views.cat import stack
 from flambeau.transform import levels
 from flambeau.transform.levels import (
-    BECOMES_A_VIEW,
     Level,
     Wrapped,
+    becomes_a_view,
     blank,
     each_tensor,
     has_no_data,
@@ -268,7 +268,7 @@ class Batch(Level):
         self.check_target(target)
         name = function.__name__[:-1]
         made = invoke(getattr(Tensor, name, None) or OPERATORS[name].public, (target, *args[1:]), kwargs)
-        if function.__name__ in BECOMES_A_VIEW:
+        if becomes_a_view(function.__name__):
             target.value, target._layout = made.value, made._layout
             return target
         return target.copy_(made)

@@ -16,17 +16,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from flambeau.base.aten_schemas import tagged
 from flambeau.base.layout import Size
 from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import Node
-from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.operator.variants import NAMESPACE, OPERATORS
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
 __all__ = [
-    "BECOMES_A_VIEW",
     "Level",
     "Wrapped",
+    "becomes_a_view",
     "deepest",
     "each_tensor",
     "has_no_data",
@@ -37,8 +38,6 @@ __all__ = [
     "stack",
 ]
 
-#: In-place operators after which a tensor is a view of what it was.
-BECOMES_A_VIEW = frozenset("unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_".split())
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 
 
@@ -170,6 +169,11 @@ def operator_of(function: Callable) -> Any:
         ):
             declared = found
     return declared
+
+
+def becomes_a_view(name: str) -> bool:
+    """Whether a tensor is a view of what it was after the in-place operator of that name."""
+    return name[:-1] in NAMESPACE and tagged(name, "inplace_view")
 
 
 def blank(cls: type, layout: Any) -> Any:

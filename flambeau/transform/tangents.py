@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.aten_schemas import tagged
 from flambeau.core.modes.modes import local
+from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
@@ -20,7 +22,7 @@ from flambeau.transform.double_vjp import by_gradients
 from flambeau.transform.dual import DualLevel, levels_of
 from flambeau.transform.dual_writes import write
 from flambeau.transform.levels import (
-    BECOMES_A_VIEW,
+    becomes_a_view,
     each_tensor,
     has_no_data,
     invoke,
@@ -28,34 +30,6 @@ from flambeau.transform.levels import (
     mapped,
     operator_of,
 )
-
-#: Linear in their first argument.
-LINEAR = frozenset(
-    """real imag sum mean clone to type float double half bfloat16 cfloat cdouble chalf cpu type_as contiguous reshape
-    _reshape_method view view_as reshape_as flatten split split_with_sizes chunk unbind tensor_split cumsum flip roll
-    repeat tril triu trace diag_embed index_select gather _complex_to_complex _real_to_complex _complex_to_real
-    unfold_backward im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle average_windows average_adaptively
-    resample view_as_real view_as_complex embedding take neg embedding_dense_backward index getitem __getitem__
-    scaled_where_kept embed
-    """.split()
-)
-#: Linear in each of two arguments, by name.
-PRODUCTS = {
-    "mm": ("input", "mat2"),
-    "bmm": ("input", "mat2"),
-    "mv": ("input", "vec"),
-    "dot": ("input", "tensor"),
-    "_linear_plain": ("input", "weight"),
-    "_linear_with_bias": ("input", "weight"),
-    "_linear_batched": ("input", "weight"),
-    "_linear_plain_batched": ("input", "weight"),
-    "_linear_plain_vector": ("input", "weight"),
-    "_convolve": ("input", "weight"),
-    "_gradient_of_input": ("grad", "weight"),
-    "_gradient_of_weight": ("input", "grad"),
-}
-#: Those of these whose last operand is added.
-ADDED = {"_linear_with_bias": "bias", "_linear_batched": "bias", "_convolve": "bias", "_gradient_of_input": "bias"}
 
 
 def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -81,17 +55,13 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         return pointwise(level, function, operator, args, kwargs)
     if name in ("__setitem__", "setitem"):
         return setitem(level, *args)
-    if name in _OF_THE_VALUE:
+    record = operator if operator is not None else RECORDS.get(name)
+    jvp = None if record is None else record.jvp
+    if jvp == CONSTANT or name in _OF_THE_VALUE:
         return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
-    if operator is not None:
-        name = operator.name
     if operator is None and name == "__get__":
         return answer(level, function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
-    if (
-        name in LINEAR
-        and not (args and not level.has(args[0]))
-        and (operator is not None or name not in ("embedding",))
-    ):
+    if jvp == LINEAR and not (args and not level.has(args[0])):
         return linear(level, function, args, kwargs)
     if name == "as_strided":
         named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
@@ -102,25 +72,11 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
                 for x in (args[0].primal, args[0].tangent)
             ]
         )
-    if name in PRODUCTS:
-        return product(level, function, operator, args, kwargs)
-    if name in ("cat", "stack"):
+    if isinstance(jvp, Product):
+        return product(level, function, operator, jvp, args, kwargs)
+    if jvp == JOINED:
         return joined(level, function, args, kwargs)
-    if name in (
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "new_zeros",
-        "new_ones",
-        "new_empty",
-        "new_full",
-    ):
-        return invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
-    if (operator is None or operator.composite) and name not in _WHOLE:
+    if (operator is None or operator.composite) and jvp != WHOLE:
         body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
         try:
             result = body(*args, **kwargs)
@@ -134,16 +90,12 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
 
 
 dual.answering = answer
+# Ways out of a tensor, to what holds no tangent.
 _OF_THE_VALUE = frozenset(
     """
     item __float__ __int__ __index__ __complex__ __bool__ is_nonzero equal allclose tolist numpy __array__ data_ptr
-    untyped_storage
-    storage __dlpack__ backward register_hook retain_grad argmax argmin nonzero argsort all any isnan count_nonzero
-    eq ne lt le gt ge sign""".split()
+    untyped_storage storage __dlpack__ backward register_hook retain_grad""".split()
 )
-
-#: Bodies that choose by whether a gradient is wanted: their derivative is asked for, as a gradient is.
-_WHOLE = frozenset("linalg_svdvals linalg_eigvalsh linalg_eigvals".split())
 
 
 # ---------------------------------------------------------------- kinds
@@ -181,7 +133,9 @@ def total(parts: Sequence[Any]) -> Any:
     return found
 
 
-def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def product(
+    level: DualLevel, function: Callable, operator: Any, kind: Product, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """d(a b) = da b + a db, with what is added to it."""
     bound = operator.signature.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -197,21 +151,19 @@ def product(level: DualLevel, function: Callable, operator: Any, args: Sequence[
             {n: given[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY},
         )
 
-    plus = ADDED.get(operator.name)
-    layer = plus is not None and operator.name.startswith("_linear")
-    none = {plus: None} if plus and not layer else {}
+    none = {kind.plus: None} if kind.channels else {}
     parts: list[Any] = []
     primal = call({})
-    for n in PRODUCTS[operator.name]:
+    for n in (kind.first, kind.second):
         if level.has(named[n]):
-            if layer:
+            if kind.plus and not kind.channels:
                 factors = values | {n: named[n].tangent}
-                parts.append(factors["input"].matmul(factors["weight"].mT))
+                parts.append(factors[kind.first].matmul(factors[kind.second].mT))
             else:
                 parts.append(call({n: named[n].tangent} | none))
-    if plus and level.has(named[plus]):
-        bias = named[plus].tangent
-        if operator.name in ("_convolve", "_gradient_of_input"):
+    if kind.plus and level.has(named[kind.plus]):
+        bias = named[kind.plus].tangent
+        if kind.channels:
             bias = bias.reshape(-1, *(1,) * (primal._layout.ndim - 2))
         parts.append(bias.expand(primal._layout.shape))
     return level.wrap(primal, total(parts))
@@ -278,23 +230,20 @@ def _number(x: Any) -> Any:
 # ---------------------------------------------------------------- writes
 
 
-#: What they write doesn't move, but for the number that fill_ is given.
-_WITHOUT_TANGENT = frozenset(
-    "zero_ fill_ normal_ uniform_ bernoulli_ random_ exponential_ cauchy_ geometric_ log_normal_ detach_".split()
-)
+_CONSTANT = frozenset(("zero_", "fill_", "detach_"))
 
 
 def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """name_(self, ...): what it writes is computed out of place."""
     target, name = args[0], function.__name__
-    if name in BECOMES_A_VIEW and level.has(target):
+    if becomes_a_view(name) and level.has(target):
         made = getattr(target, name[:-1])(*args[1:], **kwargs)
         target.primal, target.tangent, target._layout = made.primal, made.tangent, made._layout
         return target
     if name == "copy_":
         source = args[1]
         return write(level, target, level.primal(source), level.tangent(source))
-    if name in _WITHOUT_TANGENT:
+    if name in _CONSTANT or tagged(name, "nondeterministic_seeded"):  # but for the number that fill_ is given
         invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from flambeau.base import memory_order
 from flambeau.base.errors import CapturedWrite
-from flambeau.base.layout import CONJUGATE, NEGATIVE
 from flambeau.codegen.runtime.launch import INFERENCE_WRITE
 from flambeau.core.autograd.node import FREED, NO_EDGE, AccumulateGrad, Node, running
 from flambeau.core.modes.modes import local
@@ -236,22 +235,14 @@ def _is_seen(base: Any, view: Any) -> bool:
             and not any(step % 2 for step in steps[:-1]) and not base._offset % 2)
 
 
-def _as_seen(base: Any, layout: Any) -> Any:
-    """The base in numbers of its view's dtype, with what is pending of the view: its elements are those of the view."""
-    from flambeau.core.operator.variants import NAMESPACE  # made of this module
-    if layout.dtype.is_complex and base._layout.dtype is not layout.dtype:
-        base = NAMESPACE["view_as_complex"](base)
-    elif base._layout.dtype is not layout.dtype:
-        base = NAMESPACE["view_as_real"](NAMESPACE["conj"](base) if base._layout.pending & CONJUGATE else base)
-    different = base._layout.pending ^ layout.pending
-    if different & CONJUGATE:
-        base = NAMESPACE["conj"](base)
-    return NAMESPACE["_neg_view"](base) if different & NEGATIVE else base
+#: The base in numbers of its view's dtype, with what is pending of the view (its layout is given): its elements are those of the
+#: view. What such views are is said where they are declared, in ops.elementwise.complex_numbers.
+as_seen: Callable[[Any, Any], Any] = lambda base, layout: base
 
 
 def _regenerate(view: Any, base: Any) -> None:
     layout = view._layout
-    whole = _as_seen(base, layout)
+    whole = as_seen(base, layout)
     if whole is not base and whole._layout is layout and whole._offset == view._offset:
         node, index = whole._node, whole._index     # a conjugate, say
     else:
@@ -441,7 +432,7 @@ class CopySlices(Node):
         edge = NO_EDGE if base._node is None else (base._node, base._index)
         layout = view._layout
         super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
-                         (rule, base._layout, layout, view._offset - _as_seen(base.detach(), layout)._offset))
+                         (rule, base._layout, layout, view._offset - as_seen(base.detach(), layout)._offset))
         self.versions = _FREED_AT_ONCE
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
@@ -454,7 +445,7 @@ class CopySlices(Node):
                             .with_dtype(gradients[0]._layout.dtype))
         result.copy_(gradients[0])
         own = laid_out(result, layout)
-        whole = _as_seen(own, seen)
+        whole = as_seen(own, seen)
         part = whole.as_strided(seen.shape, seen.strides, whole._offset + offset)
         run = running.run
         if run is not None and run.needed is not None and self.needs(0):

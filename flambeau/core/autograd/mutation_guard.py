@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from types import FrameType
 from typing import Any
 
+from flambeau.base.aten_schemas import table
 from flambeau.base.errors import CapturedWrite
 from flambeau.base.locks import short_lock
 from flambeau.codegen.runtime import state
 from flambeau.core.modes.modes import at_thread_end, local
+from flambeau.core.operator.facets import record_of
 
 __all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_RETAIN_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
 
@@ -35,6 +38,11 @@ MORE = "For more details, please see https://pytorch.org/docs/main/notes/extendi
 NO_SETUP_CONTEXT = (
     "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
     f"setup_context staticmethod. {MORE}"
+)
+_CAPTURED = (
+    "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+    "(aten::{}) that would mutate a captured Tensor. This is not supported; please rewrite the function being transformed "
+    "to explicitly accept the mutated Tensor(s) as inputs."
 )
 _changing = short_lock()
 
@@ -56,11 +64,42 @@ def guarded(arguments: Iterable[Any]) -> Iterator[None]:
     try:
         yield
     except CapturedWrite as error:
-        raise RuntimeError(str(error)) from None
+        raise RuntimeError(_CAPTURED.format(_written_by(error))) from None
     finally:
         _guard(before)
         for storage, allocated in reversed(held):
             storage.epoch = allocated
+
+
+def _written_by(error: CapturedWrite) -> str:
+    """The operator that wrote, by the frames that the error went through: what raises it knows the memory only."""
+    wrote, step = "copy_", error.__traceback__
+    while step is not None:
+        name, whole = _called(step.tb_frame)
+        wrote = name or wrote
+        if whole:
+            break
+        step = step.tb_next
+    return wrote
+
+
+def _called(frame: FrameType) -> tuple[str | None, bool]:
+    """The in-place operator that a frame belongs to, with its overload, or None; and whether what it calls is part of it."""
+    name, given = frame.f_code.co_name, frame.f_locals
+    if name == "setitem":
+        return "index_put_" if given.get("tensors") else "copy_", True
+    whole = name in ("inplace", "in_place", "zero_")
+    if name in ("inplace", "in_place"):  # one body that serves many
+        public = given.get("public", given.get("name", name))
+        name = f"{getattr(public, '__name__', public).rstrip('_')}_"
+    if name[0] == "_" or not name.endswith("_"):
+        return None, False
+    overloads = table().get("aten::" + name, {})
+    if "Tensor" not in overloads or "Scalar" not in overloads:
+        return name, whole
+    tensors = sum(hasattr(x, "_storage") for x in [*given.values(), *given.get("operands", ()), *given.get("args", ())])
+    of_number = tensors <= overloads["Scalar"].partition(" -> ")[0].count("Tensor") and "Scalar" not in record_of(name).hidden
+    return name + (".Scalar" if of_number else ".Tensor"), whole
 
 
 def transformed() -> bool:

@@ -41,6 +41,20 @@ class Out(NamedTuple):
     left: Callable[[Sequence[Any], bool], tuple[int, ...] | None] | None = None
 
 
+#: What a tangent becomes of, where the gradient's gradient isn't asked: an operator is linear in its first argument, or in each
+#: tensor of it; its result doesn't move; or its body, which chooses by whether a gradient is wanted, isn't looked into.
+LINEAR, JOINED, CONSTANT, WHOLE = "linear", "joined", "constant", "whole"
+
+
+class Product(NamedTuple):
+    """An operator that is linear in each of two arguments, and adds a third: to every channel, if there is one, or as it is."""
+
+    first: str
+    second: str
+    plus: str | None = None
+    channels: bool = False
+
+
 class Facets(TypedDict, total=False):
     """The keywords that every declaration takes; each is an attribute of OpDef, which says what it means."""
 
@@ -53,6 +67,7 @@ class Facets(TypedDict, total=False):
     written_in_python: bool
     of_numbers: bool
     of_arrays: bool
+    jvp: str | Product
 
 
 class OpDef:
@@ -66,6 +81,8 @@ class OpDef:
     itself refuses its calls; None: whether it is neither in the namespace nor a method. asks: the attribute that such a function
     asks its tensor for first. of_numbers: whether it takes numbers only, too, and one for `out`; of_arrays: whether Python's
     operator takes a NumPy array.
+
+    jvp: what transform.tangents makes of its tangents; None: what its gradients or its body say.
     """
 
     name: str
@@ -78,6 +95,7 @@ class OpDef:
     written_in_python: bool | None = None
     of_numbers: bool = False
     of_arrays: bool = False
+    jvp: str | Product | None = None
     out: Out = Out()
 
     def __init__(self, name: str, out: bool | Out = True, **facets: Unpack[Facets]):
@@ -91,6 +109,8 @@ class OpDef:
         self.__dict__.update(facets)
         if self.__dict__.keys() > {"name"}:
             RECORDS[self.name] = self
+            if self.underneath is not None:
+                RECORDS.setdefault(self.underneath, self)
 
 
 #: The records of public functions that say something of themselves, by name.

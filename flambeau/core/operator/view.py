@@ -22,6 +22,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import variants
+from flambeau.core.operator.facets import LINEAR, described
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 
 __all__ = ["ViewNode", "alias", "declare", "embed", "plain", "remember", "select", "slice_", "unsqueeze"]
@@ -168,6 +169,7 @@ class EmbedBackward0(Node):
         return (None if gradients[0] is None else view(gradients[0], *arguments),)
 
 
+@described(jvp=LINEAR)
 def embed(gradient: Any, layout: Layout, view: Callable[..., Any], *arguments: Any) -> Any:
     """Zeros of the layout's shape with `gradient` at `view(zeros, *arguments)`; differentiable."""
     if overrides.any_override((gradient,)):

@@ -23,6 +23,7 @@ from flambeau.core.autograd.inplace import AsStridedBackward0, base_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import view as views
+from flambeau.core.operator.facets import LINEAR, described
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 from flambeau.core.tensor.without_data import known
@@ -145,6 +146,7 @@ def _keep_view(self: Any, key: Any, index: Sequence[Any], view: Any) -> None:
     _views[layout, key] = (view._layout, offset, tuple(begins))
 
 
+@described(jvp=LINEAR)
 def getitem(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
     try:

@@ -30,6 +30,7 @@ from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator.arguments import no_combination, refused
+from flambeau.core.operator.facets import LINEAR, described
 from flambeau.core.operator.pointwise import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, overload, record
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
@@ -159,6 +160,7 @@ def clone_raw(input: Tensor) -> Tensor:
     return CLONE.compute((input,))
 
 
+@described(jvp=LINEAR)
 def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """A copy of `input` that passes gradients on. Strides are kept if dense; `memory_format` may order them otherwise."""
     if input.__class__ not in overrides.PLAIN and overrides.any_override([input]):
@@ -202,7 +204,7 @@ def layout_in_format(layout: Layout, wanted: memory_format) -> Layout:
     return Layout.of(layout.shape, memory_order.channels_last_strides(layout.shape), layout.dtype, layout.device)
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=LINEAR)
 def contiguous(self: Tensor, *, memory_format: memory_format = contiguous_format) -> Tensor:
     """This tensor if its elements lie in C order (or in `memory_format`), else a copy in that order."""
     layout = self._layout
@@ -277,6 +279,7 @@ def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format
     return out
 
 
+@described(jvp=LINEAR)
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """to(dtype), to(device), to(device, dtype), to(other): this tensor converted, or itself when there is nothing to do.
 
@@ -374,9 +377,10 @@ for _name, _dtype in (("float", dtypes.float32), ("double", dtypes.float64), ("h
                       ("bfloat16", dtypes.bfloat16), ("int", dtypes.int32), ("long", dtypes.int64), ("short", dtypes.int16),
                       ("char", dtypes.int8), ("byte", dtypes.uint8), ("bool", dtypes.bool_), ("cfloat", dtypes.complex64),
                       ("cdouble", dtypes.complex128), ("chalf", dtypes.complex32)):
-    setattr(Tensor, _name, _short(_name, _dtype))
+    setattr(Tensor, _name, described(jvp=LINEAR)(_short(_name, _dtype)))
 
 
+@described(jvp=LINEAR)
 def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """to("cpu")."""
     if self._layout.device is CPU and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
@@ -389,6 +393,7 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
     return to(self, Device("cuda" if device is None else device), memory_format=memory_format)
 
 
+@described(jvp=LINEAR)
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """This tensor with the dtype of `other`, where `other` is."""
     if not isinstance(other, Tensor):
@@ -397,6 +402,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return to(self, layout.dtype) if layout.device is self._layout.device else to(self, layout.device, layout.dtype)
 
 
+@described(jvp=LINEAR)
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
     if dtype is None:

@@ -36,7 +36,7 @@ from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator import arguments
-from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.facets import CONSTANT, record_of
 from flambeau.core.operator.out_rules import ASKED_DEVICE, Out
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind, zeros_plan
 from flambeau.core.operator.variants import public, publish
@@ -373,14 +373,14 @@ def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) ->
     return empty_layout(layout_like(input, dtype, device, memory_format))
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uninitialised memory like `input`."""
     return finish(fresh(like(input, dtype, device, memory_format)), requires_grad)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
                pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Zeros like `input`."""
@@ -388,7 +388,7 @@ def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None,
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Ones like `input`."""
@@ -396,7 +396,7 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, 
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """`fill_value` in every element, like `input`."""

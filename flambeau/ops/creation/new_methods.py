@@ -10,6 +10,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn
 from flambeau.core.modes.settings import settings
+from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.pointwise import zeros_plan
 from flambeau.core.operator.variants import public
 from flambeau.core.tensor import create
@@ -53,7 +54,7 @@ def _ones_plan(layout: Layout) -> Callable:
 _filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float: lambda layout: learn_fill(layout, 1.0)}
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=CONSTANT)
 def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
               requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Uninitialised memory of the dtype and device of this tensor."""
@@ -66,7 +67,7 @@ def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None =
     return empty(sizes_of("new_empty", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=CONSTANT)
 def new_zeros(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
               requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Zeros of the dtype and device of this tensor."""
@@ -79,7 +80,7 @@ def new_zeros(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None =
     return zeros(sizes_of("new_zeros", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=CONSTANT)
 def new_ones(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """Ones of the dtype and device of this tensor."""
@@ -92,7 +93,7 @@ def new_ones(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = 
     return ones(sizes_of("new_ones", sizes), **_new(self, dtype, device), requires_grad=requires_grad)
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=CONSTANT)
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
     """`fill_value` everywhere, of the dtype and device of this tensor."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
+from flambeau.core.autograd import inplace
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.modes import active
 from flambeau.core.operator import view
 from flambeau.core.operator.define import composite
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.variants import NAMESPACE, pointwise, public
 from flambeau.core.operator.view import node_class, remember
@@ -145,7 +147,7 @@ _view_as_real_node = node_class("ViewAsRealBackward0",
 _view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(resolve_conj(gradient)))
 
 
-@public(method=False)
+@public(method=False, jvp=LINEAR)
 def view_as_real(input: Any) -> Any:
     """Complex numbers as pairs: a last dimension of size 2."""
     layout = input._layout
@@ -165,7 +167,7 @@ def view_as_real(input: Any) -> Any:
     return pairs
 
 
-@public(method=False, autocast=single)
+@public(method=False, autocast=single, jvp=LINEAR)
 def view_as_complex(input: Any) -> Any:
     """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
     layout = input._layout
@@ -195,7 +197,7 @@ _reals: dict[Layout, Layout] = register_cache({})       # the layouts of parts b
 _imaginaries: dict[Layout, Layout] = register_cache({})
 
 
-@public(method=False)
+@public(method=False, jvp=LINEAR)
 def real(input: Any) -> Any:
     """The real parts, as a view; a real tensor itself."""
     layout = input._layout
@@ -210,7 +212,7 @@ def real(input: Any) -> Any:
     return part
 
 
-@public(method=False)
+@public(method=False, jvp=LINEAR)
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
     layout = input._layout
@@ -236,3 +238,18 @@ def _set_imag(self: Any, value: Any) -> None:
 
 Tensor.real = property(real, _set_real, doc=real.__doc__)  # type: ignore[attr-defined]
 Tensor.imag = property(imag, _set_imag, doc=imag.__doc__)  # type: ignore[attr-defined]
+
+
+def _as_seen(base: Any, layout: Any) -> Any:
+    """A base in numbers of the dtype of its view with that layout, and with what is pending of it."""
+    if layout.dtype.is_complex and base._layout.dtype is not layout.dtype:
+        base = view_as_complex(base)
+    elif base._layout.dtype is not layout.dtype:
+        base = view_as_real(conj(base) if base._layout.pending & CONJUGATE else base)
+    different = base._layout.pending ^ layout.pending
+    if different & CONJUGATE:
+        base = conj(base)
+    return _neg_view(base) if different & NEGATIVE else base
+
+
+inplace.as_seen = _as_seen

@@ -22,6 +22,7 @@ from flambeau.codegen import fourier
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import Out, complex_result, real_result
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -58,7 +59,7 @@ def _launcher(kind: str, x: Layout, dims: tuple[int, ...], n: int, forward: buil
     return _plans.get(key) or _plans.keep(key, fourier.plans.fourier_plan(kind, x, dims, n, 1 if forward else -1, scale))
 
 
-@operator(method=False, function=False, node="FftC2CBackward0")
+@operator(method=False, function=False, node="FftC2CBackward0", jvp=LINEAR)
 def _complex_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool) -> Tensor:
     """exp(-2 pi i ...) transforms (with + for not `forward`), times scale."""
     if not dims:
@@ -72,7 +73,7 @@ def _(g, dims, scale, forward):
     return _complex_to_complex(g, dims, scale, not forward)
 
 
-@operator(method=False, function=False, node="FftR2CBackward0")
+@operator(method=False, function=False, node="FftR2CBackward0", jvp=LINEAR)
 def _real_to_complex(input: Tensor, dims: Any, scale: float, forward: builtins.bool, onesided: builtins.bool = True) -> Tensor:
     """The transform of real numbers; onesided: the first n // 2 + 1 terms along the last of dims."""
     x = input._layout
@@ -85,7 +86,7 @@ def _(g, layouts, dims, scale, forward, onesided):
     return _complex_to_complex(whole, dims, scale, not forward).real
 
 
-@operator(method=False, function=False, node="FftC2RBackward0")
+@operator(method=False, function=False, node="FftC2RBackward0", jvp=LINEAR)
 def _complex_to_real(input: Tensor, dim: int, size: int, scale: float, forward: builtins.bool) -> Tensor:
     """`size` real numbers from the first size // 2 + 1 terms of their transform."""
     return _launcher("hermitian", input._layout, (dim,), size, forward, scale)(None, input)

@@ -18,6 +18,7 @@ from flambeau.core.autograd import inplace
 from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -97,7 +98,7 @@ def _bad_index(input: Tensor, indices: Sequence[Any]) -> Exception:
     return IndexError("index out of range")
 
 
-@operator(function=False, method=False, name="index", written_in_python=True)
+@operator(function=False, method=False, name="index", written_in_python=True, jvp=LINEAR)
 def gather_index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """The elements at the positions that the index tensors name, one per dimension (None: all of it)."""
     key = ("index", input._layout, *[None if i is None else i._layout for i in indices])

@@ -19,6 +19,7 @@ from flambeau.core.modes.autocast import widest
 from flambeau.core.modes.settings import alert
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, BEFORE_DATA, DISTINCT, SAME_DEVICE, Out, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -48,12 +49,10 @@ def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None
                            f"{name}(): Expected dtype int64 for index.")
 
 
-_INDEX_SELECT_DTYPE = worded(
-    "index_select(): self and result must have the same scalar type")
+_INDEX_SELECT_DTYPE = worded("index_select(): self and result must have the same scalar type")
 
 
-@operator(planned=True,
-          out=Out(dtype=_INDEX_SELECT_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA))
+@operator(planned=True, out=Out(dtype=_INDEX_SELECT_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA), jvp=LINEAR)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
     """The slices of `input` along `dim` at the positions `index` (a vector of int64 or int32). IndexError out of
     range."""
@@ -253,7 +252,8 @@ def _copy_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: 
     return _row_moves(layout, _check_copy(input, dim, index, source), index._layout, source._layout, None, slots=(0, 2, 1))
 
 
-@mutating(apart=("index", "source"), moved=_copy_moved, autocast=widest)
+@mutating(apart=("index", "source"), moved=_copy_moved, autocast=widest,
+          out=Out(dtype=exact, overlap=ALIGNED, fitted=BEFORE_DATA))
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
     at = _check_copy(input, dim, index, source)
@@ -304,8 +304,7 @@ def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
     return wrap_dim(dim, input._layout.ndim)
 
 
-@mutating(
-    out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved, apart=("index",),
+@mutating(out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved, apart=("index",),
     node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
@@ -440,8 +439,7 @@ _TAKE_DTYPE = worded(
     "take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}")
 
 
-@operator(
-          out=Out(dtype=_TAKE_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA))
+@operator(out=Out(dtype=_TAKE_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA), jvp=LINEAR)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of `input`, seen as one row, at the positions `index` (int64, any shape; negative ones count from
     the end)."""

@@ -13,6 +13,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.autograd import inplace
 from flambeau.core.operator.annotations import Operand
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.out_rules import DISTINCT, UNRECORDED, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, Pointwise
 from flambeau.core.operator.variants import NAMESPACE
@@ -25,12 +26,10 @@ from flambeau.ops.indexing.index import gather_index
 from flambeau.ops.indexing.mutating import mutating
 from flambeau.ops.indexing.nonzero import compressed, filled_from, positions
 
-_NONZERO_DTYPE = worded(
-    "nonzero: Expected out tensor to have scalar type {have} but got scalar type{got}")
+_NONZERO_DTYPE = worded("nonzero: Expected out tensor to have scalar type {have} but got scalar type{got}")
 
 
-@operator(name="nonzero",
-          out=Out(dtype=_NONZERO_DTYPE, graph=UNRECORDED, overlap=DISTINCT))
+@operator(name="nonzero", out=Out(dtype=_NONZERO_DTYPE, graph=UNRECORDED, overlap=DISTINCT), jvp=CONSTANT)
 def _nonzero(input: Tensor) -> Tensor:
     """Positions of the elements that are not zero."""
     return positions(input)

@@ -17,6 +17,7 @@ from flambeau.codegen.gather_scatter.move import Move
 from flambeau.core.modes import modes
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import (
     ALIGNED,
     BEFORE_DATA,
@@ -46,7 +47,7 @@ def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape) or (1,)
 
 
-@operator(out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT, fitted=BEFORE_DATA), planned=True)
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT, fitted=BEFORE_DATA), planned=True, jvp=LINEAR)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Planned:
     """out[i][j] = input[index[i][j]][j] (for dim 0): elements chosen along `dim`, in the shape of `index` (int64 or
     int32)."""

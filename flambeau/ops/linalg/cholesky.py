@@ -31,8 +31,7 @@ _INDEFINITE = ("The factorization could not be completed because the input is no
 
 
 @operator(method=False, function=False, name="linalg_cholesky_ex", node="LinalgCholeskyExBackward0",
-          differentiable=1, autocast=single,
-          out=Out(dtype=exact, device=SAME_DEVICE))
+          differentiable=1, autocast=single, out=Out(dtype=exact, device=SAME_DEVICE))
 def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False):
     """(L, info) with L L^H = A for Hermitian positive-definite A (U^H U with `upper`); info tells where it is not."""
     square("linalg.cholesky", input)

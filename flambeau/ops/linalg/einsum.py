@@ -37,7 +37,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.linalg.contraction import Label, contraction, kept, of_two, pair, reduce_labels
-from flambeau.ops.linalg.matmul import bmm, mm
+from flambeau.ops.linalg.matmul import TENSORDOT_DTYPE, bmm, mm
 
 ELLIPSIS = "..."
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -237,12 +237,8 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-_TENSORDOT_DTYPE = worded(
-    "tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
-
-
 @composite(method=False, autocast=lower, asks="dim", written_in_python=True,
-           out=Out(dtype=_TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
+           out=Out(dtype=TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):

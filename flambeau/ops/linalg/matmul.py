@@ -25,7 +25,7 @@ from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import described
+from flambeau.core.operator.facets import Product, described
 from flambeau.core.operator.out_rules import BEFORE_DATA, COPIED, DISTINCT, Out, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.row_program import KEPT, Rows
@@ -85,7 +85,8 @@ def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
     return launch
 
 
-@operator(node="MmBackward0", out=Out(dtype=exact, fitted=BEFORE_DATA), planned=True, autocast=lower)
+@operator(node="MmBackward0", out=Out(dtype=exact, fitted=BEFORE_DATA), planned=True, autocast=lower,
+          jvp=Product("input", "mat2"))
 def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
     a, b = input._layout, mat2._layout
@@ -111,7 +112,7 @@ def adjoint(x: Tensor) -> Tensor:
     return x.conj() if x._layout.dtype.is_complex else x
 
 
-@operator(node="BmmBackward0", out=Out(dtype=exact), planned=True, autocast=lower)
+@operator(node="BmmBackward0", out=Out(dtype=exact), planned=True, autocast=lower, jvp=Product("input", "mat2"))
 def bmm(input: Tensor, mat2: Tensor) -> Planned:
     """Products of matrices in batches, (b, m, k) by (b, k, n)."""
     a, b = input._layout, mat2._layout
@@ -140,7 +141,7 @@ def _same_dtype_of_vectors(*tensors: Tensor) -> None:
     same_dtype("mv", *tensors)
 
 
-@operator(node="MvBackward0", out=Out(dtype=exact), planned=True)
+@operator(node="MvBackward0", out=Out(dtype=exact), planned=True, jvp=Product("input", "vec"))
 def mv(input: Tensor, vec: Tensor) -> Planned:
     """The product of a matrix and a vector, (m, k) by (k,)."""
     a, b = input._layout, vec._layout
@@ -176,7 +177,8 @@ def _no_dimensions(given: Sequence[Any], refused: bool) -> tuple[int, ...]:
 
 
 @operator(node="DotBackward0", planned=True,
-          out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions))
+          out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions),
+          jvp=Product("input", "tensor"))
 def dot(input: Tensor, tensor: Tensor) -> Planned:
     """The sum of the products of two vectors' elements; zero-dim."""
     a, b = input._layout, tensor._layout
@@ -364,27 +366,27 @@ def _linear_vjp(g, input, weight, need):
 
 
 # The bias is first, as in addmm: gradients reach leaves in the order of the operands.
-@operator(node="AddmmBackward0", method=False, function=False, planned=True)
+@operator(node="AddmmBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight", "bias"))
 def _linear_with_bias(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
-@operator(node="MmBackward0", method=False, function=False, planned=True)
+@operator(node="MmBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight"))
 def _linear_plain(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
 
-@operator(node="ViewBackward0", method=False, function=False, planned=True)
+@operator(node="ViewBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight", "bias"))
 def _linear_batched(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, bias)
 
 
-@operator(node="UnsafeViewBackward0", method=False, function=False, planned=True)
+@operator(node="UnsafeViewBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight"))
 def _linear_plain_batched(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
 
-@operator(node="SqueezeBackward4", method=False, function=False, planned=True)
+@operator(node="SqueezeBackward4", method=False, function=False, planned=True, jvp=Product("input", "weight"))
 def _linear_plain_vector(input: Tensor, weight: Tensor) -> Planned:
     return _linear(input, weight, None)
 
@@ -618,12 +620,11 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 _inner = one_step("ViewBackward0")(dot)
 
 
-_INNER_DTYPE = worded(
+TENSORDOT_DTYPE = worded(
     "tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
 
 
-@composite(autocast=lower,
-           out=Out(dtype=_INNER_DTYPE, graph=COPIED, refuses_first=True))
+@composite(autocast=lower, out=Out(dtype=TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimensions of both."""
     if input._layout.ndim == 0 or other._layout.ndim == 0:

@@ -199,8 +199,7 @@ _ORMQR_DTYPE = worded(
     "dtype {got}")
 
 
-@composite(node="OrmqrBackward0", autocast=single,
-           out=Out(dtype=_ORMQR_DTYPE, as_made=True))
+@composite(node="OrmqrBackward0", autocast=single, out=Out(dtype=_ORMQR_DTYPE, as_made=True))
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
     _check_product(input, tau, other, left)

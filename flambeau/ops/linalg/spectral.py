@@ -17,6 +17,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import WHOLE
 from flambeau.core.operator.out_rules import OUT_ONLY, SAME_DEVICE, Out, castable, exact
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, copy_array, copy_columns
@@ -138,7 +139,7 @@ def _singular_values(A: Tensor):
     return values
 
 
-@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd"), autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd"), autocast=single, jvp=WHOLE)
 def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values in descending order: (*, m, n) gives (*, min(m, n))."""
     matrices("linalg.svd", A)
@@ -207,7 +208,7 @@ def _hermitian_values(A: Tensor, UPLO: str = "L"):
     return values
 
 
-@composite(method=False, function=False, out=Out(dtype=exact, step="_linalg_eigh"), autocast=single)
+@composite(method=False, function=False, out=Out(dtype=exact, step="_linalg_eigh"), autocast=single, jvp=WHOLE)
 def linalg_eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending."""
     square("linalg.eigh", input)
@@ -273,7 +274,7 @@ def _eigenvalues(A: Tensor):
 
 
 @composite(method=False, function=False, autocast=single,
-           out=Out(dtype=castable("torch.linalg.eigvals", "eigenvalues"), graph=OUT_ONLY))
+           out=Out(dtype=castable("torch.linalg.eigvals", "eigenvalues"), graph=OUT_ONLY), jvp=WHOLE)
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
     square("linalg.eigvals", input)

@@ -13,6 +13,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, within_memory
 from flambeau.ops.nn import pooling_windows
@@ -33,7 +34,7 @@ def _describe(name: str, counts: tuple[int, ...]) -> Callable:
     return describe
 
 
-@operator(method=False, function=False, node=lambda arguments: f"AdaptiveAvgPool{len(arguments[1])}DBackward0")
+@operator(method=False, function=False, node=lambda arguments: f"AdaptiveAvgPool{len(arguments[1])}DBackward0", jvp=LINEAR)
 def average_adaptively(input: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Means of the windows that cut the image in `counts` parts."""
     return mean_forward(input, counts, _describe(f"adaptive_avg_pool{len(counts)}d", counts))

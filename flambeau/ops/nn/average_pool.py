@@ -16,6 +16,7 @@ from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import SAME_DEVICE, Out, exact
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn import pooling_windows
@@ -112,7 +113,7 @@ def _average_node(arguments: Any) -> str:
     return f"AvgPool{len(arguments[1].kernel)}DBackward0"
 
 
-@operator(method=False, function=False, node=_average_node)
+@operator(method=False, function=False, node=_average_node, jvp=LINEAR)
 def average_windows(input: Tensor, w: Window) -> Tensor:
     """Means of fixed windows."""
     return mean_forward(input, w, _describe_fixed(w))

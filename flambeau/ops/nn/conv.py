@@ -21,7 +21,7 @@ from flambeau.codegen.plan import Plan
 from flambeau.codegen.targets.cpu import lowered
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import described
+from flambeau.core.operator.facets import Product, described
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -81,7 +81,7 @@ def _result_layout(shape: tuple[int, ...], x: Layout, w: Layout) -> Layout:
     return Layout.contiguous(shape, x.dtype, x.device)
 
 
-@operator(node="ConvolutionBackward0", method=False, function=False)
+@operator(node="ConvolutionBackward0", method=False, function=False, jvp=Product("input", "weight", "bias", channels=True))
 def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Numbers, padding: Numbers, dilation: Numbers,
               groups: int) -> Tensor:
     """The convolution itself; arguments are complete and checked."""
@@ -128,7 +128,7 @@ def _sum_channels(g: Tensor) -> Tensor:
     return g.sum([0, *range(2, g._layout.ndim)])
 
 
-@operator(node="ConvolutionBackward0", method=False, function=False)
+@operator(node="ConvolutionBackward0", method=False, function=False, jvp=Product("grad", "weight", "bias", channels=True))
 def _gradient_of_input(grad: Tensor, weight: Tensor, bias: Tensor | None, size: Numbers, stride: Numbers, padding: Numbers,
                        dilation: Numbers, groups: int) -> Tensor:
     """What a gradient of the result makes of the input, whose extents are `size`; also the transposed convolution."""
@@ -161,7 +161,7 @@ def _(g, grad, weight, stride, padding, dilation, groups, need):
     )
 
 
-@operator(node="ConvolutionBackward0", method=False, function=False)
+@operator(node="ConvolutionBackward0", method=False, function=False, jvp=Product("input", "grad"))
 def _gradient_of_weight(input: Tensor, grad: Tensor, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers,
                         groups: int) -> Tensor:
     """What a gradient of the result makes of the weight, whose extents are `kernel`."""

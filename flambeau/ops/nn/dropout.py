@@ -19,6 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.operator import variants
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -153,7 +154,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return _alpha_drop(input, p, train, True, feature_alpha_dropout_, True)
 
 
-@operator(method=False, node="NativeDropoutBackward0", function=False)
+@operator(method=False, node="NativeDropoutBackward0", function=False, jvp=LINEAR)
 def scaled_where_kept(input: Tensor, mask: Tensor, scale: float) -> Any:
     """(input where the mask is set, scaled; the mask)."""
     return kept(input, mask, scale), mask

@@ -12,6 +12,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known
@@ -46,7 +47,7 @@ def _check(indices: Tensor) -> None:
         )
 
 
-@operator(function=False, method=False, name="embedding", node="EmbeddingBackward0")
+@operator(function=False, method=False, name="embedding", node="EmbeddingBackward0", jvp=LINEAR)
 def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
                sparse: bool = False) -> Tensor:
     """weight[indices]; positions equal to padding_idx give no gradient."""
@@ -82,7 +83,7 @@ def _(g, indices, padding_idx, scale_grad_by_freq, sparse, layouts):
     return (_backward(g, indices, layouts[0].shape[0], padding_idx, scale_grad_by_freq),)
 
 
-@operator(function=False, method=False, name="embedding_dense_backward")
+@operator(function=False, method=False, name="embedding_dense_backward", jvp=LINEAR)
 def _backward(grad: Tensor, indices: Tensor, count: int, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
     """The gradient of a table of `count` rows: grad summed into the rows that were read."""
     layout, index = grad._layout, indices._layout

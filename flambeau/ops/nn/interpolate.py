@@ -22,6 +22,7 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.resampling import interpolate as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.targets.cpu import lowered
+from flambeau.core.operator import facets
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor import create
@@ -217,7 +218,7 @@ def _check_dtype(spec: Spec, layout: Layout) -> None:
     raise NotImplementedError(f"\"upsample_{spec.kernel_name()}{last}\" not implemented for '{dtype.scalar_name}'")
 
 
-@operator(method=False, function=False, node=_node)
+@operator(method=False, function=False, node=_node, jvp=facets.LINEAR)
 def resample(input: Tensor, spec: Spec) -> Tensor:
     """An image (N, C, spatial) resampled to spec.size."""
     if not in_fixed_point(spec, input._layout.dtype):

@@ -21,6 +21,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import sampling
 from flambeau.core.operator.arguments import is_int, no_combination, refused
+from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.factories import (
@@ -233,7 +234,7 @@ def _check_order(n: int, dtype: DType) -> None:
         scalar_range.check(n - 1, dtype)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
@@ -247,7 +248,7 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
     return _keep(_uniform, key, made, sampling.uniform_plan)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
                requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
     """Standard normal samples, like `input`."""
@@ -263,7 +264,7 @@ def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = No
     return _keep(_normal, key, made, sampling.normal_plan, waiting, True)
 
 
-@public(method=False)
+@public(method=False, jvp=CONSTANT)
 def randint_like(
     input: Tensor,
     low: Any = None,

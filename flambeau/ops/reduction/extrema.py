@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import operator
+from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.out_rules import DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
 from flambeau.core.operator.pointwise import Pointwise, call
 from flambeau.core.operator.row_program import Rows
@@ -153,12 +154,11 @@ _extremes = Reducer(_prepare_extreme)
 _extreme_plans = _extremes.plans
 
 
-_AMAX_DTYPE = worded(
+_EXTREME_DTYPE = worded(
     "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.")
 
 
-@operator(real_gradients="amax",
-          out=Out(dtype=_AMAX_DTYPE))
+@operator(real_gradients="amax", out=Out(dtype=_EXTREME_DTYPE))
 def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
@@ -173,12 +173,7 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     return launch(None, input)
 
 
-_AMIN_DTYPE = worded(
-    "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.")
-
-
-@operator(real_gradients="amin",
-          out=Out(dtype=_AMIN_DTYPE))
+@operator(real_gradients="amin", out=Out(dtype=_EXTREME_DTYPE))
 def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:
@@ -253,7 +248,7 @@ _places = Reducer(_prepare_place)
 _place_plans = _places.plans
 
 
-@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED))
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED), jvp=CONSTANT)
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
@@ -265,7 +260,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     return run(input)
 
 
-@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED))
+@operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED), jvp=CONSTANT)
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:

@@ -14,6 +14,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.core.modes import modes
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, COPIED, DISTINCT, Out, any_dtype, worded
 from flambeau.core.operator.row_program import FULL, Rows
 from flambeau.core.operator.variants import NAMESPACE
@@ -108,7 +109,7 @@ def _refuse_bool(kind: str) -> Callable:
     return writer
 
 
-@operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("sum"))
+@operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("sum"), jvp=LINEAR)
 def cumsum(input: Tensor, dim: int, *, dtype=None):
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     return _scan("sum", input, dim, dtype)

@@ -21,6 +21,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import CONSTANT, LINEAR
 from flambeau.core.operator.out_rules import BEFORE_DTYPE, UNRECORDED, Out, any_dtype, bools
 from flambeau.core.operator.row_program import KEEPDIM, KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE
@@ -173,7 +174,7 @@ _sums = Reducer(_prepare_sum)
 _sum_plans = _sums.plans
 
 
-@operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Sum"))
+@operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Sum"), jvp=LINEAR)
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The sum over `dim` (an integer, several, or None for all).
 
@@ -226,7 +227,7 @@ _means = Reducer(_prepare_mean)
 _mean_plans = _means.plans
 
 
-@operator(out=Out(fitted=BEFORE_DTYPE), node=overloads("Mean"))
+@operator(out=Out(fitted=BEFORE_DTYPE), node=overloads("Mean"), jvp=LINEAR)
 def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers.
 
@@ -343,19 +344,19 @@ def _prepare_truth(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callabl
 _truths = Reducer(_prepare_truth)
 
 
-@operator(out=Out(dtype=bools("all"), graph=UNRECORDED), planned=True)
+@operator(out=Out(dtype=bools("all"), graph=UNRECORDED), planned=True, jvp=CONSTANT)
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "all")
 
 
-@operator(out=Out(dtype=bools("any"), graph=UNRECORDED), planned=True)
+@operator(out=Out(dtype=bools("any"), graph=UNRECORDED), planned=True, jvp=CONSTANT)
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
     return _truths.learn(input, dim, keepdim, "any")
 
 
-@operator(planned=True)
+@operator(planned=True, jvp=CONSTANT)
 def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Planned:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
     return _truths.learn(input, dim, False, "count")

@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, Out, exact
 from flambeau.core.operator.row_program import Rows
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, pointwise
@@ -261,7 +262,7 @@ def _(g, out, input, dim, keepdim):
 # ---------------------------------------------------------------- trace
 
 
-@operator(autocast=single)
+@operator(autocast=single, jvp=LINEAR)
 def trace(input: Tensor):
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     layout = input._layout

@@ -20,7 +20,7 @@ from flambeau.codegen.ordering import sorting, ties
 from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Operand
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import described, record_of
+from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import ALIGNED, DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
@@ -113,7 +113,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | 
     return _named(_sort(input, dim, bool(descending), stable), return_types.sort, out, input)
 
 
-@composite()
+@composite(jvp=CONSTANT)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that sort `input` along `dim`."""
     return sort_along(input, dim, bool(descending))[1]

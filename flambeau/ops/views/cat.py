@@ -22,6 +22,7 @@ from flambeau.core.modes.modes import active, local
 from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.arguments import is_int, refused
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import JOINED
 from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.pointwise import common_device, zeros_plan
 from flambeau.core.operator.variants import NAMESPACE
@@ -134,7 +135,7 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
     return _in_groups(out, moves)
 
 
-@operator(method=False, function=False, out=Out(dtype=joined, overlap=DISTINCT), name="cat", autocast=widest)
+@operator(method=False, function=False, out=Out(dtype=joined, overlap=DISTINCT), name="cat", autocast=widest, jvp=JOINED)
 def _cat(tensors: Tensors, dim: int, sizes: tuple[int, ...]) -> Tensor:
     """cat, told how long each tensor is along `dim`."""
     key = (dim, *[x._layout for x in tensors])
@@ -216,7 +217,8 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
 NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
 
 
-@operator(method=False, function=False, out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE), name="stack", autocast=widest)
+@operator(method=False, function=False, out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE), name="stack", autocast=widest,
+          jvp=JOINED)
 def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     given = _is_list("stack", tensors)

@@ -13,7 +13,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.facets import described
+from flambeau.core.operator.facets import LINEAR, described
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone, suggested_format
@@ -107,7 +107,7 @@ class _Blocks:
         return found
 
 
-@operator(function=False, method=False, name="im2col", node="Im2ColBackward0")
+@operator(function=False, method=False, name="im2col", node="Im2ColBackward0", jvp=LINEAR)
 def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """unfold on (N, C, H, W)."""
     key = ("im2col", input._layout, kernel_size, dilation, padding, stride)
@@ -140,7 +140,7 @@ def _(g, kernel_size, dilation, padding, stride, layouts):
     return (_col2im(g, tuple(layouts[0].shape[2:]), kernel_size, dilation, padding, stride),)
 
 
-@operator(function=False, method=False, name="col2im", node="Col2ImBackward0")
+@operator(function=False, method=False, name="col2im", node="Col2ImBackward0", jvp=LINEAR)
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """fold on (N, C * kernel, blocks)."""
     layout = input._layout
@@ -182,7 +182,7 @@ def _(g, kernel_size, dilation, padding, stride):
     return (_im2col(g, kernel_size, dilation, padding, stride),)
 
 
-@operator(function=False, method=False, name="unfold_backward")
+@operator(function=False, method=False, name="unfold_backward", jvp=LINEAR)
 def unfold_backward(input: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
     """Windows of `size` elements (the last dimension of `input`), `step` apart along `dim`, added up where they overlap; of shape
     input_sizes."""
@@ -295,7 +295,7 @@ def _again(input: Tensor, key: tuple) -> Tensor | None:
     return tensor_from(parts._storage, parts._offset, known[1])
 
 
-@operator(method=False, written_in_python=False)
+@operator(method=False, written_in_python=False, jvp=LINEAR)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r * r, H, W) as (*, C, H * r, W * r)."""
     key = ("pixel_shuffle", input._layout, upscale_factor)
@@ -325,7 +325,7 @@ def _(g, upscale_factor):
     return (pixel_unshuffle(g, upscale_factor),)
 
 
-@operator(method=False, written_in_python=False)
+@operator(method=False, written_in_python=False, jvp=LINEAR)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) as (*, C * r * r, H, W)."""
     key = ("pixel_unshuffle", input._layout, downscale_factor)
@@ -356,7 +356,7 @@ def _(g, downscale_factor):
     return (pixel_shuffle(g, downscale_factor),)
 
 
-@operator(method=False, written_in_python=False)
+@operator(method=False, written_in_python=False, jvp=LINEAR)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
     key = ("channel_shuffle", input._layout, groups)

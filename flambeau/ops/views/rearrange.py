@@ -16,6 +16,7 @@ from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.operator.arguments import ints, is_int, no_combination, refused, without_sizes
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from, within_memory
 from flambeau.core.tensor.without_data import known, needs_values
@@ -46,7 +47,7 @@ def _like(layout: Layout) -> Layout:
     )
 
 
-@operator(name="flip")
+@operator(name="flip", jvp=LINEAR)
 def flip_dims(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """`input` with the order along `dims` reversed; a copy."""
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
@@ -107,7 +108,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip_dims(input, (0,))
 
 
-@operator()
+@operator(jvp=LINEAR)
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
     moved."""
@@ -158,7 +159,7 @@ def _(g, shifts, dims):
     return (g.roll([-shift for shift in geometry.int_tuple(shifts)], dims),)
 
 
-@operator(name="repeat", function=False, method=False)
+@operator(name="repeat", function=False, method=False, jvp=LINEAR)
 def _repeat(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     """`input` repeated along each dimension (new ones in front)."""
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:

@@ -19,6 +19,7 @@ from flambeau.core.autograd.node import MultiNode
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import view
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.operator.view import plain
 from flambeau.core.tensor import storage
@@ -116,7 +117,7 @@ def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-@public(asks="split", written_in_python=True)
+@public(asks="split", written_in_python=True, jvp=LINEAR)
 def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *,
           split_size: int | Sequence[int] | None = None) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
@@ -148,7 +149,7 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None
                         (layout, "split", size, dim))
 
 
-@public
+@public(jvp=LINEAR)
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Parts of the given sizes along a dimension, which they must fill."""
     try:
@@ -171,7 +172,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
         raise
 
 
-@public
+@public(jvp=LINEAR)
 def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> tuple[Any, ...]:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
     dim = dim if axis is None else axis
@@ -235,7 +236,7 @@ unsafe_split_with_sizes = _unsafe(split_with_sizes)
 unsafe_chunk = _unsafe(chunk)
 
 
-@public
+@public(jvp=LINEAR)
 def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, ...]:
     """The positions of a dimension, one tensor each, without that dimension."""
     dim = dim if axis is None else axis
@@ -257,7 +258,7 @@ def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, .
     return _parts(input, places)
 
 
-@public
+@public(jvp=LINEAR)
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
                  ) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""

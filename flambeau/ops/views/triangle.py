@@ -16,6 +16,7 @@ from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import Out, exact
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import contiguous
@@ -68,7 +69,7 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
     return write
 
 
-@operator(inplace=_into(True), out=Out(dtype=exact), planned=True)
+@operator(inplace=_into(True), out=Out(dtype=exact), planned=True, jvp=LINEAR)
 def tril(input: Tensor, diagonal: int = 0) -> Planned:
     """The lower triangle of a matrix (or batch of them): zeros above the given diagonal."""
     return _triangle(input, diagonal, True)
@@ -79,7 +80,7 @@ def _(g, diagonal):
     return (g.tril(diagonal),)
 
 
-@operator(inplace=_into(False), out=Out(dtype=exact), planned=True)
+@operator(inplace=_into(False), out=Out(dtype=exact), planned=True, jvp=LINEAR)
 def triu(input: Tensor, diagonal: int = 0) -> Planned:
     """The upper triangle of a matrix (or batch of them): zeros below the given diagonal."""
     return _triangle(input, diagonal, False)
@@ -90,7 +91,7 @@ def _(g, diagonal):
     return (g.triu(diagonal),)
 
 
-@operator(planned=True)
+@operator(planned=True, jvp=LINEAR)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Planned:
     """Zeros with the last dimension of `input` on a diagonal of the new dimensions dim1 and dim2."""
     layout = input._layout

@@ -30,6 +30,7 @@ from flambeau.core.autograd.node import rename
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import view as views
+from flambeau.core.operator.facets import LINEAR, described
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, public
 from flambeau.core.operator.view import declare, embed, node_class, plain, remember
 from flambeau.core.tensor import indexing
@@ -74,7 +75,7 @@ _reshape_alias = declare("reshape", "ReshapeAliasBackward0", geometry.view_geome
 _unsafe_view = node_class("UnsafeViewBackward0", lambda gradient, layout: gradient.reshape(layout.shape))
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=LINEAR)
 def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> Any:
     """The same elements in another shape (one size may be -1), or the same bytes as another dtype; no copy.
 
@@ -157,6 +158,7 @@ def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
         raise
 
 
+@described(jvp=LINEAR)
 def reshape(input: Any, shape: Sequence[int]) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     if not isinstance(shape, (tuple, list)):
@@ -169,6 +171,7 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
 NAMESPACE["reshape"] = reshape
 
 
+@described(jvp=LINEAR)
 def _reshape_method(self: Any, *shape: Any, **keywords: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     given = (keywords["shape"],) if "shape" in keywords else shape
@@ -178,7 +181,7 @@ def _reshape_method(self: Any, *shape: Any, **keywords: Any) -> Any:
 Tensor.reshape = _reshape_method  # type: ignore[attr-defined]
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=LINEAR)
 def view_as(self: Any, other: Tensor) -> Any:
     """`view` in the shape of another tensor."""
     try:
@@ -188,7 +191,7 @@ def view_as(self: Any, other: Tensor) -> Any:
         raise
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=LINEAR)
 def reshape_as(self: Any, other: Any) -> Any:
     """`reshape` in the shape of another tensor."""
     return _reshape(self, other._layout.shape)
@@ -208,7 +211,7 @@ def _flat_shape(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[i
     return (*shape[:start], math.prod(shape[start:end + 1]), *shape[end + 1:])
 
 
-@public
+@public(jvp=LINEAR)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions start_dim to end_dim as one; a zero-dim tensor gets one dimension."""
     layout = input._layout
