@@ -304,7 +304,8 @@ globals().update(unsupported.all_of(
 
 # Those that autocast concerns, and those that look at values; the others are made of operators.
 _LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
-overrides.ask_everywhere(globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)])
+overrides.ask_everywhere(
+    globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)])
 for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):    # torch has functions of the same names
     globals()[_name] = renamed(globals()[_name], _name)
 adopt(globals(), [name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_"])
