@@ -9,6 +9,9 @@ from flambeau.base import geometry
 from flambeau.core.operator.pointwise import Pointwise
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise import arithmetic, fake_quantize, incomplete_gamma, ternary
+from flambeau.ops.indexing import mask as indexing_mask
+from flambeau.ops.views import triangle
 from flambeau.ops.views.view import given_sizes
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, not_for_all, operator_of
@@ -59,41 +62,11 @@ def promoted(operator: Pointwise, args: Sequence[Any], given: list[Any], kwargs:
 
 
 @rule(
-    "clone",
-    "to",
-    "type",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "int",
-    "long",
-    "short",
-    "char",
-    "byte",
-    "bool",
-    "cfloat",
-    "cdouble",
-    "chalf",
-    "cpu",
-    "type_as",
-    "contiguous",
-    "detach",
-    "positive",
-    "frexp",
-    "conj",
-    "resolve_conj",
-    "resolve_neg",
-    "fake_quantize_per_tensor_affine",
-    "view_as_real",
-    "view_as_complex",
-    "real",
-    "imag",
-    "zeros_like",
-    "ones_like",
-    "empty_like",
-    "full_like",
-    "nan_to_num",
+    "clone", "to", "type", "float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte",
+    "bool", "cfloat", "cdouble", "chalf", "cpu", "type_as", "contiguous", "detach", arithmetic.positive,
+    ternary.frexp, "conj", "resolve_conj", "resolve_neg", fake_quantize.fake_quantize_per_tensor_affine,
+    "view_as_real", "view_as_complex", "real", "imag", "zeros_like", "ones_like", "empty_like", "full_like",
+    ternary.nan_to_num,
 )
 def all_examples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The same call on all examples at once."""
@@ -110,11 +83,7 @@ def all_examples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     return batch.wrap(invoke(function, [y.value if batch.has(y) else y for y in args], kwargs))
 
 
-@rule(
-    "igamma",
-    "igammac",
-    "masked_fill",
-)
+@rule(incomplete_gamma.igamma, incomplete_gamma.igammac, indexing_mask.masked_fill)
 def broadcasting(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators that broadcast their operands but are declared otherwise."""
     given = [*args, *kwargs.values()]
@@ -195,7 +164,7 @@ def new_empty_strided(batch: Batch, function: Callable, args: Sequence[Any], kwa
     return batch.wrap(invoke(function, (value.value, (batch.size, *size), (length, *stride)), named))
 
 
-@rule("fill_diagonal_", "fill_diagonal")
+@rule("fill_diagonal_", triangle._fill_diagonal)
 def fill_diagonal(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The diagonal of each example overwritten with a number; one that wraps around, example by example."""
     named = dict(zip(("input", "fill_value", "wrap"), args)) | kwargs

@@ -10,6 +10,9 @@ from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.nn import adaptive_pool, average_pool, conv, interpolate, max_pool
+from flambeau.ops.views import fold
+from flambeau.ops.views import pad as views_pad
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, mapped, operator_of
@@ -39,7 +42,7 @@ def out_of_channels(batch: Batch, x: Any) -> Any:
 # ---------------------------------------------------------------- convolution
 
 
-@rule("_convolve", "_gradient_of_input", "_gradient_of_weight")
+@rule(conv._convolve, conv._gradient_of_input, conv._gradient_of_weight)
 def convolution(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Examples that share the weight are more images; those with their own are more groups."""
     named = bound(function, args, kwargs)
@@ -87,17 +90,9 @@ def pooling(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
 
 
 @rule(
-    "im2col",
-    "col2im",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "channel_shuffle",
-    "resample",
-    "look_up",
-    "average_windows",
-    "average_adaptively",
-    "pad",
-    declared=True,
+    fold._im2col, fold._col2im, fold.pixel_shuffle, fold.pixel_unshuffle, fold.channel_shuffle,
+    interpolate.resample, "look_up", average_pool.average_windows, adaptive_pool.average_adaptively,
+    views_pad._mirrored, declared=True,
 )
 def images(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on (N, C, ...): the batch goes into N. One on (C, ...) is run on the batch as N."""
@@ -145,7 +140,7 @@ def pad(batch: Batch, function: Callable, named: dict[str, Any]) -> Any:
     return batch.wrap(out_of_batch(batch, made))
 
 
-@rule("constant_pad_nd")
+@rule(views_pad.constant_pad_nd)
 def constant_pad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Padding counts from the last dimension, so the batch is out of its way."""
     x = args[0]
@@ -156,13 +151,9 @@ def constant_pad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
 
 
 @rule(
-    "pairs_backward",
-    "pairs_gather",
-    "scatter_planes",
-    "gather_planes",
-    "average_windows_backward",
-    "average_adaptively_backward",
-    "resample_backward",
+    max_pool.pairs_backward, max_pool.pairs_gather, max_pool.scatter_planes, max_pool.gather_planes,
+    average_pool.average_windows_backward, adaptive_pool.average_adaptively_backward,
+    interpolate.resample_backward,
 )
 def plane_gradients(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Gradients of planes (any leading dimensions, then the image): the batch goes into the first of them."""

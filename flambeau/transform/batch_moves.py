@@ -10,6 +10,11 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.indexing import index as indexing_index
+from flambeau.ops.indexing import index_select as indexing_index_select
+from flambeau.ops.indexing import scatter
+from flambeau.ops.nn import embedding as nn_embedding
+from flambeau.ops.views import cat as views_cat
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke
@@ -48,7 +53,7 @@ def _positions(batch: Batch, given: list[Any], ndim: int, examples: bool) -> lis
     return [NAMESPACE["arange"](batch.size).reshape((-1,) + (1,) * ndim), *aligned]
 
 
-@rule("index")
+@rule(indexing_index.gather_index)
 def index(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """x[indices]: the indexed dimensions come first, and what is selected goes where it belongs."""
     input, indices = [*args, *kwargs.values()][:2]
@@ -64,7 +69,7 @@ def index(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     return batch.wrap(made)
 
 
-@rule("index_put", "_index_put", "index_put_", "_index_put_")
+@rule(indexing_index._index_put, "_index_put", "index_put_", "_index_put_")
 def index_put(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """x[indices] = values."""
     named = dict(zip(("input", "indices", "values", "accumulate"), args)) | kwargs
@@ -85,7 +90,7 @@ def index_put(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return input if in_place else batch.wrap(target)
 
 
-@rule("index_select")
+@rule(indexing_index_select.index_select)
 def index_select(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Slices along a dimension."""
     named = bound(function, args, kwargs)
@@ -99,7 +104,7 @@ def index_select(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     return invoke(indexing.gathering(), (input, (*(None,) * wrap_dim(dim, input._layout.ndim), chosen)))
 
 
-@rule("take")
+@rule(indexing_index_select.take)
 def take(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Elements by their number."""
     input, chosen = [*args, *kwargs.values()]
@@ -107,7 +112,8 @@ def take(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
 
 
 @rule(
-    "index_add", "index_copy", "index_fill", "index_reduce", "index_add_", "index_copy_", "index_fill_", "index_reduce_"
+    indexing_index_select.index_add, indexing_index_select.index_copy, indexing_index_select.index_fill,
+    indexing_index_select.index_reduce, "index_add_", "index_copy_", "index_fill_", "index_reduce_",
 )
 def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Slices written or added along a dimension; with an index per example, by way of x[index] = values."""
@@ -150,7 +156,7 @@ def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     return moved.movedim(0, dim)
 
 
-@rule("gather", "scatter", "scatter_add", "scatter_reduce")
+@rule(scatter.gather, scatter.scatter, scatter.scatter_add, scatter.scatter_reduce)
 def gather(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Elements taken from, or put to, places along a dimension."""
     named = bound(function, args, kwargs)
@@ -167,7 +173,7 @@ def gather(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(result if wanted else result.select(1, 0))
 
 
-@rule("embedding", declared=True)
+@rule(nn_embedding._embedding, declared=True)
 def embedding(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Rows of a table; the row at padding_idx gets no gradient."""
     named = bound(function, args, kwargs)
@@ -180,7 +186,7 @@ def embedding(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return rows
 
 
-@rule("embedding_dense_backward")
+@rule(nn_embedding._backward)
 def embedding_backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The gradient of a table of rows."""
     named = bound(function, args, kwargs)
@@ -197,7 +203,7 @@ def embedding_backward(batch: Batch, function: Callable, args: Sequence[Any], kw
 # ---------------------------------------------------------------- cat and stack
 
 
-@rule("cat")
+@rule(views_cat._cat)
 def cat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Tensors one behind the other; empty vectors don't count."""
     named = dict(zip(("tensors", "dim"), args)) | kwargs
@@ -207,7 +213,7 @@ def cat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str,
     )
 
 
-@rule("stack")
+@rule(views_cat._stack)
 def stack(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Tensors side by side in a new dimension."""
     named = dict(zip(("tensors", "dim"), args)) | kwargs
@@ -217,7 +223,7 @@ def stack(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     )
 
 
-@rule("select_scatter", "slice_scatter", "diagonal_scatter")
+@rule(scatter.select_scatter, scatter.slice_scatter, scatter.diagonal_scatter)
 def scatter_view(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A copy of a tensor with another written into a view of it."""
     named = bound(function, args, kwargs)

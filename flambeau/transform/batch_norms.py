@@ -8,6 +8,9 @@ from typing import Any
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.pointwise import call as pointwise_call
 from flambeau.core.operator.variants import NAMESPACE
+from flambeau.ops.nn import batch_norm as nn_batch_norm
+from flambeau.ops.nn import cross_entropy as nn_cross_entropy
+from flambeau.ops.nn import norm
 from flambeau.ops.nn.cross_entropy import by_operators, class_axis
 from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch, out_of_channels
 from flambeau.transform.batch_rows import bound, call
@@ -15,7 +18,7 @@ from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import operator_of
 
 
-@rule("native_layer_norm", "fused_rms_norm", declared=True)
+@rule(norm.native_layer_norm, norm.fused_rms_norm, declared=True)
 def layer_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The norm of all examples; weights of their own come after it."""
     named = bound(function, args, kwargs)
@@ -30,7 +33,7 @@ def layer_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     return batch.wrap(call(function, named | {"input": named["input"].value}))
 
 
-@rule("native_group_norm")
+@rule(norm.native_group_norm)
 def group_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Each image of each example has its own statistics."""
     named = bound(function, args, kwargs)
@@ -54,7 +57,7 @@ def _affine(out: Any, weight: Any, bias: Any) -> Any:
     return out if bias is None else out + bias.reshape(-1, *after)
 
 
-@rule("native_batch_norm")
+@rule(nn_batch_norm.native_batch_norm)
 def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """In training the examples' channels stand side by side, each with its own statistics."""
     named = bound(function, args, kwargs)
@@ -107,7 +110,7 @@ def element_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     return loss.mean() if named["mean"] else loss.sum()
 
 
-@rule("cross_entropy_loss")
+@rule(nn_cross_entropy.fused_cross_entropy)
 def cross_entropy(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Logarithms of probabilities, then the loss of these; the other results belong to the kernel that is not used."""
     named = bound(function, args, kwargs)
@@ -125,7 +128,7 @@ def cross_entropy(batch: Batch, function: Callable, args: Sequence[Any], kwargs:
     )
 
 
-@rule("nll_loss", declared=True)
+@rule(nn_cross_entropy.fused_nll_loss, declared=True)
 def nll_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Minus the logarithm at the target, weighted, where the target counts."""
     named = bound(function, args, kwargs)
@@ -146,7 +149,7 @@ def nll_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     return (loss.sum() / total if reduction == "mean" else loss.sum()), total
 
 
-@rule("_nll_gradient")
+@rule(nn_cross_entropy._nll_gradient)
 def nll_gradient(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The gradient of nll_loss: minus the weight at the target."""
     named = bound(function, args, kwargs)

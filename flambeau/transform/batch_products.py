@@ -8,7 +8,13 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.linalg import cholesky, lu, matrix_functions, qr, spectral
+from flambeau.ops.linalg import matmul as linalg_matmul
+from flambeau.ops.linalg import solve as linalg_solve
 from flambeau.ops.linalg.matmul import linear as plain_linear
+from flambeau.ops.nn import attention as nn_attention
+from flambeau.ops.reduction import vector_norm
+from flambeau.ops.views import triangle
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke
@@ -18,7 +24,7 @@ def _matmul(a: Any, b: Any) -> Any:
     return NAMESPACE["matmul"](a, b)
 
 
-@rule("dot", "vdot")
+@rule(linalg_matmul.dot, linalg_matmul.vdot)
 def dot(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The product of two vectors of each example."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
@@ -34,7 +40,7 @@ def _lifted(batch: Batch, x: Any) -> Any:
     return x.value if batch.has(x) else x
 
 
-@rule("mv")
+@rule(linalg_matmul.mv)
 def mv(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A matrix times a vector."""
     a, v = args
@@ -45,7 +51,7 @@ def mv(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, 
     return batch.wrap(_matmul(a.value, _lifted(batch, v).unsqueeze(-1)).squeeze(-1))
 
 
-@rule("mm", "bmm")
+@rule(linalg_matmul.mm, linalg_matmul.bmm)
 def mm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Products of matrices, of one or of a batch."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
@@ -55,7 +61,7 @@ def mm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, 
     return batch.wrap(_matmul(_lifted(batch, a), _lifted(batch, b)))
 
 
-@rule("matmul")
+@rule(linalg_matmul.matmul)
 def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Products of any ranks; vectors are matrices of one row or column for the time of the call."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
@@ -82,7 +88,10 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 _BIAS_FIRST = ("_linear_with_bias", "_linear_batched")
 
 
-@rule("linear", "_linear_with_bias", "_linear_plain", "_linear_batched")
+@rule(
+    linalg_matmul.linear, linalg_matmul._linear_with_bias, linalg_matmul._linear_plain,
+    linalg_matmul._linear_batched,
+)
 def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """input @ weight.T + bias: one product for all examples if they share the weight."""
     order = ("bias", "input", "weight") if function.__name__ in _BIAS_FIRST else ("input", "weight", "bias")
@@ -94,7 +103,9 @@ def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return made if bias is None else made + bias
 
 
-@rule("addmm", "baddbmm", "addmv", "addbmm", "addr")
+@rule(
+    linalg_matmul.addmm, linalg_matmul.baddbmm, linalg_matmul.addmv, linalg_matmul.addbmm, linalg_matmul.addr,
+)
 def added(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """beta * input + alpha * a product."""
     named = dict(kwargs)
@@ -113,29 +124,12 @@ def _is(x: Any, number: int) -> bool:
 
 
 @rule(
-    "tril",
-    "triu",
-    "linalg_cholesky_ex",
-    "linalg_qr",
-    "geqrf",
-    "_svd",
-    "_singular_values",
-    "linalg_eigh",
-    "_hermitian_values",
-    "linalg_eig",
-    "_eigenvalues",
-    "linalg_lu_factor_ex",
-    "_factors",
-    "linalg_ldl_factor_ex",
-    "cholesky_inverse",
-    "linalg_inv_ex",
-    "linalg_det",
-    "linalg_slogdet",
-    "linalg_matrix_exp",
-    "linalg_inv",
-    "inverse",
-    "linalg_cholesky",
-    "cholesky",
+    triangle.tril, triangle.triu, cholesky.linalg_cholesky_ex, qr.linalg_qr, qr.geqrf, spectral._svd,
+    spectral._singular_values, spectral.linalg_eigh, spectral._hermitian_values, spectral.linalg_eig,
+    spectral._eigenvalues, lu.linalg_lu_factor_ex, lu._factors, lu.linalg_ldl_factor_ex,
+    cholesky.cholesky_inverse, linalg_solve.linalg_inv_ex, matrix_functions.linalg_det,
+    matrix_functions.linalg_slogdet, matrix_functions.linalg_matrix_exp, linalg_solve.linalg_inv,
+    linalg_solve.inverse, cholesky.linalg_cholesky, cholesky.cholesky,
 )
 def matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on the last two dimensions."""
@@ -146,7 +140,7 @@ def matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     return batch.wrap(call(function, named | {name: named[name].value}))
 
 
-@rule("linalg_solve_triangular", "cholesky_solve", "linalg_ldl_solve", "_solve")
+@rule(linalg_solve.linalg_solve_triangular, cholesky.cholesky_solve, lu.linalg_ldl_solve, linalg_solve._solve)
 def systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Systems of equations: matrices on both sides, whose leading dimensions broadcast."""
     named = bound(function, args, kwargs)
@@ -164,7 +158,7 @@ def _matrices(batch: Batch, x: Any, ndim: int) -> Any:
     return x.expand(batch.size, *(1,) * (ndim - x._layout.ndim), *x._layout.shape)
 
 
-@rule("linalg_lu_solve")
+@rule(linalg_solve.linalg_lu_solve)
 def lu_systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Systems whose matrix is given by its factors; the swaps of rows have a dimension less."""
     named = bound(function, args, kwargs)
@@ -175,7 +169,7 @@ def lu_systems(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     return batch.wrap(call(function, named | {n: _matrices(batch, named[n], rank) for n, rank in ranks.items()}))
 
 
-@rule("_least_squares")
+@rule(matrix_functions._least_squares)
 def least_squares(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Least squares; where there are no residuals, each example has an empty tensor of them."""
     named = bound(function, args, kwargs)
@@ -186,7 +180,7 @@ def least_squares(batch: Batch, function: Callable, args: Sequence[Any], kwargs:
     return batch.wrap(found), batch.wrap(residuals), batch.wrap(rank)
 
 
-@rule("linalg_solve")
+@rule(linalg_solve.linalg_solve)
 def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Solutions of A x = B, where B is a vector, a matrix, or vectors in the shape of A without its last dimension."""
     named = bound(function, args, kwargs)
@@ -200,7 +194,7 @@ def solve(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     return made.squeeze(-1) if vector else made
 
 
-@rule("trace")
+@rule(vector_norm.trace)
 def trace(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The sum of the diagonal."""
     if args[0]._layout.ndim != 2:
@@ -208,7 +202,7 @@ def trace(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     return args[0].diagonal().sum()
 
 
-@rule("fused_attention")
+@rule(nn_attention.fused_attention)
 def attention(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Attention, from its products."""
     named = bound(function, args, kwargs)

@@ -11,6 +11,8 @@ from typing import Any
 
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.nn import dropout
+from flambeau.ops.random import gamma, samplers
 from flambeau.transform.batched import NO_OUT, UNBATCHED_DRAW, Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 
@@ -61,7 +63,10 @@ def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return target
 
 
-@rule("bernoulli", "multinomial", "poisson", "binomial", "normal", "rrelu_slopes", "_standard_gamma", "_sample_dirichlet")
+@rule(
+    samplers.bernoulli, samplers.multinomial, samplers.poisson, samplers.binomial, "normal",
+    samplers.rrelu_slopes, gamma._standard_gamma, gamma._sample_dirichlet,
+)
 def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Samples with the parameters in a tensor."""
     batch.allow_draws()
@@ -79,7 +84,7 @@ def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwarg
         return batch.wrap(invoke(function, [batch.aligned(x, ndim) for x in args], kwargs))
 
 
-@rule("native_dropout", "scaled_where_kept")
+@rule(dropout.native_dropout, dropout.scaled_where_kept)
 def native_dropout(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Dropout and its mask."""
     if function.__name__ == "native_dropout":

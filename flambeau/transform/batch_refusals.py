@@ -8,19 +8,26 @@ from typing import Any
 from flambeau.core.autograd import mutation_guard
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
+from flambeau.ops.aten import internals
+from flambeau.ops.elementwise import comparison
+from flambeau.ops.indexing import mask as indexing_mask
+from flambeau.ops.nn import embedding
+from flambeau.ops.sorting import unique
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import DYNAMIC, Batch, rule
 from flambeau.transform.levels import invoke, not_for_all
 
 
-@rule("nonzero", "argwhere", "unique", "unique_consecutive", "_unique2")
+@rule(
+    indexing_mask._nonzero, indexing_mask.argwhere, unique.unique, unique.unique_consecutive, unique._of_sorted,
+)
 def dynamic(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: the results of the examples may differ in shape."""
     name = {"argwhere": "nonzero", "unique": "_unique2"}.get(function.__name__, function.__name__)
     raise RuntimeError(DYNAMIC.format(name))
 
 
-@rule("masked_select")
+@rule(indexing_mask.masked_select)
 def masked_select(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The elements under a mask that is the same for all examples."""
     input, mask = [*args, *kwargs.values()][:2]
@@ -51,13 +58,13 @@ def item(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     raise not_for_all(_ITEM)
 
 
-@rule("__bool__", "is_nonzero", "equal", "allclose")
+@rule("__bool__", "is_nonzero", comparison._equal, comparison.allclose)
 def branch(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: a branch goes one way, examples may go both."""
     raise not_for_all(_BRANCH)
 
 
-@rule("_is_all_true", "_is_any_true")
+@rule(internals._is_all_true, internals._is_any_true)
 def for_all(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """One answer for all examples together, which a branch may depend on."""
     return invoke(function, (batch.lift(args[0]),))
@@ -81,7 +88,7 @@ def backward(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     raise RuntimeError(mutation_guard.NO_BACKWARD)
 
 
-@rule("one_hot")
+@rule(embedding.one_hot)
 def one_hot(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Class numbers as vectors; how many classes there are can't depend on the example."""
     named = bound(function, args, kwargs)

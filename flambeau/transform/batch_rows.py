@@ -12,6 +12,12 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise import activation
+from flambeau.ops.fft import transforms
+from flambeau.ops.reduction import extrema, scan, softmax, sum, variance, vector_norm
+from flambeau.ops.reduction import quantile as reduction_quantile
+from flambeau.ops.sorting import sort
+from flambeau.ops.views import rearrange, triangle
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, mapped, operator_of
 
@@ -58,18 +64,8 @@ def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, ke
 
 
 @rule(
-    "sum",
-    "nansum",
-    "mean",
-    "amax",
-    "amin",
-    "var",
-    "std",
-    "var_mean",
-    "std_mean",
-    "count_nonzero",
-    "logsumexp",
-    "linalg_vector_norm",
+    sum.sum, sum.nansum, sum.mean, extrema.amax, extrema.amin, variance.var, variance.std, variance.var_mean,
+    variance.std_mean, sum.count_nonzero, vector_norm.logsumexp, vector_norm.vector_norm,
 )
 def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over some dimensions, or over all of an example."""
@@ -91,7 +87,10 @@ def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     return along(batch, function, named, dim if isinstance(dim, (tuple, list)) else (dim,), named.get("keepdim", False))
 
 
-@rule("prod", "all", "any", "argmax", "argmin", "max", "min", "median", "nanmedian", "aminmax")
+@rule(
+    sum.prod, sum.all, sum.any, extrema.argmax, extrema.argmin, extrema._max, extrema._min,
+    reduction_quantile.median, reduction_quantile.nanmedian, extrema.aminmax,
+)
 def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over one dimension, or over all elements of an example, for which there may be another result."""
     if len(args) > 1 and isinstance(args[1], Tensor):
@@ -116,23 +115,10 @@ def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwar
 
 
 @rule(
-    "softmax",
-    "log_softmax",
-    "softmax_backward",
-    "log_softmax_backward",
-    "cumsum",
-    "cumprod",
-    "logcumsumexp",
-    "cummax",
-    "cummin",
-    "mode",
-    "glu",
-    "sort",
-    "argsort",
-    "topk",
-    "kthvalue",
-    "quantile",
-    "nanquantile",
+    softmax.softmax, softmax.log_softmax, softmax.softmax_backward, softmax.log_softmax_backward, scan.cumsum,
+    scan.cumprod, scan.logcumsumexp, scan.cummax, scan.cummin, reduction_quantile.mode, activation.glu,
+    sort.sort, sort.argsort, sort.topk, sort.kthvalue, reduction_quantile.quantile,
+    reduction_quantile.nanquantile,
 )
 def one_dimension(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An operator along one dimension."""
@@ -177,7 +163,7 @@ def quantile(batch: Batch, function: Callable, named: dict[str, Any]) -> Any:
     return batch.wrap(result)
 
 
-@rule("flip")
+@rule(rearrange.flip_dims)
 def flip(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """flip along dimensions."""
     x, rest = args[0], [*args[1:], *kwargs.values()]
@@ -189,7 +175,7 @@ def flip(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     )
 
 
-@rule("roll")
+@rule(rearrange.roll)
 def roll(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """roll along dimensions, or of all elements in a row."""
     named = bound(function, args, kwargs)
@@ -201,7 +187,7 @@ def roll(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     return batch.wrap(x.value.roll(named["shifts"], tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims])))
 
 
-@rule("repeat", "tile")
+@rule(rearrange._repeat, rearrange._tile)
 def repeat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Copies along dimensions; more counts than dimensions put some in front."""
     x, rest = args[0], [*args[1:], *kwargs.values()]
@@ -214,7 +200,7 @@ def repeat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(batch.aligned(x, len(counts)).repeat((1, *counts)))
 
 
-@rule("diag_embed")
+@rule(triangle.diag_embed)
 def diag_embed(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Diagonals in new dimensions."""
     named = bound(function, args, kwargs)
@@ -232,7 +218,7 @@ def diag_embed(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     )
 
 
-@rule("_complex_to_complex", "_real_to_complex", "_complex_to_real")
+@rule(transforms._complex_to_complex, transforms._real_to_complex, transforms._complex_to_real)
 def transform(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Fourier transforms."""
     named = bound(function, args, kwargs)

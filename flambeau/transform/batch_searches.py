@@ -7,13 +7,16 @@ from typing import Any
 
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.linalg import lu
+from flambeau.ops.nn import grid_sample
+from flambeau.ops.sorting import sort
 from flambeau.transform.batch_images import into_batch, out_of_batch
 from flambeau.transform.batch_rows import bound, call
 from flambeau.transform.batched import Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 
 
-@rule("searchsorted", "bucketize")
+@rule(sort.searchsorted, sort.bucketize)
 def search(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Places in sorted rows; an example's only row is the row of all its values."""
     named = bound(function, args, kwargs)
@@ -38,7 +41,7 @@ def search(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(made.reshape(batch.size, *shape))
 
 
-@rule("isin")
+@rule(sort.isin)
 def isin(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Elements found among tests that are the same for all examples, or else compared with each of them."""
     named = bound(function, args, kwargs)
@@ -51,7 +54,7 @@ def isin(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     return found.logical_not() if named["invert"] else found
 
 
-@rule("affine_grid_generator")
+@rule(grid_sample.affine_grid_generator)
 def affine_grid(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Maps of all examples' images as those of more images."""
     named = bound(function, args, kwargs)
@@ -62,7 +65,7 @@ def affine_grid(batch: Batch, function: Callable, args: Sequence[Any], kwargs: d
     return batch.wrap(out_of_batch(batch, made))
 
 
-@rule("grid_sampler", "grid_sampler_backward")
+@rule(grid_sample.grid_sampler, grid_sample._to_weights)
 def samples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Weighted sums of elements of images: the batch goes into the images' own, which weights and indices have second."""
     named = bound(function, args, kwargs)
@@ -78,7 +81,7 @@ def samples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     return batch.wrap(made.unflatten(1, (batch.size, -1)).movedim(1, 0))
 
 
-@rule("linalg_pinv", "linalg_matrix_rank", "linalg_lu", "linalg_lu_factor", "pinverse")
+@rule("linalg_pinv", "linalg_matrix_rank", lu.linalg_lu, lu.linalg_lu_factor, "pinverse")
 def of_matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Functions of the last two dimensions whose other arguments are the same for all examples."""
     if not batch.has(args[0]) or args[0]._layout.ndim < 2 or any(batch.has(x) for x in [*args[1:], *kwargs.values()]):

@@ -85,14 +85,16 @@ NO_OUT = (
 )
 
 
-def rule(*names: str, table: dict[str, Rule] = RULES, declared: bool = False) -> Callable[[Rule], Rule]:
-    """Have a function (batch, function, args, kwargs) answer the calls of functions with these names.
+def rule(*known: Callable | str, table: dict[str, Rule] = RULES, declared: bool = False) -> Callable[[Rule], Rule]:
+    """Have a function (batch, function, args, kwargs) answer the calls of these operators, and of functions and methods with
+    these names.
 
     declared: only those of declared operators; another function of such a name is made of it.
     """
 
     def add(function: Rule) -> Rule:
-        for name in names:
+        for one in known:
+            name = one if isinstance(one, str) else one.operator.name  # type: ignore[attr-defined]
             table[name] = function
             if declared:
                 OF_OPERATORS.add(name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.aten_schemas import tagged
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
@@ -230,9 +229,6 @@ def _number(x: Any) -> Any:
 # ---------------------------------------------------------------- writes
 
 
-_CONSTANT = frozenset(("zero_", "fill_", "detach_"))
-
-
 def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """name_(self, ...): what it writes is computed out of place."""
     target, name = args[0], function.__name__
@@ -243,7 +239,8 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
     if name == "copy_":
         source = args[1]
         return write(level, target, level.primal(source), level.tangent(source))
-    if name in _CONSTANT or tagged(name, "nondeterministic_seeded"):  # but for the number that fill_ is given
+    record = RECORDS.get(name)
+    if record is not None and record.jvp == CONSTANT:  # but for the number that fill_ is given
         invoke(function, (level.primal(target), *mapped(level.primal, tuple(args[1:]))), mapped(level.primal, kwargs))
         moved = level.tangent(args[1]) if name == "fill_" and len(args) > 1 else None
         return write(level, target, None, moved)

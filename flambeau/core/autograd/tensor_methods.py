@@ -17,6 +17,7 @@ from flambeau.core.autograd import engine, hooks, inplace, mutation_guard
 from flambeau.core.autograd.node import AccumulateGrad, Node
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.arguments import refused
+from flambeau.core.operator.facets import CONSTANT, described
 from flambeau.core.tensor import storage
 from flambeau.core.tensor import tensor as tensors
 from flambeau.core.tensor.tensor import Tensor
@@ -154,6 +155,7 @@ def detach(self: Any) -> Any:
     return tensors.tensor_from(held, self._offset, self._layout)
 
 
+@described(jvp=CONSTANT)
 def detach_(self: Any) -> Any:
     """Take this tensor out of the graph that made it. Returns the tensor."""
     if inplace.base_of(self) is not None:

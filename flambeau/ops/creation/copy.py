@@ -30,7 +30,7 @@ from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator.arguments import no_combination, refused
-from flambeau.core.operator.facets import LINEAR, described
+from flambeau.core.operator.facets import CONSTANT, LINEAR, described
 from flambeau.core.operator.pointwise import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, overload, record
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
@@ -499,6 +499,7 @@ def filled(layout: Layout, value: Any) -> Tensor:
         raise
 
 
+@described(jvp=CONSTANT)
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
     if isinstance(value, Tensor):
@@ -525,6 +526,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return fill_raw(self, value)
 
 
+@described(jvp=CONSTANT)
 def zero_(self: Tensor) -> Tensor:
     """Write zeros. Returns the tensor."""
     if self._node is None or not modes.local.grad:

@@ -23,7 +23,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import sampling
 from flambeau.core.operator.arguments import MISSING, is_int, no_combination
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import copy_into
 from flambeau.core.operator.out_rules import Out, any_dtype, refuse_graph
 from flambeau.core.operator.variants import NAMESPACE, public
@@ -47,6 +47,7 @@ from flambeau.ops.random.sampling_layout import (
 )
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.uniform_plan, "-30000 <= from_ <= to <= 30000", "from_, to")      # every floating dtype holds these
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). RuntimeError if from > to, and unless they and their distance fit the dtype."""
@@ -74,6 +75,7 @@ def _check_uniform(low: float, high: float, dtype: DType) -> None:
                            f"and from={low:g} which result in to-from to exceed the limit")
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.normal_plan, "std >= 0", "source.spare_address, mean, std", "source.spare[1], mean == 0 and std == 1")
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with normal samples. Raises RuntimeError if std is negative."""
@@ -87,7 +89,7 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
                      step="NormalBackward0")
 
 
-@public(namespace=False)
+@public(namespace=False, jvp=CONSTANT)
 def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with integers of [from, to), of [0, to), or of the dtype's range: what a floating dtype holds exactly, of others the
     numbers that aren't negative. random_(from, None) goes up to the end of that range. RuntimeError for an empty one.
@@ -141,6 +143,7 @@ def _learn_integers(layout: Layout, any_of_dtype: bool) -> tuple:
     return found
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.bernoulli_plan, "p.__class__ is float and 0 <= p <= 1", "p", any_dtype=True)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Fill with ones of probability p (a number or a tensor), zeros otherwise."""
@@ -183,6 +186,7 @@ def _numbers(tensor: Tensor) -> np.ndarray:
     return array.astype(np.float32) if tensor._layout.dtype is float16 else array
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.exponential_plan, "lambd > 0", "-1.0 / lambd")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with exponential samples of rate `lambd`. RuntimeError unless it is positive, and for other than floating dtypes."""
@@ -200,6 +204,7 @@ def _need_continuous(name: str, dtype: DType, called: str) -> None:
                            f"dtype must be a floating point but you specified {called}")
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.cauchy_plan, "sigma > 0", "median, sigma")
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
     """Fill with Cauchy samples. Raises RuntimeError unless sigma is positive, and for other than floating dtypes."""
@@ -209,6 +214,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     return overwrite(self, sampling.cauchy, generator, float(median), float(sigma), step="CauchyBackward0")
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.log_normal_plan, "std > 0", "source.spare_address, mean, std", "source.spare[1]")
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
     """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
@@ -221,6 +227,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     return overwrite(self, sampling.log_normal, generator, float(mean), float(std), step="LogNormalBackward0")
 
 
+@described(jvp=CONSTANT)
 @sampler(sampling.geometric_plan, "0 < p < 1", "log1p(-p)")
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials until the first success of probability p."""
