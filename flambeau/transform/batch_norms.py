@@ -10,7 +10,7 @@ from flambeau.core.operator.pointwise import call as pointwise_call
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.ops.nn import batch_norm as nn_batch_norm
 from flambeau.ops.nn import cross_entropy as nn_cross_entropy
-from flambeau.ops.nn import norm
+from flambeau.ops.nn import loss, norm
 from flambeau.ops.nn.cross_entropy import by_operators, class_axis
 from flambeau.transform.batch_images import into_batch, into_channels, out_of_batch, out_of_channels
 from flambeau.transform.batch_rows import bound, call
@@ -94,20 +94,14 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
 
 
 @rule(
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "soft_margin_loss",
-    declared=True,
+    loss.MSE.total, loss.L1.total, loss.SMOOTH_L1.total, loss.HUBER.total, loss.BINARY.total, loss.LOGITS.total,
+    loss.SOFT_MARGIN.total, declared=True,
 )
 def element_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The losses of the elements, then their sum or mean."""
     named = bound(function, args, kwargs)
-    loss = pointwise_call(operator_of(function).point, [named["input"], named["target"]], tuple(named["numbers"]))
-    return loss.mean() if named["mean"] else loss.sum()
+    losses = pointwise_call(operator_of(function).point, [named["input"], named["target"]], tuple(named["numbers"]))
+    return losses.mean() if named["mean"] else losses.sum()
 
 
 @rule(nn_cross_entropy.fused_cross_entropy)

@@ -14,8 +14,9 @@ from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise import activation
 from flambeau.ops.fft import transforms
-from flambeau.ops.reduction import extrema, scan, softmax, sum, variance, vector_norm
+from flambeau.ops.reduction import extrema, scan, softmax, variance, vector_norm
 from flambeau.ops.reduction import quantile as reduction_quantile
+from flambeau.ops.reduction import sum as sums
 from flambeau.ops.sorting import sort
 from flambeau.ops.views import rearrange, triangle
 from flambeau.transform.batched import Batch, rule
@@ -64,8 +65,8 @@ def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, ke
 
 
 @rule(
-    sum.sum, sum.nansum, sum.mean, extrema.amax, extrema.amin, variance.var, variance.std, variance.var_mean,
-    variance.std_mean, sum.count_nonzero, vector_norm.logsumexp, vector_norm.vector_norm,
+    sums.sum, sums.nansum, sums.mean, extrema.amax, extrema.amin, variance.var, variance.std, variance.var_mean,
+    variance.std_mean, sums.count_nonzero, vector_norm.logsumexp, vector_norm.vector_norm,
 )
 def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over some dimensions, or over all of an example."""
@@ -88,7 +89,7 @@ def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
 
 
 @rule(
-    sum.prod, sum.all, sum.any, extrema.argmax, extrema.argmin, extrema._max, extrema._min,
+    sums.prod, sums.all, sums.any, extrema.argmax, extrema.argmin, extrema._max, extrema._min,
     reduction_quantile.median, reduction_quantile.nanmedian, extrema.aminmax,
 )
 def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
