@@ -53,6 +53,30 @@ SIBLINGS = {
     "cpu": {"amp"},  # its older names, fixed to a device
     "cuda": {"amp"},
 }
+# Rooms that know operators by their records and objects, not by name; what an operator is differently from others is said on its
+# declaration. (In codegen and ir the same words name instructions and functions of the kernel language.)
+NAMELESS = {"base", "core", "transform"}
+# Words that stand there for something else: attributes, modes, kinds, variables of generated source.
+ORDINARY = set(
+    "complex gradient index linear max mean min mode neg outer pad positive repeat _root stack threshold tile trace".split()
+)
+# Modules that name operators, which ones, and why.
+NAMING = {
+    "core.autograd.mutation_guard": ({"index_put_"}, "what an assignment to x[...] is below autograd"),
+    "core.operator.return_types": (None, "named tuples are called as the operators that return them"),
+    "core.operator.sampling": (
+        {"bernoulli", "cos", "exp", "log", "log1p", "sin", "tan"}, "functions of the C library, and a kernel's"),
+    "transform.batch_elements": ({"fill_diagonal_"}, "a function without a declaration"),
+    "transform.batch_moves": (
+        {"index_add", "index_add_", "index_copy_", "index_fill", "index_fill_", "index_put_", "index_reduce", "index_reduce_"},
+        "one rule for functions and their in-place forms"),
+    "transform.batch_random": ({"bernoulli", "bernoulli_"}, "a function without a declaration, and its kernel"),
+    "transform.batch_refusals": ({"_unique2", "argwhere", "nonzero", "unique"}, "the operator below a function, in messages"),
+    "transform.batch_rows": (
+        {"amax", "amin", "maximum", "median", "minimum", "nanmedian"}, "several operators of one name, by what is given"),
+    "transform.batch_views": ({"index_put_"}, "what an assignment to x[...] is below autograd"),
+    "transform.tangents": ({"allclose", "equal"}, "ways out of a tensor"),
+}  # fmt: skip
 OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from 3.12 on
 DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
@@ -234,6 +258,57 @@ def test_only_kernels_know_the_processor(found_imports: list[Import]) -> None:
     neutral = {f"{PACKAGE}.codegen.{name}" for name in ("plan", "scalar", "targets.target", "targets.ptx")}
     assert knowing and all(name.startswith(f"{PACKAGE}.codegen.") or layer(name) == ROOMS for name in knowing), sorted(knowing)
     assert not knowing & neutral
+
+
+def names_in(source: str, names: set[str]) -> set[str]:
+    """Which names stand in a source's strings, alone or among other words; documentation and formatted text don't count."""
+    tree = ast.parse(source)
+    apart = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    apart |= {id(value) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for value in node.values}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in apart:
+            words = node.value.split()
+            if all(word.isidentifier() for word in words):
+                found |= names.intersection(words)
+    return found
+
+
+def test_operators_are_named_by_their_declarations(modules: dict[str, Path]) -> None:
+    package = importlib.import_module(PACKAGE)
+    operators = importlib.import_module(f"{PACKAGE}.core.operator.variants").OPERATORS
+    names = set(operators) | {name + "_" for name in operators if hasattr(package.Tensor, name + "_")}
+    assert len(names) > 500
+    found = {name.removeprefix(f"{PACKAGE}."): names_in(path.read_text(), names) - ORDINARY
+             for name, path in modules.items() if room(name) in NAMELESS}
+    allowed = {name: known if known is not None else found[name] for name, (known, _) in NAMING.items()}
+    unknown = {name: sorted(here - allowed.get(name, set())) for name, here in found.items() if here - allowed.get(name, set())}
+    assert not unknown, f"say it on the declaration (core.operator.facets), or name the object: {unknown}"
+    gone = {name: sorted(known - found[name]) for name, known in allowed.items() if known - found[name]}
+    assert not gone, f"no longer named there: {gone}"
+
+
+def test_core_looks_no_operator_up_by_name(modules: dict[str, Path]) -> None:
+    found = [f"{name}:{node.lineno}" for name, path in modules.items() if room(name) in ("base", "core", "codegen")
+             for node in ast.walk(ast.parse(path.read_text()))
+             if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("NAMESPACE", "OPERATORS")
+             and isinstance(node.slice, ast.Constant)]
+    assert not found, f"what core needs of operators is handed to it, as to core.autograd.inplace.as_seen: {found}"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("x = 'softmax'", {"softmax"}),
+        ("x = frozenset('add  softmax other'.split())", {"add", "softmax"}),
+        ("x = f'softmax'", set()),
+        ("'softmax'", set()),
+        ("x = 'softmax of rows, add'", set()),
+        ("def softmax(): return add", set()),
+    ],
+)
+def test_the_search_for_names_sees_what_it_should(source: str, found: set[str]) -> None:
+    assert names_in(source, {"add", "softmax"}) == found
 
 
 def test_the_redirection_stands_on_the_standard_library(root: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.core.operator.pointwise import Pointwise
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise import arithmetic, fake_quantize, incomplete_gamma, ternary
 from flambeau.ops.indexing import mask as indexing_mask
@@ -32,7 +31,7 @@ def pointwise(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
         target = args[0]
         if not batch.has(target):
             error = batch.unfit(target, "inplace arithmetic")
-            if operator.name in ("add", "sub"):
+            if operator in (arithmetic.add.operator, arithmetic.sub.operator):
                 shape = geometry.broadcast(*[x._layout.shape for x in given if isinstance(x, Tensor)])
                 raise not_for_all(
                     f"output with shape {list(target._layout.shape)} doesn't match the broadcast shape {list(shape)}"
@@ -88,7 +87,7 @@ def broadcasting(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     """Operators that broadcast their operands but are declared otherwise."""
     given = [*args, *kwargs.values()]
     ndim = max(x._layout.ndim for x in given if isinstance(x, Tensor))
-    if function.__name__ == "masked_fill":
+    if function is indexing_mask.masked_fill:
         return masked_fill(batch, *args, **kwargs)
     return batch.wrap(
         invoke(function, [batch.aligned(x, ndim) for x in args], {k: batch.aligned(v, ndim) for k, v in kwargs.items()})
@@ -103,7 +102,7 @@ def masked_fill(batch: Batch, input: Any, mask: Any, value: Any) -> Any:
                 "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value._layout.ndim} dimension(s)."
             )
-        return NAMESPACE["where"](mask, value.to(input._layout.dtype), input)
+        return ternary.where(mask, value.to(input._layout.dtype), input)
     ndim = max(input._layout.ndim, mask._layout.ndim)
     lifted = batch.aligned(input, ndim) if batch.has(input) else _expanded(batch, input, ndim)
     return batch.wrap(lifted.masked_fill(batch.aligned(mask, ndim), value))

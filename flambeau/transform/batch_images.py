@@ -46,7 +46,7 @@ def out_of_channels(batch: Batch, x: Any) -> Any:
 def convolution(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Examples that share the weight are more images; those with their own are more groups."""
     named = bound(function, args, kwargs)
-    for_weight = function.__name__ == "_gradient_of_weight"
+    for_weight = function is conv._gradient_of_weight
     first, second = ("input", "grad") if for_weight else ("input" if "input" in named else "grad", "weight")
     a, b, bias, size = named[first], named[second], named.pop("bias", None), batch.size
     given = dict(named)
@@ -98,9 +98,9 @@ def images(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     """Operators on (N, C, ...): the batch goes into N. One on (C, ...) is run on the batch as N."""
     named = bound(function, args, kwargs)
     ndim = max(x._layout.ndim for x in named.values() if isinstance(x, Tensor))
-    if function.__name__ == "pixel_shuffle" or function.__name__ == "pixel_unshuffle":
+    if function in (fold.pixel_shuffle, fold.pixel_unshuffle):
         return batch.wrap(call(function, named | {"input": named["input"].value}))
-    if function.__name__ == "pad":
+    if function is views_pad._mirrored:
         return pad(batch, function, named)
     if ndim < 3:
         return batch.loop(function, args, kwargs)

@@ -10,6 +10,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise.ternary import where
 from flambeau.ops.indexing import index as indexing_index
 from flambeau.ops.indexing import index_select as indexing_index_select
 from flambeau.ops.indexing import scatter
@@ -169,7 +170,7 @@ def gather(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
         if x._layout.ndim == 0:
             named[n] = named[n].unsqueeze(1)
     result = call(function, named | {"dim": wrap_dim(named["dim"], max(ndim, 1)) + 1})
-    wanted = tensors["index" if function.__name__ == "gather" else "input"]._layout.ndim
+    wanted = tensors["index" if function is scatter.gather else "input"]._layout.ndim
     return batch.wrap(result if wanted else result.select(1, 0))
 
 
@@ -182,7 +183,7 @@ def embedding(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
         return batch.wrap(call(function, named | {"indices": places.value}))
     rows = invoke(indexing.gathering(), (weight, (places,)))
     if named["padding_idx"] >= 0:
-        rows = NAMESPACE["where"]((places == named["padding_idx"]).unsqueeze(-1), rows.detach(), rows)
+        rows = where((places == named["padding_idx"]).unsqueeze(-1), rows.detach(), rows)
     return rows
 
 
@@ -209,7 +210,7 @@ def cat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str,
     named = dict(zip(("tensors", "dim"), args)) | kwargs
     given = [x for x in named["tensors"] if x._layout.shape != (0,)] or list(named["tensors"])
     return batch.wrap(
-        NAMESPACE["cat"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1)
+        views_cat.cat([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1)
     )
 
 
@@ -219,7 +220,7 @@ def stack(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     named = dict(zip(("tensors", "dim"), args)) | kwargs
     given = named["tensors"]
     return batch.wrap(
-        NAMESPACE["stack"]([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim + 1) + 1)
+        views_cat.stack([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim + 1) + 1)
     )
 
 

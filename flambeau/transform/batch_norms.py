@@ -8,6 +8,7 @@ from typing import Any
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.pointwise import call as pointwise_call
 from flambeau.core.operator.variants import NAMESPACE
+from flambeau.ops.elementwise.ternary import where
 from flambeau.ops.nn import batch_norm as nn_batch_norm
 from flambeau.ops.nn import cross_entropy as nn_cross_entropy
 from flambeau.ops.nn import loss, norm
@@ -136,7 +137,7 @@ def nll_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict
     shares = counts.to(input._layout.dtype)
     if weight is not None:
         shares = shares * weight.detach()[safe]
-    loss = NAMESPACE["where"](counts, loss * shares, 0.0)
+    loss = where(counts, loss * shares, 0.0)
     total = shares.sum()
     if reduction == "none":
         return loss, total

@@ -9,7 +9,7 @@ from flambeau.base.dtype import bool_
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import cholesky, lu, matrix_functions, qr, spectral
-from flambeau.ops.linalg import matmul as linalg_matmul
+from flambeau.ops.linalg import matmul as matmuls
 from flambeau.ops.linalg import solve as linalg_solve
 from flambeau.ops.linalg.matmul import linear as plain_linear
 from flambeau.ops.nn import attention as nn_attention
@@ -21,16 +21,16 @@ from flambeau.transform.levels import invoke
 
 
 def _matmul(a: Any, b: Any) -> Any:
-    return NAMESPACE["matmul"](a, b)
+    return matmuls.matmul(a, b)
 
 
-@rule(linalg_matmul.dot, linalg_matmul.vdot)
+@rule(matmuls.dot, matmuls.vdot)
 def dot(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The product of two vectors of each example."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
     if a._layout.ndim != 1 or b._layout.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a._layout.ndim}D and {b._layout.ndim}D tensors")
-    if function.__name__ == "vdot":
+    if function is matmuls.vdot:
         a = a.conj()
     return batch.wrap(_matmul(_lifted(batch, a).unsqueeze(-2), _lifted(batch, b).unsqueeze(-1)).squeeze(-1).squeeze(-1))
 
@@ -40,7 +40,7 @@ def _lifted(batch: Batch, x: Any) -> Any:
     return x.value if batch.has(x) else x
 
 
-@rule(linalg_matmul.mv)
+@rule(matmuls.mv)
 def mv(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A matrix times a vector."""
     a, v = args
@@ -51,17 +51,17 @@ def mv(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, 
     return batch.wrap(_matmul(a.value, _lifted(batch, v).unsqueeze(-1)).squeeze(-1))
 
 
-@rule(linalg_matmul.mm, linalg_matmul.bmm)
+@rule(matmuls.mm, matmuls.bmm)
 def mm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Products of matrices, of one or of a batch."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
-    rank = 2 if function.__name__ == "mm" else 3
+    rank = 2 if function is matmuls.mm else 3
     if a._layout.ndim != rank or b._layout.ndim != rank:
         raise RuntimeError("self must be a matrix" if rank == 2 else "batch1 must be a 3D tensor")
     return batch.wrap(_matmul(_lifted(batch, a), _lifted(batch, b)))
 
 
-@rule(linalg_matmul.matmul)
+@rule(matmuls.matmul)
 def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Products of any ranks; vectors are matrices of one row or column for the time of the call."""
     a, b = args[0], args[1] if len(args) > 1 else next(iter(kwargs.values()))
@@ -75,7 +75,7 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     if m == 1 and n == 2 and not batch.has(b):
         return batch.wrap(_matmul(a.value, b))
     if m == 1 and n == 1:
-        return dot(batch, NAMESPACE["dot"], (a, b), {})
+        return dot(batch, matmuls.dot, (a, b), {})
     if m == 1:
         a = a.unsqueeze(0)
     if n == 1:
@@ -85,16 +85,16 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(made.squeeze(-2) if m == 1 else made.squeeze(-1) if n == 1 else made)
 
 
-_BIAS_FIRST = ("_linear_with_bias", "_linear_batched")
+_BIAS_FIRST = (matmuls._linear_with_bias, matmuls._linear_batched)
 
 
 @rule(
-    linalg_matmul.linear, linalg_matmul._linear_with_bias, linalg_matmul._linear_plain,
-    linalg_matmul._linear_batched,
+    matmuls.linear, matmuls._linear_with_bias, matmuls._linear_plain,
+    matmuls._linear_batched,
 )
 def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """input @ weight.T + bias: one product for all examples if they share the weight."""
-    order = ("bias", "input", "weight") if function.__name__ in _BIAS_FIRST else ("input", "weight", "bias")
+    order = ("bias", "input", "weight") if function in _BIAS_FIRST else ("input", "weight", "bias")
     named = dict(zip(order, args)) | kwargs
     input, weight, bias = named["input"], named["weight"], named.get("bias")
     if not batch.has(weight) and not batch.has(bias) and weight._layout.ndim == 2:
@@ -103,17 +103,24 @@ def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return made if bias is None else made + bias
 
 
+_PRODUCTS = {
+    matmuls.addmm: matmuls.mm, matmuls.baddbmm: matmuls.bmm,
+    matmuls.addmv: matmuls.mv, matmuls.addbmm: matmuls.bmm,
+    matmuls.addr: matmuls.outer,
+}
+
+
 @rule(
-    linalg_matmul.addmm, linalg_matmul.baddbmm, linalg_matmul.addmv, linalg_matmul.addbmm, linalg_matmul.addr,
+    matmuls.addmm, matmuls.baddbmm, matmuls.addmv, matmuls.addbmm, matmuls.addr,
 )
 def added(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """beta * input + alpha * a product."""
     named = dict(kwargs)
     beta, alpha = named.pop("beta", 1), named.pop("alpha", 1)
     input, a, b = [*args, *named.values()]
-    product = {"addmm": "mm", "baddbmm": "bmm", "addmv": "mv", "addbmm": "bmm", "addr": "outer"}[function.__name__]
-    made = invoke(NAMESPACE[product], (a, b))
-    if function.__name__ == "addbmm":
+    product = _PRODUCTS[function]
+    made = invoke(product, (a, b))
+    if function is matmuls.addbmm:
         made = made.sum(0)
     made = made if _is(alpha, 1) else made * alpha
     return made if _is(beta, 0) else made + (input if _is(beta, 1) else input * beta)

@@ -76,7 +76,7 @@ def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwarg
         raise RuntimeError(_SAME)
     name = function.__name__
     with batch.draws_outside():
-        if name == "multinomial" and args[0]._layout.ndim == 2:
+        if name == samplers.multinomial.__name__ and args[0]._layout.ndim == 2:
             value = args[0].value
             made = invoke(function, (value.flatten(0, 1), *args[1:]), kwargs)
             return batch.wrap(made.reshape(*value._layout.shape[:2], -1))
@@ -87,6 +87,6 @@ def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwarg
 @rule(dropout.native_dropout, dropout.scaled_where_kept)
 def native_dropout(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Dropout and its mask."""
-    if function.__name__ == "native_dropout":
+    if function is dropout.native_dropout:
         return operator_of(function).implementation(*args, **kwargs)
     return batch.wrap(invoke(function, [batch.lift(x) if isinstance(x, Tensor) else x for x in args], kwargs))

@@ -79,7 +79,7 @@ def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         keep = named.get("keepdim", False)
         dim = tuple(range(input._layout.ndim)) or (0,)
-        if function.__name__ in ("sum",) and not keep and "correction" not in named and input._layout.ndim > 1:
+        if function is sums.sum and not keep and "correction" not in named and input._layout.ndim > 1:
             return batch.wrap(call(function, named | {"input": input.value.flatten(1), "dim": (1,)}))
     elif isinstance(dim, str):
         raise NotImplementedError("named dimensions are not supported: give dim as a number")

@@ -21,10 +21,10 @@ def search(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     """Places in sorted rows; an example's only row is the row of all its values."""
     named = bound(function, args, kwargs)
     row, values = named.pop("sorted_sequence", named.get("boundaries")), named.pop("input")
-    if named.get("out") is not None or (function.__name__ == "bucketize" and row._layout.ndim != 1):
+    if named.get("out") is not None or (function is sort.bucketize and row._layout.ndim != 1):
         return batch.loop(function, args, kwargs)  # raises
     options = {n: x for n, x in named.items() if n not in ("boundaries", "sorter", "out") and x is not None}
-    find, sorter = NAMESPACE["searchsorted"], named.get("sorter")
+    find, sorter = sort.searchsorted, named.get("sorter")
     if not isinstance(values, Tensor):
         values = NAMESPACE["full"]((), values, dtype=row._layout.dtype)
     if row._layout.ndim == 1 and not batch.has(row) and not batch.has(sorter):
@@ -87,6 +87,6 @@ def of_matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: d
     if not batch.has(args[0]) or args[0]._layout.ndim < 2 or any(batch.has(x) for x in [*args[1:], *kwargs.values()]):
         return batch.loop(function, args, kwargs)
     made = invoke(function, (args[0].value, *args[1:]), kwargs)
-    if function.__name__ == "linalg_lu" and made[0]._layout.ndim == 1:  # without pivots: an empty tensor for each example
+    if function is lu.linalg_lu and made[0]._layout.ndim == 1:  # without pivots: an empty tensor for each example
         made = type(made)([made[0].new_empty((batch.size, 0)), *made[1:]])
     return batch.wrap(made)

@@ -497,6 +497,10 @@ def _root(position: int, output: Any, gradient: Any) -> Any:
     return _start(position, output._layout, gradient, output)
 
 
+#: The gradient of an output whose calls somebody sees: torch.ones_like, set by ops.creation.factories.
+ones_like: Callable[..., Any] = lambda output, memory_format: output.new_ones(output.shape)
+
+
 def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> Any:
     if isinstance(gradient, tensors.Tensor) and gradient._layout is layout:
         return gradient
@@ -507,8 +511,7 @@ def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> 
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
                                f"{layout.dtype}")
         if output is not None and (local.dispatch_modes or dispatching(type(output))):
-            from flambeau.core.operator.variants import NAMESPACE  # made of this module
-            return NAMESPACE["ones_like"](output, memory_format=preserve_format)
+            return ones_like(output, memory_format=preserve_format)
         one = tensors.empty_layout(layout.dense())
         one.fill_(1)
         return one

@@ -99,7 +99,7 @@ def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | 
 
 def without_sizes(function: str, argument: str) -> TypeError:
     """The exception for a call that says nothing of sizes, which may come as several numbers or as one sequence."""
-    if function in ("rand", "randn"):
+    if undecided(function, 0):
         return no_combination(function, ())
     return TypeError(f'{function}() missing 1 required positional arguments: "{argument}"')
 

@@ -67,6 +67,7 @@ class Facets(TypedDict, total=False):
     written_in_python: bool
     of_numbers: bool
     of_arrays: bool
+    unwrapped: bool
     jvp: str | Product
 
 
@@ -80,7 +81,7 @@ class OpDef:
     arguments stand before tensors. underneath: its name in messages, where that is another. written_in_python: whether Python
     itself refuses its calls; None: whether it is neither in the namespace nor a method. asks: the attribute that such a function
     asks its tensor for first. of_numbers: whether it takes numbers only, too, and one for `out`; of_arrays: whether Python's
-    operator takes a NumPy array.
+    operator takes a NumPy array. unwrapped: whether an int of 64 bits that is no signed number is refused.
 
     jvp: what transform.tangents makes of its tangents; None: what its gradients or its body say.
     """
@@ -95,6 +96,7 @@ class OpDef:
     written_in_python: bool | None = None
     of_numbers: bool = False
     of_arrays: bool = False
+    unwrapped: bool = False
     jvp: str | Product | None = None
     out: Out = Out()
 

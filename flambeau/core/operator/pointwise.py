@@ -568,10 +568,6 @@ def call(operator: Pointwise, operands: Sequence[Any], numbers: tuple = (), stat
     return out
 
 
-# Operators that refuse an int which the elements they compute in don't hold.
-_WITHOUT_WRAPPING = frozenset("clamp clamp_max clamp_min _clamp_low _clamp_high pow where".split())
-
-
 def within_64_bits(operator: Pointwise, operands: list[Any], statics: Sequence[Any]) -> list[Any]:
     """The operands with ints from 2^63 on, which are unsigned numbers in PyTorch, as a launcher takes them: as floats where the
     operator computes in these, otherwise as the signed number of the same 64 bits. RuntimeError beside booleans.
@@ -585,7 +581,7 @@ def within_64_bits(operator: Pointwise, operands: list[Any], statics: Sequence[A
         raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64")
     computation, _ = operator.dtypes([0 if large else x for x, large in zip(operands, wide)], statics)
     exact = not (computation.is_floating_point or computation.is_complex)
-    if exact and computation is not uint64 and operator.name in _WITHOUT_WRAPPING:
+    if exact and computation is not uint64 and operator.unwrapped:
         raise RuntimeError(f"value cannot be converted to type {elements.c_name(computation)} without overflow")
     return [(x - (1 << 64) if exact else float(x)) if large else x for x, large in zip(operands, wide)]
 

@@ -33,6 +33,7 @@ from flambeau.base.warn import warn
 from flambeau.codegen.gather_scatter.triangle import triangle_indices_plan
 from flambeau.codegen.plan import Loops, Plan, elementwise
 from flambeau.codegen.targets.cpu import lowered
+from flambeau.core.autograd import engine
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator import arguments
@@ -394,6 +395,9 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, 
     """Ones like `input`."""
     made = filled(layout_like(input, dtype, device, memory_format), 1)
     return made if requires_grad is False else leaf(made, requires_grad)
+
+
+engine.ones_like = ones_like
 
 
 @public(method=False, jvp=CONSTANT)

@@ -416,7 +416,7 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
     return "PowBackward0" if operands and operands[1].__class__ in NUMBERS else "PowBackward1"
 
 
-@pointwise(node=_pow_node, name="pow", check=_check_pow)
+@pointwise(node=_pow_node, name="pow", check=_check_pow, unwrapped=True)
 def _general_pow(input: Operand, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)

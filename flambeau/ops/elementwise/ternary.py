@@ -114,7 +114,7 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
 
 
 for _bounded in (clamp_min, clamp_max, _clamp_low, _clamp_high, _clamp_between):
-    _bounded.operator.alone = True
+    _bounded.operator.alone = _bounded.operator.unwrapped = True
 
 
 def _check_bounds(min: Any, max: Any) -> None:
