@@ -36,8 +36,8 @@ def test_plans_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
         planned.append(given)
         return plan(*given, **named)
 
-    planned, plan = [], matmul.gemm_phases
-    monkeypatch.setattr(matmul, "gemm_phases", count)
+    planned, plan = [], matmul.lowered
+    monkeypatch.setattr(matmul, "lowered", count)
     a, b = torch.randn(7, 11), torch.randn(11, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         results = [torch.mm(a, b) for _ in range(3)]
