@@ -19,6 +19,7 @@ from flambeau.core.tensor import fakes
 from flambeau.core.tensor.fakes import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensorDeviceMismatchError,
     UnsupportedOperatorException,
 )
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -28,8 +29,8 @@ from flambeau.utils._python_dispatch import TorchDispatchMode, is_traceable_wrap
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeCopyMode", "FakeTensor", "FakeTensorConverter",
-    "FakeTensorMode", "MetadataMismatchError", "UnsupportedFakeTensorException", "UnsupportedOperatorException",
-    "get_plain_tensors", "is_fake", "maybe_get_fake_mode", "unset_fake_temporarily",
+    "FakeTensorDeviceMismatchError", "FakeTensorMode", "MetadataMismatchError", "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException", "get_plain_tensors", "is_fake", "maybe_get_fake_mode", "unset_fake_temporarily",
 ]  # fmt: skip
 
 

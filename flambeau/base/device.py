@@ -115,11 +115,14 @@ class StandIns:
 
     def of(self, where: device) -> device:
         """The stand-in for a device."""
-        found = self._known.get(where.shown)
+        shown = where.shown
+        if shown.index is None and shown.type not in COMPUTING:     # an accelerator's first
+            shown = _intern(shown.type, 0)
+        found = self._known.get(shown)
         if found is None:
             found = object.__new__(device)
-            found.type, found.index, found.shown, found.stand_ins = "meta", None, where.shown, self
-            found = self._known.setdefault(where.shown, found)
+            found.type, found.index, found.shown, found.stand_ins = "meta", None, shown, self
+            found = self._known.setdefault(shown, found)
         return found
 
 
@@ -227,7 +230,11 @@ def set_default_device(where: device | str | None) -> None:
 
 
 def require(where: device) -> device:
-    """The device a tensor asked for on `where` gets (the CPU has no index), or the exception of PyTorch's CPU build."""
+    """The device a tensor asked for on `where` gets (the CPU has no index), or the exception of PyTorch's CPU build. Fake tensors
+    may be on any.
+    """
     if where.type not in COMPUTING:
+        if stand_ins_in_use() is not None:
+            return where
         raise no_accelerator(where.type)
     return where if where.index is None else _intern(where.type, None)

@@ -14,6 +14,7 @@ from flambeau._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeCopyMode,
     FakeTensor,
+    FakeTensorDeviceMismatchError,
     FakeTensorMode,
     unset_fake_temporarily,
 )
@@ -205,3 +206,27 @@ def test_graphs_run_on_fake_tensors(mode):
     assert type(ShapeProp(model, mode).propagate(torch.ones(5, 3))) is FakeTensor
     assert [tuple(n.meta["tensor_meta"].shape) for n in model.graph.nodes] == [(5, 3), (5, 4), (5, 4), (5, 4)]
     assert type(model.get_parameter("0.weight").detach()) is torch.Tensor
+
+
+def test_fake_tensors_may_be_on_any_device(mode):
+    with mode:
+        x = torch.ones(2, 2, device="cuda")
+        assert repr(x @ x) == "FakeTensor(..., device='cuda:0', size=(2, 2))"
+        assert x.is_cuda and not x.is_cpu and x.get_device() == 0
+        assert x.type() == "torch.cuda.FloatTensor" and x.to("cuda") is x and x.cpu().device.type == "cpu"
+        assert (torch.tensor(1.0) + x).device == torch.device("cuda:0") == torch.where(x > 0, torch.tensor(1.0), x).device
+        for call in (lambda: x + torch.ones(2, 2), lambda: torch.ones(2, 2) @ x):
+            with pytest.raises(FakeTensorDeviceMismatchError, match="Expected all tensors to be on the same device"):
+                call()
+        assert torch.nn.Linear(2, 3).cuda().weight.device.type == "cuda"
+    assert x.cpu().cuda(1).device.index == 1
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        torch.ones(2, device="cuda")
+
+
+def test_zero_dim_cpu_tensors_go_with_the_meta_device():
+    x, one = torch.ones(2, device="meta"), torch.tensor(1.0)
+    assert (x + one).is_meta and (one + x).is_meta and torch.lerp(x, x, one).is_meta
+    for call in (lambda: x + torch.ones(2), lambda: torch.tensor(1.0, device="meta") + torch.ones(2)):
+        with pytest.raises(RuntimeError, match="Tensor on device cpu is not on the expected device meta!"):
+            call()

@@ -20,6 +20,7 @@ import numpy as np
 
 from flambeau.base import geometry, memory_order
 from flambeau.base import scalar_range as elements
+from flambeau.base.device import cpu as CPU
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import (
     DIMENSIONED,
@@ -58,7 +59,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef, Out
-from flambeau.core.tensor.fakes import refuse_mixing
+from flambeau.core.tensor.fakes import refuse_mixing, two_devices
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ir import scalar
 from flambeau.ir.derivative import UNKNOWN, vjp
@@ -412,13 +413,20 @@ def refusing_zero(launch: Callable) -> Callable:
 def common_device(layouts: Sequence[Layout]) -> Device:
     """The device of the operands; zero-dim CPU tensors go with any."""
     device = layouts[0].device
-    for layout in layouts[1:]:
-        if layout.device is not device and layout.device != device:
-            refuse_mixing(device, layout.device)
-            if "meta" in (device.type, layout.device.type):
-                raise RuntimeError(f"Tensor on device {layout.device} is not on the expected device {device}!")
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
-                               f"{layout.device}!")
+    for layout in layouts:
+        if layout.device is not device:
+            return _device_of_several(layouts)
+    return device
+
+
+def _device_of_several(layouts: Sequence[Layout]) -> Device:
+    leading = [layout.device for layout in layouts if layout.ndim or layout.device.shown is not CPU]
+    device = (leading or [layouts[0].device])[0]
+    for layout in layouts:
+        refuse_mixing(device, layout.device)
+    for other in leading:
+        if other is not device:
+            raise two_devices(device, other)
     return device
 
 

@@ -147,50 +147,50 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
     it shares. Inside a fake tensor mode a fake one, which knows its values.
     """
-    stand_ins = stand_ins_in_use()
-    if stand_ins is None or isinstance(data, Tensor):
-        return _made_of(data, dtype)
-    use_stand_ins(None)
     try:
-        return stand_ins.mode.lifted(_made_of(data, dtype))  # type: ignore[no-any-return]
-    finally:
-        use_stand_ins(stand_ins)
-
-
-def _made_of(data: Any, dtype: DType | None) -> Tensor:
-    try:
-        dtype = dtypes.asked_for(dtype)
-        if isinstance(data, Tensor):
-            source = data.detach()
-            return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
-        if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
-            array = np.asarray(data)
-            _view_of(array, None)       # refuses what no tensor can lie on, copied or not
-            made = copy_array(array)
-            return made if dtype is None or dtype is made.dtype else made.to(dtype)
-        if data.__class__ is list or data.__class__ is tuple:
-            plain = _plain_numbers(data, dtype)
-            if plain is not None:
-                return plain
-        if isinstance(data, (str, bytes)):
-            raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-        over = over_storage(data, dtype)
-        if over is not None:
-            return over
-        shape = shape_of(data)
-        wanted = dtype or infer_dtype(data)
-        if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
-            made = empty_layout(Layout.contiguous((), wanted, CPU))
-            if wanted is float32:
-                ctypes.c_float.from_address(made._storage.ptr).value = data
-                return made
-            if wanted is int64 and data.__class__ is int:
-                ctypes.c_int64.from_address(made._storage.ptr).value = data
-                return made
-        return copy_array(values_of(data, wanted, shape), wanted)
+        stand_ins = stand_ins_in_use()
+        if stand_ins is None or isinstance(data, Tensor):
+            return _made_of(data, dtype)
+        use_stand_ins(None)
+        try:
+            return stand_ins.mode.lifted(_made_of(data, dtype))  # type: ignore[no-any-return]
+        finally:
+            use_stand_ins(stand_ins)
     except Exception as error:
         filter_traceback(error)
         raise
+
+
+def _made_of(data: Any, dtype: DType | None) -> Tensor:
+    dtype = dtypes.asked_for(dtype)
+    if isinstance(data, Tensor):
+        source = data.detach()
+        return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
+    if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
+        array = np.asarray(data)
+        _view_of(array, None)       # refuses what no tensor can lie on, copied or not
+        made = copy_array(array)
+        return made if dtype is None or dtype is made.dtype else made.to(dtype)
+    if data.__class__ is list or data.__class__ is tuple:
+        plain = _plain_numbers(data, dtype)
+        if plain is not None:
+            return plain
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    over = over_storage(data, dtype)
+    if over is not None:
+        return over
+    shape = shape_of(data)
+    wanted = dtype or infer_dtype(data)
+    if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
+        made = empty_layout(Layout.contiguous((), wanted, CPU))
+        if wanted is float32:
+            ctypes.c_float.from_address(made._storage.ptr).value = data
+            return made
+        if wanted is int64 and data.__class__ is int:
+            ctypes.c_int64.from_address(made._storage.ptr).value = data
+            return made
+    return copy_array(values_of(data, wanted, shape), wanted)
 
 
 def _plain_numbers(data: Any, dtype: DType | None) -> Tensor | None:

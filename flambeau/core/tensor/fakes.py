@@ -14,8 +14,9 @@ from typing import Any
 from flambeau.base.layout import Layout
 from flambeau.base.naming import public_module
 
-__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException", "is_fake",
-           "known_value", "overload_named", "refuse_mixing", "remember", "without_values"]
+__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "FakeTensorDeviceMismatchError",
+           "UnsupportedOperatorException", "is_fake", "known_value", "overload_named", "refuse_mixing", "remember", "two_devices",
+           "without_values"]
 
 _HOME = public_module("_subclasses.fake_tensor")
 
@@ -59,6 +60,12 @@ class UnsupportedOperatorException(RuntimeError):
         self.func = func
 
 
+class FakeTensorDeviceMismatchError(RuntimeError):
+    """Fake tensors of one call are on different devices."""
+
+    __module__ = _HOME
+
+
 def is_fake(layout: Layout) -> bool:
     """Whether it is the layout of a fake tensor."""
     return layout.device.stand_ins is not None
@@ -79,6 +86,14 @@ def refuse_mixing(one: Any, other: Any) -> None:
         if one.stand_ins is not None and other.stand_ins is not None:
             raise AssertionError(f"Mixing fake modes NYI x.fake_mode={other.stand_ins.mode} vs self={one.stand_ins.mode}")
         raise AssertionError(MIXING)
+
+
+def two_devices(one: Any, other: Any) -> Exception:
+    """The exception for operands on different devices."""
+    if one.stand_ins is None and "meta" in (one.type, other.type):
+        return RuntimeError(f"Tensor on device {other} is not on the expected device {one}!")
+    kind = RuntimeError if one.stand_ins is None else FakeTensorDeviceMismatchError
+    return kind(f"Expected all tensors to be on the same device, but found at least two devices, {one} and {other}!")
 
 
 MIXING = "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'."

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base import geometry, memory_order, scalar_range
-from flambeau.base.device import beside, require
+from flambeau.base.device import COMPUTING, beside, require
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import (
@@ -389,8 +389,9 @@ def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tens
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: memory_format = preserve_format) -> Tensor:
-    """to("cuda"), which this build does not have: AssertionError."""
-    return to(self, Device("cuda" if device is None else device), memory_format=memory_format)
+    """to("cuda"), which this build does not have: AssertionError, but for fake tensors."""
+    where = Device("cuda", device) if device.__class__ is int else Device("cuda" if device is None else device)
+    return to(self, where, memory_format=memory_format)
 
 
 @described(jvp=LINEAR)
@@ -406,7 +407,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """The name of the old tensor type ("torch.FloatTensor"), or a conversion to `dtype` (a dtype or such a name)."""
     if dtype is None:
-        return f"torch.{self._layout.dtype.scalar_name}Tensor"
+        kind = self._layout.device.shown.type
+        return f"torch.{'' if kind in COMPUTING else f'{kind}.'}{self._layout.dtype.scalar_name}Tensor"
     if dtype is Tensor or dtype == "torch.Tensor":  # the type that Tensor(...) makes
         dtype = dtypes.get_default_dtype()
     if isinstance(dtype, str):

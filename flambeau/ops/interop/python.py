@@ -253,7 +253,8 @@ def _del_data(self: Tensor) -> None:
 del Tensor.data_property
 Tensor.data = property(data_property, _set_data, _del_data, doc="The tensor without its graph; assigning swaps the "
                                                                 "memory in place.")
-Tensor.is_cuda = property(lambda self: False, doc="Whether the tensor is on a CUDA device.")
+Tensor.is_cuda = property(lambda self: self._layout.device.shown.type == "cuda", doc="Whether the tensor is on a CUDA device, "
+                                                                                    "as a fake tensor may be.")
 Tensor.is_meta = property(lambda self: self._layout.device.shown.type == "meta", doc="Whether the tensor has no memory "
                                                                                "behind it.")
 for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
@@ -271,8 +272,9 @@ def _strided() -> Any:
 
 @public(namespace=False)
 def get_device(self: Tensor) -> int:
-    """-1: the CPU."""
-    return -1
+    """-1: the CPU; the number of the device for a fake tensor on an accelerator."""
+    index = self._layout.device.shown.index
+    return -1 if index is None or self._layout.device.shown.type == "cpu" else index
 
 
 @public(namespace=False)

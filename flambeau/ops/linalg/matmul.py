@@ -30,7 +30,7 @@ from flambeau.core.operator.out_rules import BEFORE_DATA, COPIED, DISTINCT, Out,
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.operator.variants import OPERATORS
-from flambeau.core.tensor.fakes import refuse_mixing
+from flambeau.core.tensor.fakes import refuse_mixing, two_devices
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
@@ -70,9 +70,7 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
             raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
         if t._layout.device is not first.device:
             refuse_mixing(first.device, t._layout.device)
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, "
-                               f"{first.device} and "
-                               f"{t._layout.device}!")
+            raise two_devices(first.device, t._layout.device)
     if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 

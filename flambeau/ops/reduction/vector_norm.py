@@ -276,5 +276,5 @@ def trace(input: Tensor):
 @trace.vjp
 def _(g, layouts):
     rows, columns = layouts[0].shape
-    eye = NAMESPACE["eye"](rows, columns, dtype=g.dtype, device=g.device)
+    eye = NAMESPACE["eye"](rows, columns, dtype=g.dtype, device=g._layout.device)
     return g * eye
