@@ -420,7 +420,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def crow_indices(self) -> Tensor:
         """Where each row of a CSR or BSR tensor begins among its elements. RuntimeError for others."""
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = ...) -> Tensor:
-        """to("cuda"), which this build does not have: AssertionError."""
+        """to("cuda"), which this build does not have: AssertionError, but for fake tensors."""
     def cummax(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     def cummin(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
@@ -586,7 +586,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Another name of `outer`."""
     def get_device(self) -> _int:
-        """-1: the CPU."""
+        """-1: the CPU; the number of the device for a fake tensor on an accelerator."""
     def greater(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
         """input > other."""
     def greater_(self, other: Tensor | _complex) -> Tensor:
