@@ -69,8 +69,18 @@ _STEPS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+#: Gradients, of a gradient and the one value that was saved, that are operators of PyTorch's.
+_WHOLE: dict[str, Callable[..., Any]] = {
+    f"{name}_backward_0": lambda g, saved, name=name: getattr(_aten(), f"{name}_backward").default(g, saved)
+    for name in ("sigmoid", "tanh", "silu", "mish", "hardsigmoid", "hardswish")
+}
+_WHOLE["relu_backward_0"] = lambda g, saved: _aten().threshold_backward.default(g, saved, 0)
+
+
 def gradient(declared: Pointwise, operands: Sequence[Any]) -> Any:
     """The result of a pointwise operator that is the gradient of another one's operand, for (gradient, saved values...)."""
+    if declared.name in _WHOLE and len(operands) == 2:
+        return _WHOLE[declared.name](*operands)
     leaves = [leaf(f"x{i}", declared.dtypes([x])[0] if isinstance(x, Tensor) else declared.dtypes(operands)[0])
               for i, x in enumerate(operands)]
     like = operands[0]

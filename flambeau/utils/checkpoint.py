@@ -9,7 +9,6 @@ Stands on the tensor API.
 from __future__ import annotations
 
 import contextlib
-import enum
 import traceback
 import warnings
 import weakref
@@ -20,8 +19,15 @@ import flambeau as torch
 from flambeau.core.autograd import node as graph
 from flambeau.core.autograd.saved_tensors import PACKED, pack
 from flambeau.core.operator import unsupported as _unsupported
+from flambeau.utils.selective_checkpoint import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
     "CheckpointPolicy",
@@ -40,27 +46,9 @@ __all__ = [
     "set_device_states",
 ]
 
-_SELECTIVE = (
-    "selective checkpointing needs a dispatcher, which flambeau doesn't have; checkpoint smaller stretches instead"
-)
-create_selective_checkpoint_contexts = _unsupported.function(
-    "utils.checkpoint.create_selective_checkpoint_contexts", _SELECTIVE
-)
-SelectiveCheckpointContext = _unsupported.kind("utils.checkpoint.SelectiveCheckpointContext", _SELECTIVE)
 GraphExecGroup = _unsupported.kind(
     "utils.checkpoint.GraphExecGroup", "it serves pipelines over several devices; flambeau has one"
 )
-SAC_IGNORED_OPS: set[Any] = set()
-
-
-class CheckpointPolicy(enum.Enum):
-    """What selective checkpointing does with an operator's results."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
 
 
 class CheckpointError(RuntimeError):
