@@ -79,6 +79,11 @@ def test_operators_plans_are_made_of_neutral_steps():
     assert "products." in described(plan)
 
 
+@pytest.mark.parametrize("make", [lambda: torch.ones(3, 29), lambda: torch.full((3, 29), 2.5), lambda: torch.zeros(3, 29)])
+def test_factories_make_one_plan(make):
+    assert len(plans_of(make)) == 1
+
+
 def test_on_the_meta_device_nothing_is_lowered():
     x, before = torch.empty(3, 23, device="meta"), jit.loaded()
     own = element(0, torch.float32)

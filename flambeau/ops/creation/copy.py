@@ -438,6 +438,9 @@ ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
 
 def learn_fill(layout: Layout, value: Any) -> Any:
     """The plan that fills a tensor of a layout with a number of this one's class; it is kept."""
+    found = _fills.get((layout, value.__class__))
+    if found is not None:
+        return found
     kind = {float: "f", complex: "c"}.get(value.__class__, "i")
     dtype = compute_dtype(layout.dtype)
     if kind == "c" and not layout.dtype.is_complex:

@@ -325,9 +325,13 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
             pass
         if len(sizes) == 1 and sizes[0].__class__ is list:
             return zeros(tuple(sizes[0]), dtype=dtype, requires_grad=requires_grad)
-        made = filled(fresh_layout(sizes_of("zeros", sizes), dtype, None), 0)
-        if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-            _fresh[sizes, dtype, default_device()] = zeros_plan(made._layout)
+        fresh = fresh_layout(sizes_of("zeros", sizes), dtype, None)
+        if fresh.device.type == "cpu" and _plain_sizes(sizes):
+            launch = zeros_plan(fresh)
+            made = launch(None)
+            _fresh[sizes, dtype, default_device()] = launch
+        else:
+            made = filled(fresh, 0)
         return made if requires_grad is False else leaf(made, requires_grad)
     if not (layout is None or layout is strided) and out is None:
         return finish(without_elements(sizes_of("zeros", sizes), layout, dtype), requires_grad)
