@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base import geometry, memory_order
+from flambeau.base import geometry
 from flambeau.base.dtype import bfloat16, bool_, float16, float32, iinfo, int32, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
@@ -453,12 +453,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         layout = input._layout
         if not layout.numel and index._layout.numel:
             raise IndexError("take(): tried to take from an empty tensor")
-        out = Layout.of(
-            index._layout.shape,
-            memory_order.preserved_strides(index._layout.shape, index._layout.strides),
-            layout.dtype,
-            layout.device,
-        )
+        out = Layout.contiguous(index._layout.shape, layout.dtype, layout.device)
         i = Index(Buffer(2, 0, index._layout.strides), "i64", _flat(layout)[0], layout.numel)
         launch = plans[key] = make_plan(
             [Move(layout.dtype, out.shape, Buffer(1, 0, (0,) * out.ndim), Buffer(0, 0, out.strides), (i,))],

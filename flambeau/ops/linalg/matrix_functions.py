@@ -39,7 +39,7 @@ from flambeau.ops.linalg.arguments import (
     matrices,
     square,
 )
-from flambeau.ops.linalg.batched_plans import laid_in_columns
+from flambeau.ops.linalg.batched_plans import in_columns
 from flambeau.ops.linalg.matmul import adjoint, matmul
 from flambeau.ops.linalg.solve import (
     is_vector,
@@ -164,7 +164,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
     if solved is not None:
         rank = A.new_full(A._layout.shape[:-2], min(A._layout.shape[-2:]), dtype=int64)
         residuals = (matmul(A, solved) - B).abs().square().sum(-2) if with_residuals else solved.abs().new_empty([0])
-        return laid_in_columns(solved), residuals, rank
+        return _in_long_columns(solved, max(A._layout.shape[-2:])), residuals, rank
     U, values, Vh = singular(A, False)
     largest = values.amax(-1, True) if values._layout.shape[-1] else values
     keep = (values >= rcond * largest) & (values > 0) if inclusive else values > rcond * largest
@@ -175,7 +175,14 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
         raise needs_values(A, "linalg_lstsq.out")
     if with_residuals and keep.all():
         residuals = (matmul(A, found) - B).abs().square().sum(-2)
-    return laid_in_columns(found), residuals, keep.sum(-1)
+    return _in_long_columns(found, max(A._layout.shape[-2:])), residuals, keep.sum(-1)
+
+
+def _in_long_columns(x: Tensor, rows: int) -> Tensor:
+    """A copy of x whose columns begin those of matrices with so many rows, where LAPACK leaves a solution."""
+    *batch, _, columns = x._layout.shape
+    layout = in_columns((*batch, rows, columns), x._layout)
+    return NAMESPACE["empty_strided"](x._layout.shape, layout.strides, dtype=layout.dtype, device=layout.device).copy_(x)
 
 
 def _full_rank_solution(A: Tensor, B: Tensor, rcond: float) -> Tensor | None:

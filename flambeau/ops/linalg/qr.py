@@ -18,6 +18,7 @@ from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans
 from flambeau.ops.linalg.arguments import computed, constant_zero, factorizable, half_diagonal, matrices
+from flambeau.ops.linalg.batched_plans import laid_in_columns
 from flambeau.ops.linalg.matmul import adjoint, matmul
 from flambeau.ops.linalg.solve import linalg_solve_triangular
 
@@ -144,7 +145,7 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     start = NAMESPACE["eye"](m, n, dtype=input._layout.dtype, device=input._layout.device).expand(*input._layout.shape)
     if not k:
         return start + constant_zero(input)
-    return _reflect(input, tau, start, k)
+    return laid_in_columns(_reflect(input, tau, start, k))
 
 
 def _reflect(input: Tensor, tau: Tensor, x: Tensor, k: int, adjoint_too: bool = False) -> Tensor:
@@ -206,6 +207,5 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     k = tau._layout.shape[-1]
     if k and left and _without_graph(input, tau, other):
         return _reflectors_times(input, tau, other, bool(transpose))
-    if left:
-        return _reflect(input, tau, other, k, transpose)
-    return adjoint(_reflect(input, tau, adjoint(other), k, not transpose))
+    made = _reflect(input, tau, other, k, transpose) if left else adjoint(_reflect(input, tau, adjoint(other), k, not transpose))
+    return laid_in_columns(made)

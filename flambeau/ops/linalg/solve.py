@@ -18,7 +18,7 @@ from flambeau.core.operator.out_rules import SAME_DEVICE, Out, exact, worded
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans
 from flambeau.ops.linalg.arguments import computed, eye_like, floating, matrices, square
-from flambeau.ops.linalg.batched_plans import failed, refused
+from flambeau.ops.linalg.batched_plans import failed, laid_in_columns, refused
 from flambeau.ops.linalg.matmul import adjoint, matmul
 
 # ---------------------------------------------------------------- triangular systems
@@ -140,7 +140,7 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
     matrix = A.transpose(-2, -1) if transpose else A
     made = linalg_solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
     batch = geometry.broadcast(A._layout.shape[:-2], b._layout.shape[:-2])
-    return return_types.triangular_solve((made, A.expand(*batch, *A._layout.shape[-2:]).clone()))
+    return return_types.triangular_solve((made, laid_in_columns(A.expand(*batch, *A._layout.shape[-2:]))))
 
 
 @operator(method=False, function=False, out=Out(dtype=exact), node="LinalgLuSolveBackward0")

@@ -5,6 +5,7 @@ unique sorts (codegen.ordering.sorting) and looks where neighbours differ. Writt
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -176,8 +177,8 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     indices = indices.to(int64)
-    step, found = 1, []
-    for n in reversed(sizes):
-        found.append(indices.div(step, rounding_mode="floor") % n)
-        step *= n
-    return tuple(reversed(found))
+    if not sizes:
+        return ()
+    as_row = functools.partial(NAMESPACE["tensor"], dtype=int64, device=indices._layout.device)
+    steps = [math.prod(sizes[d + 1:]) for d in range(len(sizes))]
+    return tuple((indices.unsqueeze(-1).div(as_row(steps), rounding_mode="floor") % as_row(sizes)).unbind(-1))
