@@ -21,7 +21,7 @@ import flambeau as torch
 from flambeau.codegen import jit
 
 DTYPES = ("bfloat16", "complex64")
-FORMS = ("call", "method in place", "in place", "out", *DTYPES, "gradient")
+FORMS = ("call", "scattered", "method in place", "in place", "out", *DTYPES, "gradient", "scattered gradient")
 UNKNOWN = {
     "the result is a value": "allclose equal is_nonzero item tolist numpy data_ptr const_data_ptr cpu "
                              "__bool__ __int__ __float__ __index__",
@@ -56,8 +56,8 @@ def layouts(value: Any) -> Any:
 
 def gave(sample: Sample, form: str, device: str) -> Any:
     """The layouts that a form gives on a device. Compiled if kernels are compiled for it on meta."""
-    gradient = form == "gradient"
-    inputs = Inputs(torch, sample.line, form if form in DTYPES else "float32", grad=gradient)
+    gradient = "gradient" in form
+    inputs = Inputs(torch, sample.line, form if form in DTYPES else "float32", grad=gradient, scattered="scattered" in form)
     args, named = inputs.arguments(sample.arguments)
     given = sample._called(sample.room, sample.name, args, named) if form == "out" else None
     there: dict[int, torch.Tensor] = {}
@@ -97,11 +97,11 @@ def moved(value: Any, device: str, there: dict[int, torch.Tensor]) -> Any:
 
 def forms(sample: Sample, first: bool) -> Iterator[str]:
     """The forms to try of a sample. first: whether it is the first of its name."""
-    yield "call"
+    yield from ("call", "scattered")
     if first:
         own = {form for form, room, name in sample.variants() if hasattr(sample.place(room), name)} - {"method"}
         yield from (form for form in FORMS if form in (*DTYPES, *own) or (form == "out" and not sample.writes))
-    yield "gradient"
+    yield from ("gradient", "scattered gradient")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
