@@ -199,7 +199,7 @@ def _copy_of(name: str, of: str, rule: _Out = _COPY) -> Any:
         made = _method(of)(input, *args, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
         copied = tuple(part.clone(memory_format=_C_ORDER) for part in parts)
-        if parts[0]._node is not None and parts[0]._node is not getattr(input, "_node", None):
+        if copied[0]._node is not None and parts[0]._node is not getattr(input, "_node", None):
             step = "NarrowCopyBackward0" if of == "narrow" else type(parts[0]._node).__name__ + "_copy"
             for part in copied:
                 _rename(part._node, step)

@@ -130,3 +130,15 @@ def test_factors_lie_in_columns():
         assert made.stride() == (1, 3)
     assert torch.linalg.solve(a, b.T, left=False).stride() == (3, 1)
     assert torch.allclose(a @ torch.linalg.solve(a, b), b, atol=1e-5)
+
+
+@pytest.mark.parametrize(("operate", "shape", "strides", "expected"), [
+    (lambda x: F.pad(x, (0, 0)), (3, 4), (1, 3), (1, 3)), (lambda x: F.pad(x, (-1, 0)), (3, 4), (1, 3), (1, 3)),
+    (lambda x: F.pad(x, (-1, -1)), (1, 4), (4, 1), (4, 1)), (lambda x: F.pad(x, (-1, 1)), (3, 4), (1, 3), (4, 1)),
+    (lambda x: x.isreal(), (0, 2), (3, 2), (3, 2)), (lambda x: x.isreal(), (3, 1), (1, 3), (1, 3)),
+    (lambda x: (x + 0j).isreal(), (3, 2), (1, 3), (1, 3)), (lambda x: (x + 0j).angle(), (3, 2), (1, 3), (2, 1)),
+    (lambda x: x.angle(), (3, 2), (1, 3), (1, 3)), (lambda x: x.rad2deg(), (2, 0), (1, 2), (1, 2)),
+    (lambda x: x.masked_fill(x != 0, 2), (2, 1), (1, 2), (1, 1)), (lambda x: x.renorm(2, -1, 1.5), (0, 1), (1, 1), (1, 1))])
+def test_strides_of_few_elements(operate, shape, strides, expected):
+    x = torch.empty_strided(shape, strides).fill_(1)
+    assert operate(x).stride() == expected

@@ -169,6 +169,48 @@ def test_operators_without_a_derivative_write_to_out_whatever_their_operands_wan
     assert torch.softmax(x, 0, out=torch.empty(3)).sum().item() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("write", [
+    lambda x, out: torch.heaviside(x, x, out=out), lambda x, out: torch.softmax(x, 0, out=out),
+    lambda x, out: torch.floor_divide(x, 2, out=out), lambda x, out: torch.alias_copy(x, out=out),
+    lambda x, out: torch.histogram(x, 3, out=(out, torch.empty(4)))[0]])
+def test_what_has_no_derivative_is_recorded_as_such_in_out(write):
+    x, out = torch.tensor([1.0, 3.0, 2.0], requires_grad=True), torch.zeros(3)
+    for _ in range(2):
+        assert write(x.detach(), out) is out and not out.requires_grad      # of which a plan is kept
+    assert write(x, out).grad_fn.name() == "torch::autograd::NotImplemented"
+    with pytest.raises(RuntimeError, match=r"derivative for aten::.* is not implemented"):
+        out.sum().backward()
+    with pytest.raises(RuntimeError, match=r"aten::.*\(\): functions with out=... arguments don't support automatic"):
+        write(x.detach(), torch.zeros(3, requires_grad=True))
+    with torch.no_grad():
+        assert not write(x, torch.zeros(3)).requires_grad
+    base = torch.zeros(2, 3)
+    write(x, base[0])
+    assert type(base.grad_fn).__name__ == "CopySlices"
+
+
+@pytest.mark.parametrize(("error", "words", "write"), [
+    (NotImplementedError, "\"bitwise_not_cpu\" not implemented for 'Float'", lambda out: torch.bitwise_not(out, out=out)),
+    (RuntimeError, "any only supports bool tensor for result, got: Float", lambda out: torch.any(out, out=out)),
+    (RuntimeError, "nonzero: Expected out tensor to have scalar type Long", lambda out: torch.nonzero(out, out=out))])
+def test_an_out_in_a_graph_is_refused_for_its_dtype(error, words, write):
+    with pytest.raises(error, match=words):
+        write(torch.ones(1, requires_grad=True) * 1)
+
+
+@pytest.mark.parametrize("write", [
+    lambda x, out: torch.add(x, 1, out=out), lambda x, out: torch.mul(x, x.T.contiguous().T, out=out),
+    lambda x, out: torch.floor(x, out=out), lambda x, out: torch.lt(x, 2, out=out), lambda x, out: torch.clamp(x, 1, out=out),
+    lambda x, out: torch.nan_to_num(x, out=out), lambda x, out: torch.atan2(x, x, out=out)])
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_resized_out_lies_as_the_operands_do(write):
+    x = torch.arange(12.0).reshape(3, 4).t()
+    expected = write(x, None).float()
+    for out in (torch.empty(0), torch.empty(2)):
+        assert write(x, out).stride() == (1, 4) and torch.equal(out, expected)
+    assert write(x, torch.empty(4, 3)).stride() == (3, 1)
+
+
 def test_a_resized_out_lies_as_the_result_of_a_factorization():
     x = torch.tensor(MATRIX)
     assert torch.linalg.inv(x, out=torch.empty(0)).stride() == torch.linalg.inv(x).stride()

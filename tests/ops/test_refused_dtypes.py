@@ -32,6 +32,7 @@ def test_whole_numbers_that_are_written_to_stay_in_the_graph():
 @pytest.mark.parametrize("name, call", [
     ("silu", F.silu), ("nan_to_num", torch.nan_to_num), ("slice_scatter", lambda z: torch.slice_scatter(z, z[:1], 0, 0, 1)),
     ("select_scatter", lambda z: torch.select_scatter(z, z[0], 0, 0)),
+    ("scatter_reduce", lambda z: z.scatter_reduce(0, torch.zeros(1, 1, dtype=torch.int64), z, "sum")),
     ("soft_margin_loss", lambda z: F.soft_margin_loss(z, z.detach()))])
 def test_complex_results_without_a_gradient_are_not_recorded(name, call):
     z = torch.ones(2, 2, dtype=torch.complex64)
@@ -131,3 +132,45 @@ def test_mistakes_in_sizes(error, words, call):
     with pytest.raises(error, match=words):
         call()
     assert torch.ones(0, 3).roll(1, -9).shape == (0, 3)     # of nothing, nothing is looked at
+
+
+TRUE, I, WHOLE = torch.ones(2, 2, dtype=torch.bool), torch.full((2, 2), 1j), torch.ones(2, 2, dtype=torch.int64)
+FIRST = torch.zeros(1, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("kernel, title, call", [
+    ("addmm_impl_cpu_", "Bool", lambda: F.linear(TRUE, TRUE)), ("addmm_impl_cpu_", "Bool", lambda: F.linear(TRUE, TRUE, TRUE[0])),
+    ("addcmul_cpu_out", "Bool", lambda: torch.addcmul(TRUE, TRUE, TRUE)),
+    ("nansum_cpu", "ComplexFloat", lambda: torch.nansum(torch.ones(2), dtype=torch.complex64)),
+    ("im2col_out_cpu", "Long", lambda: F.unfold(WHOLE[None], 1)), ("col2im_out_cpu", "Long", lambda: F.fold(WHOLE, (2, 1), 1)),
+    ("avg_pool3d_out_frame", "Half", lambda: F.avg_pool3d(torch.ones(1, 1, 2, 2, 2).half(), 1)),
+    ("avg_pool3d_out_frame", "Half", lambda: F.local_response_norm(torch.ones(1, 2, 2, 2).half(), 2)),
+    ("avg_pool2d", "Int", lambda: F.local_response_norm(torch.ones(1, 2, 2).int(), 2)),
+    ("scatter_gather_tensor_cpu_reduce_amin", "ComplexFloat", lambda: I[0].scatter_reduce(0, FIRST, I[1], "amin")),
+    ("scatter_gather_tensor_cpu_reduce_mean", "Bool", lambda: TRUE[0].scatter_reduce(0, FIRST, TRUE[1], "mean")),
+    ("index_func_", "ComplexFloat", lambda: I[0].index_reduce(0, FIRST, I[1, :1], "mean")),
+    ("index_reduce_func_exclude_input_init", "Bool",
+     lambda: TRUE[0].index_reduce(0, FIRST, TRUE[1, :1], "prod", include_self=False)),
+    ("maximum_cpu", "ComplexFloat", lambda: torch.ones(2).clamp(min=I[0])),
+    ("clamp_cpu", "ComplexFloat", lambda: torch.ones(2).clamp(I[0], I[0]))])
+def test_kernels_name_the_dtype_that_they_refuse(kernel, title, call):
+    with pytest.raises(NotImplementedError) as caught:
+        call()
+    assert str(caught.value) == f"\"{kernel}\" not implemented for '{title}'"
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2), (0, 2)])
+def test_only_three_floats_are_seen_as_complex(shape):
+    with pytest.raises(RuntimeError, match=r"only supported for half, float and double tensors, .*: BFloat16"):
+        torch.view_as_complex(torch.ones(shape, dtype=torch.bfloat16))
+    assert torch.view_as_complex(torch.ones(shape)).shape == shape[:-1]
+
+
+def test_where_nothing_is_compared_nothing_is_refused():
+    values, places = torch.cummax(torch.ones(0, 3), dim=-9)
+    assert values.shape == places.shape == (0, 3) and places.dtype is torch.int64
+    for x in (torch.tensor(True), torch.tensor(1j)):
+        value, place = torch.kthvalue(x, 1)
+        assert value.item() == x.item() and place.item() == 0
+    none = torch.tensor([], dtype=torch.int64)
+    assert I[0].scatter_reduce(0, none, I[1], "amax", include_self=False).tolist() == [1j, 1j]

@@ -15,7 +15,9 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn
 from flambeau.codegen.runtime import state
-from flambeau.core.autograd.inplace import refuse_shared, refuse_write
+from flambeau.core.autograd import undefined
+from flambeau.core.autograd.inplace import rebase, refuse_shared, refuse_write
+from flambeau.core.autograd.node import NO_EDGE
 from flambeau.core.modes import modes
 from flambeau.core.operator import return_types
 from flambeau.core.operator.facets import SILENT, OpDef
@@ -24,6 +26,7 @@ from flambeau.core.operator.out_rules import (
     BEFORE_DATA,
     BEFORE_DTYPE,
     DISTINCT,
+    OUT_ONLY,
     any_dtype,
     check_device,
     check_dtype,
@@ -34,9 +37,9 @@ from flambeau.core.tensor import storage
 from flambeau.core.tensor.tensor import Tensor
 
 
-def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
-    """Give a tensor another shape in place, in C order; its storage grows if it must, keeping the old elements. A tensor that
-    has the shape stays as it is.
+def resize(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
+    """Give a tensor another shape in place, in C order or with these dense strides; its storage grows if it must, keeping the
+    old elements. A tensor that has the shape stays as it is.
     """
     refuse_write(tensor)
     if tuple(tensor._layout.shape) == tuple(shape):
@@ -46,10 +49,12 @@ def resize(tensor: Tensor, shape: tuple[int, ...]) -> None:
     held = tensor._storage      # read once: another thread may set the tensor on another
     if needed > held.capacity:
         storage.resize(held, needed)
+    if strides is not None:
+        layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
     tensor._layout = layout.with_pending(tensor._layout.pending)
 
 
-def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
+def resize_out(out: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
     """Make `out=` fit a result of this shape; a non-empty tensor of another shape is resized with PyTorch's warning."""
     if tuple(out._layout.shape) == tuple(shape):
         return
@@ -58,7 +63,7 @@ def resize_out(out: Tensor, shape: tuple[int, ...]) -> None:
              f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
              "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
              "tensor t by resizing it, inplace, to zero elements with t.resize_(0).")
-    resize(out, shape)
+    resize(out, shape, strides)
 
 
 def _check_apart(record: OpDef, out: Tensor, inputs: Iterable[Any]) -> None:
@@ -161,6 +166,27 @@ def deliver(out: Any, result: Any, record: OpDef, inputs: Iterable[Any] = (), wr
     recorded = [*inputs, *(result if isinstance(result, tuple) else (result,))]
     refuse_graph(record, recorded, out if isinstance(out, (tuple, list)) else (out,))
     check_types(record, out, result, inputs if written is None else written)
+    with modes.no_grad():
+        delivered = _delivered(out, result, record, inputs)
+    record_write(record, delivered if isinstance(delivered, tuple) else (delivered,), inputs)
+    return delivered
+
+
+def record_write(record: OpDef, outs: Iterable[Tensor], inputs: Iterable[Any]) -> None:
+    """Give what an operator without a derivative wrote its place in the graph, if it or an operand requires grad."""
+    if record.out.graph != OUT_ONLY or not modes.local.grad:
+        return
+    inputs = [x for x in inputs if isinstance(x, Tensor)]
+    for out in outs:
+        dtype = out._layout.dtype
+        operands = [out, *[x for x in inputs if x is not out]]
+        if (dtype.is_floating_point or dtype.is_complex) and any(x._node is not None for x in operands):
+            edges = tuple([NO_EDGE if x._node is None else (x._node, x._index) for x in operands])
+            title = "aten::" + (record.underneath or record.name)
+            rebase(out, undefined.node_class(title)(edges, (None,) * len(edges)))
+
+
+def _delivered(out: Any, result: Any, record: OpDef, inputs: list[Any]) -> Any:
     if not isinstance(result, tuple):
         left = record.out.left
         if record.out.fitted == BEFORE_DTYPE or (left is not None and left(inputs, False) is not None):

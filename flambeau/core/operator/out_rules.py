@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
+from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
 from flambeau.core.operator.arguments import no_combination, refused_out
 from flambeau.core.operator.facets import OpDef, Out
@@ -86,8 +87,8 @@ ASKED_DEVICE = "device type {device} does not match device type of out parameter
 
 # ---------------------------------------------------------------- graph=
 
-OUT_ONLY = "out only"       # writes unrecorded whatever its operands want, and refuses only a result that requires grad
-COPIED = "copied"           # likewise, and made of several steps, the last of which is a copy
+OUT_ONLY = "out only"       # is recorded as a step without a derivative, and so refuses only a leaf
+COPIED = "copied"           # is made of several steps, the last of which is a copy
 UNRECORDED = "unrecorded"   # has no derivative
 
 # ---------------------------------------------------------------- overlap=
@@ -135,11 +136,18 @@ def refuse_graph(record: OpDef, inputs: Iterable[Any], outs: Iterable[Any]) -> N
     if not modes.local.grad:
         return
     graph = record.out.graph
-    if not any(isinstance(x, Tensor) and x._node is not None for x in outs):
-        if graph in (OUT_ONLY, COPIED, UNRECORDED) or not any(isinstance(x, Tensor) and x._node is not None for x in inputs):
+    if graph == UNRECORDED:
+        return
+    outs = [x for x in outs if isinstance(x, Tensor) and x._node is not None]
+    if graph == OUT_ONLY:
+        if not any(type(x._node) is AccumulateGrad for x in outs):
             return
     elif graph == COPIED:
+        if not outs:
+            return
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    elif not outs and not any(isinstance(x, Tensor) and x._node is not None for x in inputs):
+        return
     title = ("aten::" if graph == OUT_ONLY else "") + (record.out.step or record.underneath or record.name)
     raise RuntimeError(f"{title}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                        "arguments requires grad.")

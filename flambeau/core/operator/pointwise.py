@@ -55,6 +55,7 @@ from flambeau.core.autograd.pointwise_backward import (
     scalar_kind,
 )
 from flambeau.core.autograd.saved_tensors import pack
+from flambeau.core.autograd.undefined import Undefined
 from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
@@ -92,8 +93,8 @@ class Pointwise(OpDef):
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
-    dense = False       # whether a fresh result has the very strides of a dense operand, also of dimensions of size 1
-    alone = False       # whether a number beside the tensors is no operand, where the strides of the result are chosen
+    #: Strides of a fresh result by (shape, layouts of the tensors); None: those of in_common_order, or of beside_number.
+    order: Callable[[tuple[int, ...], Sequence[Layout]], tuple[int, ...]] | None = None
     idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
 
     def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
@@ -196,14 +197,8 @@ class Pointwise(OpDef):
         """The layout of a fresh result of that dtype."""
         layouts = [x._layout for x in operands if x.__class__ not in NUMBERS]
         shape = geometry.broadcast(*[layout.shape for layout in layouts])
-        if self.dense:
-            strides = memory_order.preserved_strides(shape, layouts[0].strides)
-        else:
-            laid = [(layout.shape, layout.strides) for layout in layouts]
-            if len(layouts) < len(operands) and not self.alone:
-                laid.append(((), ()))
-            strides = memory_order.elementwise_strides(shape, laid)
-        return Layout.of(shape, strides, result, common_device(layouts))
+        order = self.order or (in_common_order if len(layouts) == len(operands) else beside_number)
+        return Layout.of(shape, order(shape, layouts), result, common_device(layouts))
 
     def plan(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], out: Tensor | None) -> Callable:
         """A launcher for these operands; `operands` that are tensors come first, then numbers, in order of declaration."""
@@ -330,7 +325,8 @@ class Pointwise(OpDef):
             raise RuntimeError(f"{self.real_gradients} does not support automatic differentiation for outputs with complex "
                                "dtype.")
         if self.undefined:
-            return Recipe((), (), type("NotImplemented", (UndefinedNode,), {"__slots__": (), "operator": self}))
+            return Recipe((), (), type("NotImplemented", (Undefined, PointwiseNode),
+                                         {"__slots__": (), "operator": self, "title": self.undefined}))
         computation, result = (compute_dtype(d) for d in self.dtypes(operands, statics))
         count = len(self.operands)
         leaves = []
@@ -398,6 +394,21 @@ def taken(value: Expr, pending: int) -> Expr:
     if pending & CONJUGATE:
         value = scalar.conj(value)
     return -value if pending & NEGATIVE else value
+
+
+def in_common_order(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, ...]:
+    """Strides of a fresh result that lies as the operands do."""
+    return memory_order.elementwise_strides(shape, [(layout.shape, layout.strides) for layout in layouts])
+
+
+def beside_number(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, ...]:
+    """The same with a number among the operands, which counts as one of another shape."""
+    return memory_order.elementwise_strides(shape, [*[(layout.shape, layout.strides) for layout in layouts], ((), ())])
+
+
+def like_first(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, ...]:
+    """Strides of a fresh result that lies as the first operand does."""
+    return memory_order.preserved_strides(shape, layouts[0].strides)
 
 
 def refusing_zero(launch: Callable) -> Callable:
@@ -479,19 +490,6 @@ class PointwiseNode(Node):
             else:
                 results.append(gradient(g, saved))
         return tuple(results)
-
-
-class UndefinedNode(PointwiseNode):
-    """A recorded operator that has no derivative in PyTorch."""
-
-    __slots__ = ()
-
-    def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
-        raise RuntimeError(f"derivative for {self.operator.undefined} is not implemented")
-
-    def name(self) -> str:
-        """PyTorch's name of the step."""
-        return "torch::autograd::NotImplemented"
 
 
 def zeros_like_layout(layout: Layout) -> Tensor:

@@ -28,7 +28,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets, Out, described
-from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, resize_out
+from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
     BOOL,
@@ -142,10 +142,13 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
             if any(x is out for x in operands):
                 raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
             refuse_early(operator, computation, operands, numbers, statics)
-            resize_out(out, shape)
+            resize_out(out, shape, operator.result_layout(operands, result_dtype).strides)
         if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
-            return copy_into(out, operator.compute(operands, numbers, statics))
-        operator.compute(operands, numbers, statics, out)
+            with modes.no_grad():
+                copy_into(out, operator.compute(operands, numbers, statics))
+        else:
+            operator.compute(operands, numbers, statics, out)
+        record_write(operator, (out,), operands)
         return out
     result = operator.compute(operands, numbers, statics)
     if recording:

@@ -31,7 +31,16 @@ from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator.arguments import no_combination, refused
 from flambeau.core.operator.facets import CONSTANT, LINEAR, described
-from flambeau.core.operator.pointwise import NUMBERS, RELEASE_FROM, Pointwise, call, needs_graph, overload, record
+from flambeau.core.operator.pointwise import (
+    NUMBERS,
+    RELEASE_FROM,
+    Pointwise,
+    call,
+    like_first,
+    needs_graph,
+    overload,
+    record,
+)
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
 from flambeau.core.tensor.create import CPU, make_tensor
@@ -44,7 +53,8 @@ from flambeau.ir.scalar import cast, compute_dtype
 class Copy(Pointwise):
     """The identity; its result may be of any dtype."""
 
-    converts = dense = True
+    converts = True
+    order = staticmethod(like_first)
 
     def plan(self, operands: Any, numbers: Any, statics: Any, out: Any) -> Any:
         """A launcher; the first that takes complex numbers to real ones warns."""

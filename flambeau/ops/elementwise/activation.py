@@ -20,6 +20,7 @@ from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.out_rules import Out, worded
+from flambeau.core.operator.pointwise import like_first
 from flambeau.core.operator.row_program import FULL, Rows
 from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
@@ -63,7 +64,7 @@ def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
     return s.clamp(input, min_val, max_val)
 
 
-hardtanh.operator.dense = True
+hardtanh.operator.order = like_first
 
 
 @hardtanh.vjp

@@ -29,7 +29,7 @@ from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
-from flambeau.core.operator.pointwise import NUMBERS, overload
+from flambeau.core.operator.pointwise import NUMBERS, in_common_order, overload
 from flambeau.core.operator.variants import alias, pointwise, publish
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -502,7 +502,7 @@ def _pow_in_place(self: Tensor, exponent: Any) -> Tensor:
     return _general_pow.inplace(self, exponent)
 
 
-_general_pow.operator.public, _general_pow.operator.alone = pow, True
+_general_pow.operator.public, _general_pow.operator.order = pow, in_common_order
 publish("pow", pow)
 publish("pow_", _pow_in_place, function=False)
 Tensor.__pow__, Tensor.__rpow__, Tensor.__ipow__ = _pow_operator, _rpow_operator, _pow_in_place

@@ -15,8 +15,8 @@ from flambeau.base.layout import register_cache
 from flambeau.core.modes.modes import active
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.out_rules import Out, worded
-from flambeau.core.operator.pointwise import overload
+from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
+from flambeau.core.operator.pointwise import in_common_order, like_first, overload
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise
 from flambeau.core.tensor.create import item
@@ -132,37 +132,42 @@ def logical_not(input: Tensor):
     return s.logical_not(input)
 
 
-@pointwise(operator="__and__", reflected="__rand__", types="bi", differentiable=False)
+@pointwise(operator="__and__", reflected="__rand__", types="bi", differentiable=False,
+           out=Out(graph=OUT_ONLY))
 def bitwise_and(input: Operand, other: Operand):
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
     return input & other
 
 
-@pointwise(operator="__or__", reflected="__ror__", types="bi", differentiable=False)
+@pointwise(operator="__or__", reflected="__ror__", types="bi", differentiable=False,
+           out=Out(graph=OUT_ONLY))
 def bitwise_or(input: Operand, other: Operand):
     """The bits that either has. Raises NotImplementedError unless bool or integer."""
     return input | other
 
 
-@pointwise(operator="__xor__", reflected="__rxor__", types="bi", differentiable=False)
+@pointwise(operator="__xor__", reflected="__rxor__", types="bi", differentiable=False,
+           out=Out(graph=OUT_ONLY))
 def bitwise_xor(input: Operand, other: Operand):
     """The bits that exactly one has. Raises NotImplementedError unless bool or integer."""
     return input ^ other
 
 
-@pointwise(types="bi", differentiable=False, out=Out(as_computed=True))
+@pointwise(types="bi", differentiable=False, out=Out(as_computed=True, graph=OUT_ONLY))
 def bitwise_not(input: Tensor):
     """The other bits. Raises NotImplementedError unless bool or integer."""
     return ~input
 
 
-@pointwise(operator="__lshift__", types="i", kernel="lshift_cpu", differentiable=False)
+@pointwise(operator="__lshift__", types="i", kernel="lshift_cpu", differentiable=False,
+           out=Out(graph=OUT_ONLY))
 def bitwise_left_shift(input: Operand, other: Operand):
     """input shifted to the left by `other` bits; 0 beyond the width. Raises NotImplementedError unless integer."""
     return input << other
 
 
-@pointwise(operator="__rshift__", types="i", kernel="rshift_cpu", differentiable=False)
+@pointwise(operator="__rshift__", types="i", kernel="rshift_cpu", differentiable=False,
+           out=Out(graph=OUT_ONLY))
 def bitwise_right_shift(input: Operand, other: Operand):
     """input shifted to the right by `other` bits, keeping the sign. Raises NotImplementedError unless integer."""
     return input >> other
@@ -242,6 +247,10 @@ def isneginf(input: Tensor):
 def isreal(input: Tensor):
     """Whether the imaginary part of an element is zero."""
     return s.imag(input) == 0 if input.dtype.is_complex else s.constant(True, bool_)
+
+
+isreal.operator.order = lambda shape, layouts: (
+    in_common_order(shape, layouts) if layouts[0].dtype.is_complex else like_first(shape, layouts))
 
 
 @pointwise(kind="bool", inplace=False, name="_close", function=False, method=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.base.dtype import float16, float32, float64
 from flambeau.base.layout import CONJUGATE, NEGATIVE, Layout, register_cache
 from flambeau.core.autograd import inplace
 from flambeau.core.modes.autocast import single
@@ -16,6 +17,7 @@ from flambeau.core.operator import view
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
+from flambeau.core.operator.pointwise import like_first
 from flambeau.core.operator.variants import NAMESPACE, pointwise, public
 from flambeau.core.operator.view import node_class, remember
 from flambeau.core.tensor.tensor import Tensor, view_of
@@ -29,7 +31,7 @@ def _conj_physical(input: Tensor):
     return s.conj(input)
 
 
-_conj_physical.operator.dense = True
+_conj_physical.operator.order = like_first
 
 _conj_view = view.declare("_conj", "ConjBackward0", lambda shape, strides: (shape, strides, 0),
                            lambda gradient, layout: conj(gradient), pending=CONJUGATE)
@@ -57,7 +59,7 @@ def _neg_view(input: Any) -> Any:
     return _neg(input)
 
 
-@composite(out=Out(graph=OUT_ONLY, as_computed=True), inplace="function")
+@composite(out=Out(graph=OUT_ONLY, as_computed=True, as_made=True), inplace="function")
 def conj_physical(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor is returned as it is."""
     return _conj_physical(input) if input._layout.dtype.is_complex else input
@@ -114,7 +116,7 @@ def _(g):
 
 
 @composite(method=False, autocast=single,
-           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'")))
+           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"), as_made=True))
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype
@@ -171,7 +173,7 @@ def view_as_real(input: Any) -> Any:
 def view_as_complex(input: Any) -> Any:
     """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
     layout = input._layout
-    if not layout.dtype.is_floating_point or layout.dtype.itemsize not in (2, 4, 8):
+    if layout.dtype not in (float16, float32, float64):
         raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
                            f"scalar type: {layout.dtype.scalar_name}")
     if not layout.ndim:

@@ -18,7 +18,7 @@ from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.out_rules import ALIGNED, COPIED, Out
-from flambeau.core.operator.pointwise import NUMBERS
+from flambeau.core.operator.pointwise import NUMBERS, like_first
 from flambeau.core.operator.variants import NAMESPACE, alias, pointwise, publish
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -114,10 +114,16 @@ def deg2rad(input: Tensor):
     return input * (math.pi / 180)
 
 
+deg2rad.operator.order = like_first
+
+
 @pointwise(kind="float", inplace="function", check=_check_degrees("rad2deg"))
 def rad2deg(input: Tensor):
     """Radians to degrees."""
     return input * (180 / math.pi)
+
+
+rad2deg.operator.order = like_first
 
 
 @pointwise(kind="float", types="f", kernel="logit_cpu", name="_logit", function=False, method=False, node="Logit")

@@ -13,13 +13,14 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base.dtype import bool_, float32, get_default_dtype, int32, uint8
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import contiguous_strides
 from flambeau.base.warn import warn_once
 from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.out_rules import ALIGNED, Out, worded
-from flambeau.core.operator.pointwise import NUMBERS
+from flambeau.core.operator.out_rules import ALIGNED, OUT_ONLY, Out, worded
+from flambeau.core.operator.pointwise import NUMBERS, in_common_order, like_first
 from flambeau.core.operator.variants import alias, pointwise, publish
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor
@@ -62,8 +63,17 @@ def fmin(input: Tensor, other: Tensor):
 # ---------------------------------------------------------------- clamp
 
 
-def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: Any) -> None:
+def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: Any, alone: bool = False) -> None:
     if computation.is_complex:
+        if alone:       # clamp_min and clamp_max
+            tensors = isinstance(operands[1], Tensor)
+        else:
+            tensors = operands[0]._layout.dtype.is_floating_point
+        if tensors:
+            if not any(isinstance(x, Tensor) for x in operands[1:]):
+                raise RuntimeError("value cannot be converted to type double without overflow")
+            kernel = {"min": "maximum", "max": "minimum"}.get(bound, "clamp")
+            raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{computation.scalar_name}\'')
         raise NotImplementedError("clamp is not supported for complex types")
     if computation is bool_:    # two tensors are compared by other kernels than a tensor and numbers
         numbers = any(x.__class__ in NUMBERS for x in operands)
@@ -80,13 +90,13 @@ def _bound_node(title: str) -> Any:
     return lambda operands, statics: title + ("Backward0" if any(x.__class__ in NUMBERS for x in operands) else "Backward1")
 
 
-@pointwise(inplace="function", check=partial(_check_clamp, "min"), node=_bound_node("ClampMin"))
+@pointwise(inplace="function", check=partial(_check_clamp, "min", alone=True), node=_bound_node("ClampMin"))
 def clamp_min(input: Tensor, min: Operand):
     """input where it is not below `min`, else `min`."""
     return s.clamp(input, low=min)
 
 
-@pointwise(inplace="function", check=partial(_check_clamp, "max"), node=_bound_node("ClampMax"))
+@pointwise(inplace="function", check=partial(_check_clamp, "max", alone=True), node=_bound_node("ClampMax"))
 def clamp_max(input: Tensor, max: Operand):
     """input where it is not above `max`, else `max`."""
     return s.clamp(input, high=max)
@@ -114,7 +124,8 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
 
 
 for _bounded in (clamp_min, clamp_max, _clamp_low, _clamp_high, _clamp_between):
-    _bounded.operator.alone = _bounded.operator.unwrapped = True
+    _bounded.operator.unwrapped = True
+    _bounded.operator.order = in_common_order
 
 
 def _check_bounds(min: Any, max: Any) -> None:
@@ -129,7 +140,7 @@ def _check_bounds(min: Any, max: Any) -> None:
                         " * (Tensor input, Number min = None, Number max = None, *, Tensor out = None)\n")
 
 
-@composite(out=Out(overlap=ALIGNED))
+@composite(out=Out(overlap=ALIGNED, as_made=True))
 def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
     """min(max(input, min), max); a bound is a number, a tensor or None. Where min > max the result is max."""
     _check_bounds(min, max)
@@ -228,7 +239,7 @@ def lerp(input: Tensor, end: Tensor, weight: Operand):
     return s.where(near, input + weight * step, end - step * (1 - weight))
 
 
-lerp.operator.alone = True
+lerp.operator.order = in_common_order
 
 
 @lerp.vjp
@@ -237,7 +248,12 @@ def _(g, input, end, weight):
     return g * conj(1 - weight), g * conj(weight), g * conj(end - input)
 
 
-@pointwise(factors=True)
+def _check_addcmul(computation: DType, *_: Any) -> None:
+    if computation is bool_:
+        raise NotImplementedError('"addcmul_cpu_out" not implemented for \'Bool\'')
+
+
+@pointwise(check=_check_addcmul, factors=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1):
     """input + value * tensor1 * tensor2."""
     return input + scaled(value, tensor1) * tensor2
@@ -336,13 +352,13 @@ def _(g, input, other):
     return s.where((input == 0) & (other <= -1), 0, g * s.log1p(other)), g * input / (other + 1)
 
 
-@pointwise(inplace="function", types="i", differentiable=False)
+@pointwise(inplace="function", types="i", differentiable=False, out=Out(graph=OUT_ONLY))
 def gcd(input: Tensor, other: Tensor):
     """The greatest common divisor of integers."""
     return s.gcd(input, other)
 
 
-@pointwise(inplace="function", types="i", differentiable=False)
+@pointwise(inplace="function", types="i", differentiable=False, out=Out(graph=OUT_ONLY))
 def lcm(input: Tensor, other: Tensor):
     """The least common multiple of integers."""
     return s.lcm(input, other)
@@ -425,7 +441,7 @@ def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, n
     return s.complex_(replaced(s.real(input)), replaced(s.imag(input))) if input.dtype.is_complex else replaced(input)
 
 
-_replace_nonfinite.operator.dense = True
+_replace_nonfinite.operator.order = like_first
 
 
 @_replace_nonfinite.vjp
@@ -445,7 +461,8 @@ def _replacements(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[fl
             -largest if neginf is None else float(neginf))
 
 
-@composite(out=Out(dtype=worded("nan_to_num: dtype of out: {got} should be same as input: {have}"), overlap=ALIGNED))
+@composite(out=Out(dtype=worded("nan_to_num: dtype of out: {got} should be same as input: {have}"), overlap=ALIGNED,
+                   as_made=True))
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
     values = _replacements(input, nan, posinf, neginf)
@@ -464,6 +481,10 @@ def nan_to_num_(input: Tensor, nan: float | None = None, posinf: float | None = 
 def angle(input: Tensor):
     """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
     return s.angle(input)
+
+
+angle.operator.order = lambda shape, layouts: (
+    contiguous_strides(shape) if layouts[0].dtype.is_complex else in_common_order(shape, layouts))
 
 
 @angle.vjp

@@ -354,6 +354,10 @@ def index_reduce(
     if index._layout.dtype not in INDEX_TYPES:
         raise RuntimeError("index_reduce_(): Expected dtype int32/int64 for index")
     _check_source("index_reduce", input, at, index, source)
+    dtype = input._layout.dtype
+    if dtype.is_complex or dtype is bool_:
+        kernel = "index_func_" if include_self else "index_reduce_func_exclude_input_init"
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{dtype.scalar_name}\'')
     try:
         reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(
             "index_reduce", target, at, index, other, combine), source)

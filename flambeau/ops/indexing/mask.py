@@ -112,7 +112,7 @@ _WORDS = {"int64": "long int", "int32": "int", "uint8": "unsigned char", "float3
 
 
 def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    if input._layout.is_contiguous and mask._layout.is_contiguous:
+    if input._layout.dense() is input._layout and mask._layout.is_contiguous:
         return _fill(input, mask, value, None)
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
     made = _fill(

@@ -74,6 +74,7 @@ def mutating(
     apart: tuple[str, ...] = (),
     expanded: str | None = None,
     moved: Callable | None = None,
+    real_gradients: str | None = None,
     **facets: Unpack[Facets],
 ) -> Callable:
     """Declare an operator by `write(input, ...)`, which overwrites (part of) `input` and returns nothing.
@@ -83,6 +84,7 @@ def mutating(
     written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
     moved(layout of the written tensor, *arguments of the call): the writes as moves between it (slot 0) and the other tensors,
     or None; the copy and the writes are then one kept plan. `complains` says what is wrong with an index in that case.
+    real_gradients: as of `operator`.
     """
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
@@ -113,7 +115,7 @@ def mutating(
             launch = copy_and_move(layout, fresh_layout, others, moves)
             return _filling_last(launch, layout) if number else launch
         made = operator(node=node, out=out, function=function, method=method, name=public,
-                        planned=moved is not None, **facets)(
+                        planned=moved is not None, real_gradients=real_gradients, **facets)(
             implementation if moved is None else planned)
         made.write = write
         if moved is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import bfloat16, float16, float32
+from flambeau.base.dtype import bfloat16, bool_, float16, float32
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.memory_order import overlaps_itself
@@ -246,12 +247,19 @@ def _(g, dim, index, need, layouts):
     return g, None, _to_source(g, dim, index, layouts[2]) if need["src"] else None
 
 
+def _refuse_dtype(reduce: str, index: Tensor, dtype: DType) -> None:
+    """NotImplementedError where something is to be reduced of a dtype that PyTorch doesn't."""
+    if index._layout.numel and ((dtype.is_complex and reduce in ("amax", "amin")) or (dtype is bool_ and reduce == "mean")):
+        raise NotImplementedError(f'"scatter_gather_tensor_cpu_reduce_{reduce}" not implemented for \'{dtype.scalar_name}\'')
+
+
 def _reduce_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
                   include_self: bool) -> list[Move] | None:
+    _refuse_dtype(reduce, index, layout.dtype)
     return _moved(layout, input, dim, index, src, _REDUCED[reduce]) if include_self and reduce in _REDUCED else None
 
 
-@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved,
+@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved, real_gradients="scatter_reduce",
           out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
@@ -261,6 +269,9 @@ def scatter_reduce(
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     at = _check(input, dim, index, src)
+    _refuse_dtype(reduce, index, input._layout.dtype)
+    if not index._layout.numel:
+        return
     reduce_into(
         reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src
     )

@@ -525,6 +525,8 @@ def _real_spacing(name: str, dx: Any) -> None:
 def _check_samples(name: str, y: Tensor, x: Any, dim: int) -> None:
     """Raise as PyTorch does for samples or points that are booleans, or have no such dimension."""
     if name == "trapezoid":
+        if not y._layout.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         wrap_dim(dim, y._layout.ndim)
     dtypes = [z._layout.dtype for z in (y, x) if isinstance(z, Tensor)]
     if bool_ in dtypes:
@@ -536,8 +538,6 @@ def _trapezoid(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
     _check_samples(name, y, x, dim)
     if x is None and isinstance(dx, Tensor):
         dx = dx.item()
-    if not y._layout.ndim:
-        raise IndexError(f"Dimension specified as {dim if x is None else 0} but tensor has no dimensions")
     if y._layout.shape[wrap_dim(dim, y._layout.ndim)] == 0 and x is None:
         shape = [n for d, n in enumerate(y._layout.shape) if d != wrap_dim(dim, y._layout.ndim)]
         return y.new_zeros(shape)

@@ -337,6 +337,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         return linear(input.contiguous(), weight, bias)
     if a.dtype in FORMATS:
         return _widened(linear if bias is None else lambda bias, input, weight: linear(input, weight, bias), a.dtype)
+    same_dtype("linear", input, weight)
     rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0

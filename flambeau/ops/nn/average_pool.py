@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.base.dtype import int64
+from flambeau.base.dtype import dtype as DType
+from flambeau.base.dtype import float32, float64, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.pooling import pairs as pool_pairs
 from flambeau.codegen.pooling import rows as pool_rows
@@ -93,10 +94,17 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
     return found(None, grad)
 
 
+def kind_of_means(dims: int, dtype: DType) -> Any:
+    """The kernel's kind of element for windows in 2 or 3 dimensions; NotImplementedError for what PyTorch doesn't average."""
+    if dims == 3 and dtype not in (float32, float64, int64):
+        raise NotImplementedError(f"\"avg_pool3d_out_frame\" not implemented for '{dtype.scalar_name}'")
+    return kind_for("avg_pool2d", dtype, dtype is int64)
+
+
 def _describe_fixed(w: Window) -> Callable:
     def describe(layout: Layout) -> tuple:
         dims = len(w.kernel)
-        kind = kind_for(w.name, layout.dtype, layout.dtype is int64)
+        kind = kind_of_means(dims, layout.dtype)
         if dims == 3:
             sizes = layout.shape[-3:]
             if any(size < kernel for size, kernel in zip(sizes, w.kernel)):

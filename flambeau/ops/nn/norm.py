@@ -28,6 +28,7 @@ from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from, withi
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype, constant
+from flambeau.ops.nn.average_pool import kind_of_means
 from flambeau.ops.reduction.sum import adding, wide
 
 # ---------------------------------------------------------------- kernels
@@ -525,6 +526,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if input.numel() == 0:
         return input
     squares = input * input
+    kind_of_means(2 if input.dim() == 3 else 3, squares.dtype)     # PyTorch makes the means by pooling
     channels = input.size(1)
     if size > 2 * channels:     # PyTorch pads the channels with size - 1 others: refuse what it has no memory for
         padded = (input.numel() // channels, channels + size - 1)

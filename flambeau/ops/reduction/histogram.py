@@ -224,7 +224,7 @@ def histogram(
         if isinstance(tensor, Tensor) and tensor._layout.dtype is not input._layout.dtype:
             raise RuntimeError(f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
                                f"{input._layout.dtype.c_name} and {name} {tensor._layout.dtype.c_name}")
-    return deliver(out, made, record_of("histogram"))
+    return deliver(out, made, record_of("histogram"), (input,))
 
 
 @composite(method=False)

@@ -221,8 +221,13 @@ _EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, larges
 
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
-    d = one_dim(name, dim, layout.ndim)
-    if layout.dtype.is_complex and not layout.numel:    # nothing is compared
+    if layout.numel:
+        if not layout.ndim and dim not in (0, -1):
+            raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+        d = one_dim(name, dim, layout.ndim)
+    if layout.ndim == 0 and layout.dtype.is_complex:
+        return lambda input: getattr(return_types, name)((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+    if not layout.numel:    # nothing is compared, along whatever dimension
         nothing = layout.contiguous(layout.shape, layout.dtype, layout.device)
         return lambda input: getattr(return_types, name)((empty_layout(nothing), empty_layout(nothing.with_dtype(int64))))
     if layout.dtype.is_complex:

@@ -201,6 +201,9 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     if input._layout.dtype.is_complex:
         reduction_dims("nansum", dim, input._layout.ndim)
         raise RuntimeError("nansum on CPU does not support complex inputs")
+    if dtype is not None and dtype.is_complex and input._layout.dtype.is_floating_point and input._layout.numel:
+        reduction_dims("nansum", dim, input._layout.ndim)
+        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{dtype.scalar_name}\'')
     return _sums.learn(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.dtype import bool_, float64, get_default_dtype, promote_types
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.layout import contiguous_format
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
@@ -24,6 +25,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype, constant
+from flambeau.ops.creation.copy import clone
 from flambeau.ops.reduction.extrema import extreme, shift
 from flambeau.ops.reduction.sum import Reducer, adding, form, kept, reduction_dims, wide
 
@@ -172,6 +174,8 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
 @composite(out=Out(dtype=exact, step="linalg_vector_norm"), written_in_python=True)
 def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
+    if p in ("fro", "nuc") and isinstance(dim, (tuple, list)) and len(dim) > 2:
+        return OPERATORS["linalg_matrix_norm"].public(input, p, dim, keepdim, dtype=dtype)     # which refuses them
     if p == "nuc":
         return _nuclear_norm(input, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
@@ -184,6 +188,8 @@ def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
 @composite(node="DistBackward0")
 def dist(input: Tensor, other: Tensor, p=2):
     """The p-norm of input - other (broadcast)."""
+    if not isinstance(input, Tensor):
+        raise refused("dist", "input", "Tensor", input, 1)
     if not isinstance(other, Tensor):
         raise refused("dist", "other", "Tensor", other, 1)
     if not isinstance(p, (int, float)):
@@ -206,6 +212,8 @@ def renorm(input: Tensor, p, dim: int, maxnorm):
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     d = geometry.wrap_dim(dim, layout.ndim)
+    if not layout.numel:
+        return clone(input, memory_format=contiguous_format)
     size = vector_norm(input, float(p), tuple(i for i in range(layout.ndim) if i != d), True)
     factor = (maxnorm / (size + 1e-7)).masked_fill(size.detach() <= maxnorm, 1.0)
     return (input * factor).contiguous()

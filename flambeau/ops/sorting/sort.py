@@ -184,6 +184,8 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
         raise IndexError(f"kthvalue(): Expected reduction dim {at} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {at}")
+    if not layout.ndim:
+        return input.clone(), NAMESPACE["zeros"]((), dtype=int64, device=layout.device)
     if layout.dtype.is_complex or layout.dtype is bool_:
         raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
     return select(input, at, keepdim, "place", k - 1)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.dtype import bool_
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.autograd.node import one_step
@@ -107,6 +109,11 @@ class _Blocks:
         return found
 
 
+def _refuse_integers(kernel: str, dtype: DType) -> None:
+    if not (dtype.is_floating_point or dtype.is_complex or dtype is bool_):
+        raise NotImplementedError(f'"{kernel}" not implemented for \'{dtype.scalar_name}\'')
+
+
 @operator(function=False, method=False, name="im2col", node="Im2ColBackward0", jvp=LINEAR)
 def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     """unfold on (N, C, H, W)."""
@@ -114,6 +121,7 @@ def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride
     launch = _plans.get(key)
     if launch is None:
         layout = input._layout
+        _refuse_integers("im2col_out_cpu", layout.dtype)
         blocks = _Blocks(layout.shape[2:], kernel_size, dilation, padding, stride)
         if min(blocks.counts) < 1:
             raise RuntimeError(
@@ -147,6 +155,7 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
     key = ("col2im", layout, output_size, kernel_size, dilation, padding, stride)
     found = _plans.get(key)
     if found is None:
+        _refuse_integers("col2im_out_cpu", layout.dtype)
         blocks = _Blocks(_pair(output_size), kernel_size, dilation, padding, stride)
         kh, kw = blocks.kernel
         if layout.shape[1] % (kh * kw):
@@ -231,8 +240,8 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     ndim = input._layout.ndim
     if not ndim:
         raise IndexError("Dimension specified as 1 but tensor has no dimensions")
-    if ndim < 3:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
+    if ndim < 2:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "

@@ -87,7 +87,11 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
                     f"which is "
                     f"invalid. Check dimension {d} of your input."
                 )
-        out = _output(layout, pads, True)
+        if all(a <= 0 and b <= 0 for a, b in pads):     # a copy of what is left
+            out = _output(layout, pads, False)
+            out = Layout.of(out.shape, memory_order.preserved_strides(out.shape, layout.strides), out.dtype, out.device)
+        else:
+            out = _output(layout, pads, True)
         launch = _plans[key] = make_plan(_constant_moves(layout, out, pads), [out], [layout, number._layout])
     return launch(None, input, number)
 
