@@ -61,3 +61,32 @@ def test_trapezoids_and_quantiles_of_one_row():
     kept = torch.quantile(x, torch.tensor([0.5]), dim=0, keepdim=True)
     assert kept.shape == (1, 1, 3) and kept.tolist() == [[[2, 2, 2]]]
     assert torch.quantile(x, 0.5, keepdim=True).shape == (1, 1)
+
+
+@pytest.mark.parametrize(("apply", "step"), [
+    (torch.neg, "NegBackward0"), (lambda x: 1 - x, "NegBackward0"), (torch.nan_to_num, "MulBackward0"),
+    (lambda x: torch.where(x > 0, x, 1.0), "WhereBackward0"), (lambda x: x.clamp(0, 2), "WhereBackward0"),
+    (lambda x: x.select(0, 1), "SelectBackwardBackward0"), (lambda x: x[1:], "SliceBackwardBackward0"),
+    (lambda x: x.diagonal(), "DiagonalBackwardBackward0"), (torch.max, "MaskedFillBackward1"),
+    (torch.nanmedian, "MaskedFillBackward1")])
+def test_steps_of_recorded_gradients(apply, step):
+    x = torch.arange(1.0, 17).reshape(4, 4).requires_grad_()
+    gradient, = torch.autograd.grad(apply(x).pow(2).sum(), x, create_graph=True)
+    assert type(gradient.grad_fn).__name__ == step
+
+
+@pytest.mark.parametrize(("pool", "step"), [
+    (F.adaptive_max_pool2d, "AdaptiveMaxPool2DBackwardBackward0"), (F.max_pool3d, "MaxPool3DWithIndicesBackwardBackward0"),
+    (F.adaptive_max_pool3d, "AdaptiveMaxPool3DBackwardBackward0")])
+def test_steps_of_recorded_gradients_of_pooling(pool, step):
+    x = torch.rand(1, 2, 4, 4, requires_grad=True)
+    gradient, = torch.autograd.grad(pool(x, 2).pow(2).sum(), x, create_graph=True)
+    assert type(gradient.grad_fn).__name__ == step
+
+
+def test_views_written_to_unrecorded_start_anew_at_their_base():
+    x = torch.ones(4, requires_grad=True)
+    view = (x * 1).view(2, 2)
+    assert type(view.logical_xor_(torch.ones(2)).grad_fn).__name__ == "AsStridedBackward0"
+    view.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1, 1]

@@ -643,3 +643,31 @@ def test_names_of_copies_of_views_and_of_steps_in_place(call, name):
     assert made.grad_fn.name() == name
     made.sum().backward()
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(("shape", "strides", "expected"), [
+    ((4, 5), (5, 1), (5, 1)), ((4, 5), (1, 4), (1, 4)), ((3,), (0,), (1,)), ((2, 3), (0, 1), (3, 1))])
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(("function", "recorded"), [
+    (lambda x: x, None), (lambda x: x.t() * 2 if x.ndim == 2 else x * 2, None), (lambda x: x * x, "CopyBackwards")])
+def test_a_gradient_lies_as_its_leaf_does(shape, strides, expected, create_graph, function, recorded):
+    x = torch.ones(6).as_strided(shape, strides) if 0 in strides else torch.ones(20).as_strided(shape, strides)
+    x = x.detach().requires_grad_()
+    function(x).sum().backward(create_graph=create_graph)
+    assert x.grad.stride() == expected
+    step = None if recorded is None or not create_graph else "CloneBackward0" if 0 in strides else recorded
+    assert (x.grad.grad_fn and type(x.grad.grad_fn).__name__) == step
+
+
+def test_a_real_angle_has_a_gradient_that_depends_on_nothing():
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    gradient, = torch.autograd.grad(x.angle().pow(2).sum(), x, create_graph=True)
+    assert not gradient.requires_grad and gradient.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("whole", [torch.max, torch.min, torch.median, torch.nanmedian])
+def test_what_an_extreme_passes_by_gets_a_positive_zero(whole):
+    x = torch.tensor([-2.0, -2.0, -2.0], requires_grad=True)
+    y = torch.cat([x, whole(x).detach()[None] * torch.tensor([2.0 if whole is torch.max else 0.5])])
+    gradient, = torch.autograd.grad(whole(y) * -1, y)
+    assert not gradient[gradient == 0].signbit().any()

@@ -253,6 +253,13 @@ def _regenerate(view: Any, base: Any) -> None:
     view._node, view._index = node, index
 
 
+def refresh_view(view: Any) -> None:
+    """Give a view that was written to unrecorded, by a step without a derivative, its place behind the base anew."""
+    base = base_of(view)
+    if base is not None and base._node is not None and creation_of(view) is None and _is_seen(base, view):
+        _regenerate(view, base)
+
+
 class ConstantBackward0(Node):
     """A write whose result doesn't depend smoothly on what was there: nothing flows back."""
 

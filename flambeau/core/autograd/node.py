@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import Layout, register_cache
+from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.locks import long_lock
 from flambeau.base.memory_order import is_dense
 from flambeau.base.warn import program_stack
@@ -360,18 +360,22 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
 
     As in PyTorch it may be a view, whose memory the gradient that the run began with has too, but not another leaf.
     """
+    layout = variable._layout
     if modes.local.grad:
-        return gradients[0].clone()
+        if gradients[0]._layout.answering is not None or gradients[0]._layout.flavor is not None:
+            return gradients[0].clone()
+        if is_dense(layout.shape, layout.strides):
+            return _copy_as(layout, gradients[0])
+        return gradients[0].clone(memory_format=contiguous_format)
     if gradients[0]._layout.flavor is not None and gradients[0].is_sparse:
         return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
-    layout = variable._layout
     if modes.local.dispatch_modes or dispatching(type(gradients[0])):
         if _fits(layout, gradients[0]._layout) and sys.getrefcount(gradients[0]) == 2:
             return gradients[0].detach()
         wanted = _layout_of_gradient(layout, gradients[0]._layout.dtype)
         return gradients[0].new_empty_strided(wanted.shape, wanted.strides).copy_(gradients[0])
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and (gradients[0]._layout is layout or _fits(layout, gradients[0]._layout))):
+            and ((gradients[0]._layout is layout and layout.is_contiguous) or _fits(layout, gradients[0]._layout))):
         if sys.getrefcount(gradients[0]._storage) == 2:
             return gradients[0]
         if _first_there(gradients[0]):

@@ -93,6 +93,8 @@ class Pointwise(OpDef):
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
+    #: The step that its gradient is where that is recorded, in PyTorch; None: one named after its own.
+    gradient_node: str | None = None
     #: Strides of a fresh result by (shape, layouts of the tensors); None: those of in_common_order, or of beside_number.
     order: Callable[[tuple[int, ...], Sequence[Layout]], tuple[int, ...]] | None = None
     idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
@@ -386,7 +388,7 @@ class Pointwise(OpDef):
             return cast(substitute(expression, replaced), compute_dtype(target))
         names = ["grad", *(f"saved{k}" for k in range(len(used)))]
         return Pointwise(f"{self.name}_backward_{i}", body, names, kind=lambda common: (common, target), undecided=names[1:],
-                         node=re.sub(r"\d+$", "", self.node_class_of((), statics).__name__))
+                         node=self.gradient_node or re.sub(r"\d+$", "", self.node_class_of((), statics).__name__))
 
 
 def taken(value: Expr, pending: int) -> Expr:

@@ -229,6 +229,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         operator.compute(operands, numbers, statics, target)
     if recording:
         rewiring.rebase(target, record(operator, target, operands, numbers, statics, originals))
+    elif target._node is not None and modes.local.grad:
+        rewiring.refresh_view(target)
     return target
 
 

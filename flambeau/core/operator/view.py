@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from flambeau.base import geometry
@@ -159,7 +160,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
 # ---------------------------------------------------------------- the transpose of a view
 
 
-class EmbedBackward0(Node):
+class EmbedBackward(Node):
     """Zeros with a gradient written into one view of them; its transpose is that view."""
 
     __slots__ = ()
@@ -167,6 +168,12 @@ class EmbedBackward0(Node):
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         view, arguments = self.saved  # type: ignore[misc]
         return (None if gradients[0] is None else view(gradients[0], *arguments),)
+
+
+@cache
+def _embedding(name: str) -> type[EmbedBackward]:
+    """The class of nodes that embed gradients of a view's step of this name: SelectBackwardBackward0 for SelectBackward0."""
+    return type(name.rstrip("0123456789") + "Backward0", (EmbedBackward,), {"__slots__": ()})
 
 
 @described(jvp=LINEAR)
@@ -182,7 +189,7 @@ def embed(gradient: Any, layout: Layout, view: Callable[..., Any], *arguments: A
     finally:
         local.grad = before
     if gradient._node is not None and before:
-        whole._node = EmbedBackward0(((gradient._node, gradient._index),), (gradient._layout,), (view, arguments))
+        whole._node = _embedding(view.kind.__name__)(((gradient._node, gradient._index),), (gradient._layout,), (view, arguments))
     return whole
 
 

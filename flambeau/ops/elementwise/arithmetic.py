@@ -96,6 +96,9 @@ def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     return other - scaled(alpha, input)
 
 
+rsub.operator.gradient_node = "NegBackward0"
+
+
 def _check_mul(computation: DType, operands: Any, *rest: Any) -> None:
     """float8 is multiplied by tensors only, not by a number, in PyTorch."""
     if computation in FLOAT8 and (any(x.__class__ in NUMBERS for x in operands) or not operands[1]._layout.ndim):
@@ -202,6 +205,9 @@ def _check_neg(computation: DType, *_: Any) -> None:
 def neg(input: Tensor):
     """-input."""
     return -input
+
+
+neg.operator.gradient_node = "NegBackward0"
 
 
 @pointwise(kind="real", operator="__abs__", inplace="function", types="if8c", out=Out(as_computed=True))

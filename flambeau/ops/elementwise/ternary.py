@@ -126,6 +126,7 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
 for _bounded in (clamp_min, clamp_max, _clamp_low, _clamp_high, _clamp_between):
     _bounded.operator.unwrapped = True
     _bounded.operator.order = in_common_order
+    _bounded.operator.gradient_node = "WhereBackward0"
 
 
 def _check_bounds(min: Any, max: Any) -> None:
@@ -172,6 +173,9 @@ alias("clip", "clamp")
 def _where(condition: Tensor, input: Operand, other: Operand):
     """input where condition holds, else other."""
     return s.where(condition, input, other)
+
+
+_where.operator.gradient_node = "WhereBackward0"
 
 
 def _nothing_but_numbers(input: Any, other: Any) -> tuple[Any, Any]:
@@ -442,6 +446,7 @@ def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, n
 
 
 _replace_nonfinite.operator.order = like_first
+_replace_nonfinite.operator.gradient_node = "MulBackward0"
 
 
 @_replace_nonfinite.vjp
@@ -490,7 +495,7 @@ angle.operator.order = lambda shape, layouts: (
 @angle.vjp
 def _(g, input):
     if not input.dtype.is_complex:
-        return g * 0
+        return 0
     re, im = s.real(input), s.imag(input)
     size = re * re + im * im
     return s.where(size == 0, s.constant(0, input.dtype), s.complex_(g * (-im / size), g * (re / size)))

@@ -355,8 +355,12 @@ def index_reduce(
         raise RuntimeError("index_reduce_(): Expected dtype int32/int64 for index")
     _check_source("index_reduce", input, at, index, source)
     dtype = input._layout.dtype
+    kernel = None
     if dtype.is_complex or dtype is bool_:
-        kernel = "index_func_" if include_self else "index_reduce_func_exclude_input_init"
+        kernel = "index_reduce_func_exclude_input_init" if not include_self else "index_func_" if input._layout.ndim < 2 else None
+    if kernel is None and dtype.is_complex and reduce in ("amax", "amin") and index._layout.numel:
+        kernel = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
+    if kernel is not None:
         raise NotImplementedError(f'"{kernel}" not implemented for \'{dtype.scalar_name}\'')
     try:
         reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(

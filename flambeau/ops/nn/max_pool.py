@@ -23,6 +23,7 @@ from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.targets.cpu import lowered
+from flambeau.core.autograd.node import one_step
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
@@ -262,7 +263,8 @@ def maximum_backward(g: Tensor, index: Tensor, layout: Layout, title: str, dims:
         pooling_windows.check_gradient(f"adaptive_max_pool{dims}d_backward", g._layout)
     if index._layout.dtype is uint8:
         return pairs_backward(g, index, Layout.contiguous(layout.shape, layout.dtype, layout.device))
-    return scatter_planes(g, index, image_like(layout, dims), dims, True)
+    step = f"{title}{dims}DBackwardBackward0" if title.startswith("Adaptive") else f"{title}{dims}DWithIndicesBackwardBackward0"
+    return one_step(step)(scatter_planes)(g, index, image_like(layout, dims), dims, True)
 
 
 def recorded(input: Tensor, found: tuple[Tensor, Tensor], return_indices: bool, title: str, dims: int) -> Any:

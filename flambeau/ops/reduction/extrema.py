@@ -300,10 +300,10 @@ def _smallest(input: Tensor):
 
 
 def whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
-    """The rule of an extreme of everything, which is shared by those that reach it, or by the NaNs if it is one."""
+    """The rule of an extreme or median of everything, which is shared by those that are it, or by the NaNs if it is one."""
     values, most = input.detach(), out.detach()
     mask = (values == most) | (values.isnan() & most.isnan()) if values.is_floating_point() else values == most
-    return g / mask.sum() * mask
+    return NAMESPACE["zeros_like"](values).masked_fill(mask, g / mask.sum())
 
 
 _largest.vjp(whole_gradient)

@@ -22,10 +22,10 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, worded
 from flambeau.core.operator.variants import NAMESPACE, pointwise
 from flambeau.core.tensor.tensor import Tensor, tensor_from
-from flambeau.core.tensor.without_data import found, known
+from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.copy import contiguous
-from flambeau.ops.reduction.extrema import along_gradient, selected_gradient, shared_gradient
+from flambeau.ops.reduction.extrema import along_gradient, selected_gradient, whole_gradient
 from flambeau.ops.reduction.selection import select
 from flambeau.ops.reduction.sum import one_dim
 
@@ -67,13 +67,6 @@ def _median(name: str, input: Tensor, dim: Any, keepdim: bool) -> Any:
     return made(select(input, d, keepdim, name))
 
 
-def _whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
-    if not found(out.isnan()):
-        return shared_gradient(g, out, input, None, False)
-    missing = input.detach().isnan()
-    return g / missing.sum() * missing
-
-
 def _declare(name: str) -> tuple[Callable, Callable]:
     """The operators behind a median: of everything, and (values, indices) along a dimension."""
     title = name.capitalize()
@@ -86,7 +79,7 @@ def _declare(name: str) -> tuple[Callable, Callable]:
               real_gradients=name)
     def along(input: Tensor, dim, keepdim=False):
         return _median(name, input, dim, keepdim)
-    whole.vjp(_whole_gradient)
+    whole.vjp(whole_gradient)
     along.vjp(along_gradient)
     return whole, along
 

@@ -240,8 +240,8 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     ndim = input._layout.ndim
     if not ndim:
         raise IndexError("Dimension specified as 1 but tensor has no dimensions")
-    if ndim < 2:
-        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    if ndim < 2 or (ndim == 2 and input._layout.flavor is not None):    # under vmap a dimension is asked for first
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
     if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
