@@ -248,7 +248,7 @@ def _apply(self: Any, items: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The view that the ints, slices, Nones and Ellipsis make, and the tensors that are left, by dimension of it."""
     ndim = self._layout.ndim
     used = sum([_consumed(item) for item in items])
-    if used > ndim and (ndim or len(items) > 1):
+    if used > ndim and (ndim or len(items) > 1 or isinstance(items[0], (Tensor, list, tuple, range, np.ndarray))):
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     view, dim, tensors = self, 0, []
     for place, item in enumerate(items):

@@ -394,7 +394,7 @@ def _halves(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b), where a and b are the halves of input along dim. Raises RuntimeError if dim is of odd size."""
     if not input._layout.ndim:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
+        raise RuntimeError("glu does not support scalars because halving size must be even")
     dim = wrap_dim(dim, input._layout.ndim)
     if input._layout.shape[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input._layout.shape[dim]}")

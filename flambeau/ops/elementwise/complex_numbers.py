@@ -116,7 +116,8 @@ def _(g):
 
 
 @composite(method=False, autocast=single,
-           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"), as_made=True))
+           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"),
+                   as_made=True))
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype

@@ -499,7 +499,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"{source._layout.numel}, index.numel() = {index._layout.numel}"
         )
     if not layout.numel and index._layout.numel:
-        raise IndexError("put_(): tried to put elements into an empty tensor")
+        raise IndexError("put_(): Tried to put elements into an empty tensor")
     if not accumulate:
         alert("put_")
     step = _flat(layout)
@@ -572,7 +572,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     at = wrap_dim(dim, input._layout.ndim)
     if not input._layout.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise IndexError(f"Dimension specified as {at} but tensor has no dimensions")
     mine, theirs = list(input._layout.shape), list(indices._layout.shape)
     own, chosen = mine[at], theirs[at]
     indices = indices.remainder(own)

@@ -261,6 +261,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         first, second = list(range(a._layout.ndim - count, a._layout.ndim)), list(range(count))
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
+    if a._layout.dtype is not b._layout.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     named = list(range(-len(first), 0)) if isinstance(dims, int) else first
     first = [wrap_dim(d, a._layout.ndim) for d in first]
     second = [wrap_dim(d, b._layout.ndim) for d in second]
@@ -315,9 +317,8 @@ def multi_dot(tensors: Tensors) -> Tensor:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x._layout.ndim}D")
     for i, x in enumerate(chain[1:], 1):
         if x._layout.dtype is not first._layout.dtype:
-            raise RuntimeError(f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                               f"{first._layout.dtype.scalar_name} "
-                               f"and tensor {i} {x._layout.dtype.scalar_name}")
+            raise RuntimeError("multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                               f"{first._layout.dtype.c_name} and tensor {i} {x._layout.dtype.c_name}")
     chain[0] = first.unsqueeze(0) if first._layout.ndim == 1 else first
     chain[-1] = last.unsqueeze(1) if last._layout.ndim == 1 else last
     for i, (x, y) in enumerate(itertools.pairwise(chain)):

@@ -71,6 +71,11 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
         if t._layout.device is not first.device:
             refuse_mixing(first.device, t._layout.device)
             raise two_devices(first.device, t._layout.device)
+    _refuse_dtype(name, *tensors)
+
+
+def _refuse_dtype(name: str, *tensors: Tensor) -> None:
+    first = tensors[0]._layout
     if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
@@ -337,7 +342,7 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         return linear(input.contiguous(), weight, bias)
     if a.dtype in FORMATS:
         return _widened(linear if bias is None else lambda bias, input, weight: linear(input, weight, bias), a.dtype)
-    same_dtype("linear", input, weight)
+    _refuse_dtype("linear", input, weight)
     rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
     n, k = w.shape
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
@@ -428,15 +433,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
     a, b = mat1._layout, mat2._layout
+    for name, other in (("self", input._layout), ("mat1", a)):
+        if other.dtype is not b.dtype:
+            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
+                               f"{b.dtype.scalar_name}")
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else
                            f"mat2 must be a matrix, got {b.ndim}-D tensor")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
-    for name, other in (("self", input._layout), ("mat1", a)):
-        if other.dtype is not b.dtype:
-            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
-                               f"{b.dtype.scalar_name}")
     if a.dtype in FORMATS:
         return _widened(partial(addmm, beta=beta, alpha=alpha), a.dtype)
     same_dtype("addmm", mat1, mat2)
@@ -474,7 +479,7 @@ def _(g, mat1, mat2, beta, alpha, need):
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
     """beta * input + alpha * bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
-    _check_last(b)
+    _check_sizes(a, b)
     shape = (a.shape[0], a.shape[1], b.shape[2])
     if tuple(input._layout.shape) != shape:
         input.expand(*shape)
@@ -501,9 +506,14 @@ def _(g, batch1, batch2, beta, alpha, need):
     )
 
 
-def _check_last(batch2: Layout) -> None:
-    if batch2.ndim < 3:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-batch2.ndim}, {batch2.ndim - 1}], but got 2)")
+def _check_sizes(batch1: Layout, batch2: Layout) -> None:
+    """IndexError where one of the sizes is missing that the result would have; they are asked for in turn."""
+    for layout, dim in ((batch1, 0), (batch1, 1), (batch2, 2)):
+        if not layout.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        if layout.ndim <= dim:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], "
+                             f"but got {dim})")
 
 
 def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -519,7 +529,7 @@ def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
     a, b = batch1._layout, batch2._layout
-    _check_last(b)
+    _check_sizes(a, b)
     input.expand(a.shape[1], b.shape[2])
     if a.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")

@@ -409,6 +409,9 @@ def interpolate(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: "
             f"{MODES} (got {mode})"
         )
+    if mode in ("bicubic", "lanczos") and dims != 2:
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: {MODES} (got {mode})")
     if layout.ndim != RANKS.get(mode, layout.ndim):
         raise NotImplementedError(f"Got {layout.ndim}D input, but {mode} mode needs {RANKS[mode]}D input")
     if mode == "lanczos" and not antialias:

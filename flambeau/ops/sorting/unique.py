@@ -65,6 +65,11 @@ def _answer(values: Tensor, inverse: Tensor | None, counts: Tensor | None) -> An
     return found if len(found) > 1 else values
 
 
+def _check_dimensions(input: Tensor, dim: int) -> None:
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
 @composite(method=False, underneath="_unique2", written_in_python=True)
 def unique(
     input: Tensor,
@@ -80,6 +85,7 @@ def unique(
     if not known(input):
         raise needs_values(input, "_unique2" if dim is None else "unique_dim")
     if dim is not None:
+        _check_dimensions(input, dim)
         return _unique_slices(input, dim, return_inverse, return_counts)
     row = _row(input)
     ordered, order = sort_along(row, -1, False)
@@ -151,6 +157,7 @@ def unique_consecutive(
         starts, counts = _runs(row, return_inverse or return_counts)
         inverse = _numbered(counts).reshape(input._layout.shape) if counts is not None and return_inverse else None
         return _answer(_of_runs(input, row.index_select(0, starts)), inverse, counts if return_counts else None)
+    _check_dimensions(input, dim)
     at = wrap_dim(dim, input._layout.ndim)
     rows = _slices(input, at)
     starts, counts = _runs(rows, return_inverse or return_counts)

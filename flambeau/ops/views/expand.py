@@ -12,6 +12,7 @@ from flambeau.base import geometry
 from flambeau.base.layout import Size
 from flambeau.base.warn import warn_once
 from flambeau.core.autograd.engine import sum_to_shape
+from flambeau.core.autograd.node import type_name
 from flambeau.core.operator import view
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.variants import NAMESPACE, explained, public
@@ -32,8 +33,7 @@ def expand(self: Any, *sizes: Any, **keywords: Any) -> Any:
     except RuntimeError as error:
         if "torch.FloatTensor{" not in str(error):
             raise
-        kind = f"torch.{self._layout.dtype.scalar_name}Tensor{{"
-        raise RuntimeError(str(error).replace("torch.FloatTensor{", kind)) from None
+        raise RuntimeError(str(error).replace("torch.FloatTensor{", type_name(self._layout) + "{")) from None
 
 
 @public(namespace=False)
@@ -86,12 +86,13 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     if not given:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for tensor in given:
-        if tensor._layout.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
-        if tensor._layout.device is not given[0]._layout.device:
-            raise RuntimeError("meshgrid expects all tensors to have the same device")
         if tensor._layout.dtype is not given[0]._layout.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if tensor._layout.device is not given[0]._layout.device:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
+    for tensor in given:
+        if tensor._layout.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
     if indexing is None:
         warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     elif indexing not in ("ij", "xy"):

@@ -240,7 +240,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     ndim = input._layout.ndim
     if not ndim:
         raise IndexError("Dimension specified as 1 but tensor has no dimensions")
-    if ndim < 2 or (ndim == 2 and input._layout.flavor is not None):    # under vmap a dimension is asked for first
+    if ndim < 2 or (ndim == 2 and input._layout.shape[1]):      # the sizes of dimensions 1 and 2 are asked for in turn
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
     if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(

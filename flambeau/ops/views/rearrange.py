@@ -130,6 +130,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
     if not input._layout.numel:
         return input.detach().clone()
+    if not input._layout.ndim:
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
     return rolled(input, steps, along)
 
 
