@@ -81,7 +81,8 @@ OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from
 DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
 OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
-            "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"}}  # fmt: skip
+            "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
+            "fx.passes.graph_drawer": {"pydot"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
 DYNAMIC_IMPORTERS = {"locate", "serialize"}  # whose job it is to import by a name that is computed

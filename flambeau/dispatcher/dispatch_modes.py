@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+from flambeau.base import device as devices
 from flambeau.core.modes import interception, modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import pointwise, return_types
@@ -159,6 +160,8 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     schema = overload._schema
     if schema.arguments and schema.arguments[0].is_write and not schema.arguments[0].is_out and len(schema.returns) == 1:
         return args[0]
+    if kwargs.get("requires_grad") and not isinstance(kwargs["requires_grad"], Tensor):
+        return result.requires_grad_()
     return _as_public(name, result)
 
 
@@ -242,7 +245,7 @@ def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpO
         if given is None:
             continue
         try:
-            values = calling.bind(schema, given[0], given[1], numbers=packet.takes_numbers)
+            values = calling.bind(schema, given[0], _with_options(schema, given[1]), numbers=packet.takes_numbers)
         except RuntimeError:
             continue
         found = overload, *calling.split(schema, values)
@@ -250,6 +253,14 @@ def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpO
             return found
         composite = composite or found
     return composite  # type: ignore[no-any-return]
+
+
+def _with_options(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with those that PyTorch's functions always name where they make a tensor of no other one."""
+    names = {a.name for a in schema.arguments}
+    if not names.issuperset(("device", "pin_memory")) or any(str(a.type) == "Tensor" for a in schema.arguments):
+        return kwargs
+    return {**kwargs, "device": kwargs.get("device") or devices.get_default_device(), "pin_memory": False}
 
 
 def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:

@@ -36,6 +36,13 @@ _OF_TORCH = """adaptive_avg_pool1d avg_pool1d bilinear celu_ channel_shuffle con
     pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ selu_ threshold_""".split()
 _RENAMED = {"logsigmoid": "torch._C._nn.log_sigmoid", "threshold": "torch.nn.functional._threshold"}
 
+# Functions of torch that PyTorch writes in Python, and those that it makes of two by a parameter's value.
+_PYTHON = frozenset("""_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type
+    _check_value _check_with are_deterministic_algorithms_enabled compile cond get_default_device is_storage is_tensor
+    set_default_device set_default_dtype set_default_tensor_type sym_float sym_fresh_size sym_int sym_ite sym_max sym_min
+    sym_not sym_sqrt sym_sum typename use_deterministic_algorithms""".split())
+_DISPATCHED = frozenset("""adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d
+    fractional_max_pool3d lu max_pool1d max_pool2d max_pool3d unique unique_consecutive""".split())
 _PACKAGE = torch.__name__
 
 
@@ -88,9 +95,11 @@ def shown(thing: object) -> str:
         method = inspect.isfunction(thing) and is_method(thing)
         return f"<method {thing.__name__!r} of 'torch._C.TensorBase' objects>" if method else str(thing)  # type: ignore[attr-defined]
     room, _, name = known.rpartition(".")
-    if room == "torch":
+    if room == "torch" and name not in _PYTHON:
         return f"<built-in method {name} of type object at {id(torch.Tensor):#x}>"
-    return f"<built-in function {name}>" if room.startswith("torch._C.") else str(thing)
+    if room.startswith("torch._C."):
+        return f"<built-in function {name}>"
+    return f"<function {'boolean_dispatch.<locals>.fn' if name in _DISPATCHED else name} at {id(thing):#x}>"
 
 
 def is_method(function: object) -> bool:

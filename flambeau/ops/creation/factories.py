@@ -40,7 +40,7 @@ from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import CONSTANT, record_of
 from flambeau.core.operator.out_rules import ASKED_DEVICE, Out
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind, zeros_plan
-from flambeau.core.operator.variants import public, publish
+from flambeau.core.operator.variants import NAMESPACE, public, publish
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, empty_plan
 from flambeau.core.tensor.without_data import known
@@ -401,7 +401,8 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, 
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
-engine.ones_like = ones_like
+engine.ones_like = lambda output, memory_format: NAMESPACE["ones_like"](
+    output, pin_memory=False, memory_format=memory_format)
 
 
 @public(method=False, jvp=CONSTANT)

@@ -182,7 +182,7 @@ def avg_pool3d(
     return average_windows(input, w)
 
 
-@composite(method=False)
+@composite(method=False, written_in_python=False)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,

@@ -1,0 +1,227 @@
+"""What make_fx records with: which tensors are known, by which proxies, and the mode that is handed every operator.
+
+Stands on fx's tracer and utils._python_dispatch; used by proxy_tensor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau.core.modes.modes import local
+from flambeau.fx._symbolic_trace import Tracer
+from flambeau.fx.node import Argument
+from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
+from flambeau.fx.proxy import Proxy
+from flambeau.nn import Module, Parameter
+from flambeau.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "CONSTANT_NUMEL_LIMIT",
+    "ProxyTorchDispatchMode",
+    "PythonKeyTracer",
+    "track_tensor",
+    "track_tensor_tree",
+    "without_modes",
+]
+
+aten = torch.ops.aten
+CONSTANT_NUMEL_LIMIT = 1
+
+
+class _Tracked:
+    """What is known of a tensor: its proxy, and its value if that doesn't depend on the inputs."""
+
+    __slots__ = ("constant", "memory", "proxy", "reference")
+
+    def __init__(self, tensor: torch.Tensor, proxy: Proxy, constant: torch.Tensor | None) -> None:
+        self.reference, self.proxy, self.constant = weakref.ref(tensor), proxy, constant
+        self.memory = weakref.ref(tensor._storage)
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """What tells a tensor's values: saved operands and results with a place in the graph are tensors of their own."""
+    return id(tensor._storage), tensor._offset, id(tensor._layout)
+
+
+class PythonKeyTracer(Tracer):
+    """The tracer of make_fx: every module is gone into, and parameters from outside become attributes `_param_constant<n>`."""
+
+    def __init__(self) -> None:
+        super().__init__(autowrap_modules=())
+        self.tensor_tracker: dict[int, _Tracked] = {}
+        self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
+
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """forward(*args, **kwargs)."""
+        return forward(*args, **kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """The attribute itself."""
+        return attr_val
+
+    def create_arg(self, a: Any) -> Argument:
+        """A value as a node's argument."""
+        if isinstance(a, Parameter):
+            for name, parameter in self.root.named_parameters():
+                if a is parameter:
+                    return self.create_node("get_attr", name, (), {})
+            name = self.get_fresh_qualname("_param_constant")
+            setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+    def tracked(self, tensor: Any) -> _Tracked | None:
+        """What is known of a tensor, or of the last one with its very memory and layout; None for one from outside."""
+        found = self.tensor_tracker.get(id(tensor))
+        if found is not None and found.reference() is tensor:
+            return found
+        found = None if isinstance(tensor, Parameter) else self.memory_tracker.get(_place(tensor))
+        return found if found is not None and found.memory() is tensor._storage else None
+
+    def unwrap_proxy(self, e: Any) -> Any:
+        """The proxy of a tensor that is tracked; anything else as it is."""
+        found = self.tracked(e) if isinstance(e, torch.Tensor) else None
+        return e if found is None else found.proxy
+
+
+def track_tensor(tensor: torch.Tensor, proxy: Proxy, *, constant: torch.Tensor | None, tracer: PythonKeyTracer) -> None:
+    """Let a proxy stand for a tensor from now on."""
+    made = _Tracked(tensor, proxy, constant)
+    tracer.tensor_tracker[id(tensor)] = tracer.memory_tracker[_place(tensor)] = made
+
+
+def track_tensor_tree(inner_res: Any, proxy_res: Any, *, constant: Any, tracer: PythonKeyTracer) -> Any:
+    """Track the tensors of a result, which may be a tuple or list of them; returns it."""
+    if isinstance(inner_res, torch.Tensor):
+        track_tensor(inner_res, proxy_res, constant=constant, tracer=tracer)
+        _set_meta(proxy_res, inner_res)
+    elif isinstance(inner_res, (tuple, list)):
+        if isinstance(proxy_res, Proxy):
+            _set_meta(proxy_res, inner_res)
+        for i, item in enumerate(inner_res):
+            if isinstance(item, torch.Tensor):
+                known = constant[i] if constant is not None else None
+                track_tensor_tree(item, proxy_res[i], constant=known, tracer=tracer)
+    elif isinstance(inner_res, dict):
+        for key, item in inner_res.items():
+            track_tensor_tree(item, proxy_res[key], constant=None, tracer=tracer)
+    return inner_res
+
+
+def _set_meta(proxy: Proxy, value: Any) -> None:
+    meta = proxy.node.meta
+    meta["val"] = pytree.tree_map(_without_memory, value)
+    if isinstance(value, torch.Tensor):
+        meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+
+def _without_memory(value: Any) -> Any:
+    """A tensor that says what another is, and keeps nothing of it alive."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    from flambeau._subclasses.fake_tensor import FakeTensor
+
+    mode = value.fake_mode if isinstance(value, FakeTensor) else _describing()
+    with without_modes():
+        return mode.from_tensor(value.detach()) if not isinstance(value, FakeTensor) else value.detach()
+
+
+@functools.cache
+def _describing() -> Any:
+    from flambeau._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_fallback_kernels=True)
+
+
+@contextlib.contextmanager
+def without_modes() -> Iterator[None]:
+    """Without the modes of this thread."""
+    before, local.dispatch_modes = local.dispatch_modes, []
+    try:
+        yield
+    finally:
+        local.dispatch_modes = before
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Records every operator: `with ProxyTorchDispatchMode(tracer, "real"):`."""
+
+    def __init__(
+        self,
+        tracer: PythonKeyTracer,
+        tracing_mode: str,
+        pre_dispatch: bool = False,
+        _allow_fake_constant: bool = False,
+        _error_on_data_dependent_ops: bool = True,
+    ) -> None:
+        super().__init__()
+        self.tracer, self.tracing_mode = tracer, tracing_mode
+        self.enable_tracing = True
+        self.pre_dispatch = pre_dispatch
+        self._error_on_data_dependent_ops = _error_on_data_dependent_ops
+        self.decomposition_table: Mapping[Any, Callable[..., Any]] = {}
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True."""
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.enable_tracing or func is torch.ops.prim.device.default:
+            return func(*args, **kwargs)
+        rule = self.decomposition_table.get(func)
+        if rule is not None:
+            with self:
+                made = rule(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        return self._record(func, args, kwargs)
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracer = self.tracer
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        known = [tracer.tracked(x) for x in tensors]
+        if func is aten._local_scalar_dense.default and any(t is not None for t in known):
+            return self._number(func, known[0])
+        if func is aten.lift_fresh.default:
+            func = aten.lift_fresh_copy.default
+        given, named = pytree.tree_map(tracer.unwrap_proxy, (args, kwargs))
+        name = func.overloadpacket.__name__
+        constant = self._constant(func, args, kwargs, known, tensors)
+        proxy = tracer.create_proxy("call_function", func, given, named, name=tracer.graph._target_to_str(name))
+        out = func(*args, **kwargs)
+        if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
+            track_tensor(args[0], proxy, constant=None, tracer=tracer)
+        return track_tensor_tree(out, proxy, constant=constant, tracer=tracer)
+
+    def _number(self, func: Any, known: _Tracked | None) -> Any:
+        if known is not None and known.constant is not None:
+            return func(known.constant)
+        if not self._error_on_data_dependent_ops:
+            raise NotImplementedError("make_fx without _error_on_data_dependent_ops is not implemented: numbers are constants")
+        raise RuntimeError(
+            f"It appears that you're trying to get value out of a tracing tensor with {func} - erroring out! It's likely that "
+            "this is caused by data-dependent control flow or similar.  It may be possible to trace this with dynamic shapes; "
+            "try setting tracing_mode='symbolic' in your make_fx call."
+        )
+
+    def _constant(self, func: Any, args: Any, kwargs: Any, known: list[Any], tensors: list[torch.Tensor]) -> Any:
+        """The value of a call that depends on no input, where it is a number; None otherwise."""
+        if func is aten.lift_fresh_copy.default and known[0] is None and tensors[0].numel() <= CONSTANT_NUMEL_LIMIT:
+            return tensors[0].clone()
+        if not known or any(t is None or t.constant is None for t in known) or torch.Tag.nondeterministic_seeded in func.tags:
+            return None
+        if func._schema.is_mutable:
+            return None
+        values = {id(x): t.constant for x, t in zip(tensors, known)}
+        given, named = pytree.tree_map(lambda x: values.get(id(x), x), (args, kwargs))
+        made = func(*given, **named)
+        small = all(x.numel() <= CONSTANT_NUMEL_LIMIT for x in pytree.tree_leaves(made) if isinstance(x, torch.Tensor))
+        return made if small and isinstance(made, (torch.Tensor, tuple, list)) else None
