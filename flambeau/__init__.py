@@ -72,7 +72,7 @@ _ROOMS = frozenset(
         "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_utils_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",
-        "library", "_ops", "_library", "_custom_op", "_custom_ops", "_refs", "_lobpcg",
+        "library", "_ops", "_library", "_export", "_custom_op", "_custom_ops", "_refs", "_lobpcg",
         "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",
         "_subclasses", "_guards",
     )

@@ -186,6 +186,8 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 def __getattr__(name: str) -> Any:
     if name == "_functorch":
         return importlib.import_module("flambeau._C._functorch")
+    if name == "_profiler":
+        return importlib.import_module("flambeau._C._profiler")
     if name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):

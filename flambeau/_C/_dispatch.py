@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.dispatcher import keys
 from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
 from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
+from flambeau.dispatcher.handlers import answers
 from flambeau.dispatcher.keys import AFTER_AUTOGRAD as _after_autograd_keyset
 from flambeau.dispatcher.keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
@@ -163,3 +164,8 @@ def _get_operation_overload(op_name: str, overload_name: str) -> tuple[Any, Any,
     """(overload, overload, tags); None if there is none."""
     found = _overload(f"{op_name}.{overload_name}" if overload_name else op_name)
     return None if found is None else (found, found, found.tags)
+
+
+def _dispatch_isTensorSubclassLike(tensor: Any) -> bool:
+    """Whether operators on a tensor are answered by its class, or by a mode of this thread."""
+    return answers((tensor,), {})

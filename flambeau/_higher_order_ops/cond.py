@@ -2,6 +2,6 @@
 
 import flambeau as torch
 
-cond = torch.cond
+cond = cond_op = torch.cond
 
-__all__ = ["cond"]
+__all__ = ["cond", "cond_op"]

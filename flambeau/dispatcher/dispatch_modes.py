@@ -70,6 +70,7 @@ class DispatchMode:
 def _public_functions() -> Iterable[Callable[..., Any]]:
     """What is answered here besides the methods of Tensor: functions, operators that have none, and views."""
     yield from NAMESPACE.values()
+    yield from (f.__wrapped__ for f in NAMESPACE.values() if hasattr(f, "__wrapped__"))   # as this package calls them
     yield from FOREACH.values()
     yield from views.DECLARED
     yield from RENAMED

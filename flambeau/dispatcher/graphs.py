@@ -16,7 +16,7 @@ from typing import Any
 from flambeau.core.autograd import engine, inplace
 from flambeau.core.autograd.inplace import base_of
 from flambeau.core.autograd.node_codegen import WRITTEN
-from flambeau.core.modes import interception, modes
+from flambeau.core.modes import modes
 from flambeau.core.operator.opdef import Operator
 from flambeau.core.operator.pointwise import Pointwise, as_operand, record, signature_of
 from flambeau.core.operator.variants import OPERATORS
@@ -220,10 +220,7 @@ def _in_place(overload: Any, recorder: Any, args: tuple[Any, ...], kwargs: dict[
         finally:
             local.grad = True
     before = shallow(self) if before is None else before
-    version = self._storage.writes
     made = hand_over(overload, args, kwargs)
-    if interception.watched([self]) and self._storage.writes == version:
-        self._storage.writes += 1
     before._node, before._index = edge
     alias = shallow(self)
     alias._index = WRITTEN

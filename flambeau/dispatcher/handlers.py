@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.core.modes import interception
 from flambeau.core.modes.modes import local
+from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
 __all__ = ["RULES", "answers", "each_tensor", "hand_over"]
@@ -43,25 +44,47 @@ def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
         if not any(type(x) is type(y) for y in asked):
             asked.insert(next((i for i, y in enumerate(asked) if issubclass(type(x), type(y))), len(asked)), x)
     types = tuple([type(x) for x in asked])
+    written = [(x, x._storage.writes) for x in asked and _written(overload, args, kwargs)]
     before, local.grad = local.grad, False
     try:
-        made, refused = _asked(overload, types, tuple(args), kwargs)
+        made, refused = _asked(overload, asked, types, tuple(args), kwargs)
     finally:
         local.grad = before
+    for x, version in written:
+        if x._storage.writes == version:
+            x._storage.writes += 1
     if made is NotImplemented:
         raise TypeError(
             f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
             + "".join(f"  - {who}\n" for who in refused)
             + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
         )
-    return _outside(overload, made, args, kwargs)
+    made = _outside(overload, made, args, kwargs)
+    if asked and overload.is_view:  # it counts its writes with what it shows
+        for x in interception.watched([made]):
+            if without_memory(x._storage) and isinstance(args[0], Tensor) and without_memory(args[0]._storage):
+                x._storage = args[0]._storage
+    return made
 
 
-def _asked(overload: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[str]]:
+def _written(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The arguments without memory that a call writes to, as its schema says."""
+    named = dict(zip([a.name for a in overload._schema.arguments], args)) | kwargs
+    written = [named[a.name] for a in overload._schema.arguments if a.is_write and a.name in named]
+    return [x for x in interception.watched(written) if without_memory(x._storage)]
+
+
+def _asked(
+    overload: Any, asked: list[Tensor], types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, list[str]]:
     refused = []
     stack = local.dispatch_modes
     if stack:
         mode = stack.pop()  # what it calls belongs to the modes outside
+        if isinstance(getattr(mode.__torch_dispatch__, "__self__", None), type):
+            stack.append(mode)
+            raise RuntimeError(f"Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
+                               f"plain method: {type(mode).__name__}")
         try:
             made = _rule(overload, type(mode), mode, mode.__torch_dispatch__)(overload, types, args, kwargs)
         finally:
@@ -69,8 +92,8 @@ def _asked(overload: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs
         if made is not NotImplemented:
             return made, refused
         refused.append(f"mode object {mode!r}")
-    for cls in types:
-        own = cls.__torch_dispatch__  # type: ignore[attr-defined]
+    for x, cls in zip(asked, types):
+        own = x.__torch_dispatch__  # type: ignore[attr-defined]
         made = _rule(overload, cls, cls, own)(overload, types, args, kwargs)
         if made is not NotImplemented:
             return made, refused
@@ -89,7 +112,12 @@ def _rule(overload: Any, cls: type, first: Any, own: Any) -> Any:
 
 
 def _outside(overload: Any, made: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A handler's result without a place in the graph: views taken where nothing is recorded have one."""
+    """A handler's result without a place in the graph: views taken where nothing is recorded have one. RuntimeError if it isn't
+    what the schema says.
+    """
+    returns = overload._schema.returns
+    if len(returns) == 1 and str(returns[0].type) == "Tensor" and not (made is None or isinstance(made, Tensor)):
+        raise RuntimeError(f"Unable to cast {made!r} to Tensor")
     if not any(x._node is not None for x in each_tensor([made])):
         return made
     given = {id(x) for x in each_tensor([*args, *kwargs.values()])}

@@ -34,6 +34,7 @@ OURS = (
     "torch._utils._rebuild_tensor_v2",
     "torch._utils._rebuild_tensor_v3",
     "torch._utils._rebuild_meta_tensor_no_storage",
+    "torch._utils._rebuild_wrapper_subclass",
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_parameter",
     "torch._utils._rebuild_parameter_with_state",

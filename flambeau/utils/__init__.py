@@ -15,6 +15,7 @@ from flambeau.ops.tensor_methods.predicates import exchange_identities as _excha
 _ROOMS = frozenset(
     (
         "_contextlib",
+        "_dtype_abbrs",
         "_import_utils",
         "_mode_utils",
         "_python_dispatch",

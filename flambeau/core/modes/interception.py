@@ -23,7 +23,7 @@ from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
 from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import local
-from flambeau.core.modes.overrides import dispatch
+from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch
 from flambeau.core.operator.arguments import written
 from flambeau.core.tensor.tensor import Tensor
 
@@ -38,8 +38,6 @@ _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
 _plain: dict[FunctionType, FunctionType] = {}
 _methods: dict[FunctionType, list[str]] = {}
 _public: set[FunctionType] = set()
-_NEVER = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__ __reduce__
-    __reduce_ex__ __setstate__ __deepcopy__ __repr__ __format__ __dir__ __torch_function__""".split())
 
 
 def attend(cls: type, functions: Callable[[], Iterable[Callable]]) -> None:
@@ -189,7 +187,7 @@ def _restore() -> None:
 
 def _prepare() -> None:
     global _prepared
-    methods = {name: f for name, f in vars(Tensor).items() if name not in _NEVER and isinstance(f, FunctionType)}
+    methods = {name: f for name, f in vars(Tensor).items() if name not in NEVER_EXCHANGED and isinstance(f, FunctionType)}
     for name, function in methods.items():
         _methods.setdefault(function, []).append(name)
     public = [f for provide in _providers[_prepared:] for f in provide() if isinstance(f, FunctionType)]

@@ -27,7 +27,7 @@ from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import record_of
 from flambeau.core.tensor.nested_data import type_name
-from flambeau.core.tensor.storage import empty_without_memory
+from flambeau.core.tensor.storage import empty_without_memory, without_memory
 from flambeau.core.tensor.tensor import Tensor, launch, tensor_from
 
 PLAIN: set[type] = {Tensor, type(None), bool, int, float, complex}
@@ -251,6 +251,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     """The same tensor seen as an instance of a subclass of Tensor; a node in the graph if it requires grad."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
+    _refuse_other(cls, self)
     with DisableTorchFunctionSubclass():
         made = (
             self.alias()
@@ -260,11 +261,19 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     return become(made, cls)
 
 
+def _refuse_other(cls: type, data: Tensor) -> None:
+    """RuntimeError where a tensor whose class answers operators is to be one of another class."""
+    if dispatching(type(data)) and not issubclass(type(data), cls) and without_memory(data._storage):
+        raise RuntimeError(f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
+                           f"python object of type {type(data).__name__}")
+
+
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any) -> Any:
     """A tensor of class `cls` over the same memory, a leaf of its own. TypeError for a require_grad that is no bool."""
     if require_grad.__class__ is not bool:
         raise TypeError("_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
                         f"{type_name(require_grad)}")
+    _refuse_other(cls, data)
     made = become(launch.tensor_from(data._storage, data._offset, data._layout.with_flavor(None)), cls)
     if require_grad:
         with DisableTorchFunctionSubclass():
@@ -302,7 +311,7 @@ def make_wrapper_subclass(
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"_make_wrapper_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     if not dispatching(cls):
-        raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__")
+        raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
     if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
         raise RuntimeError(f"Unknown sizes_strides_policy: {dispatch_sizes_strides_policy}")
     if layout is not strided:
@@ -320,6 +329,9 @@ def make_wrapper_subclass(
     return made
 
 
+#: Methods whose code is never exchanged (core.modes.interception).
+NEVER_EXCHANGED = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__
+    __reduce__ __reduce_ex__ __setstate__ __deepcopy__ __repr__ __format__ __dir__ __torch_function__""".split())
 _NOT_WRAPPED = frozenset(
     (
         "__class__",
@@ -389,6 +401,8 @@ def init_subclass(cls: type, **_: Any) -> None:
             continue
         if next(base for base in cls.__mro__ if name in vars(base)) is not Tensor:
             continue
+        if name not in NEVER_EXCHANGED and isinstance(own, FunctionType) and dispatching(cls):
+            continue    # the function itself looks out for tensors of the class
         if isinstance(own, property):
             setattr(cls, name, _asking_property(own))
         elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(

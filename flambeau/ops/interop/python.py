@@ -20,7 +20,7 @@ from flambeau.base.warn import warn_once
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
-from flambeau.core.modes.dispatching import dispatching
+from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import PLAIN, become, slots_of
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor import create, lazy_conjugate, printing, storage, storage_io
@@ -45,6 +45,8 @@ def item(self: Tensor) -> Any:
 @public(namespace=False)
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers (a number for a zero-dim tensor)."""
+    if any_dispatching((self,)):
+        raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
     if self._layout.dtype in AS_BITS or self._storage.size_class < 0:
         if not known(self):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -60,6 +62,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
     force: detach and convert first if need be.
     """
+    if any_dispatching((self,)):
+        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if self._node is not None and not force and modes.local.grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if force and self._layout.pending:
@@ -110,14 +114,15 @@ def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
     before = devices.use_stand_ins(None)        # a tensor with data may be shown inside a fake tensor mode
     try:
         with modes.no_grad():
-            return printing.tensor_repr(self)
+            return printing.tensor_repr(self, contents=tensor_contents)
     finally:
         devices.use_stand_ins(before)
 
 
 @public(namespace=False)
 def __format__(self: Tensor, spec: str) -> str:
-    if self._layout.ndim == 0 and self.__class__ in PLAIN and self._layout.device.type != "meta":
+    plain = self.__class__ in PLAIN and not dispatching(self.__class__)
+    if self._layout.ndim == 0 and plain and self._layout.device.type != "meta":
         return create.item(self).__format__(spec)
     return object.__format__(self, spec) if spec else repr(self)
 
@@ -198,8 +203,10 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         made = self.clone()
         if type(made) is not type(self):
             raise RuntimeError("The default implementation of __deepcopy__() for wrapper subclasses only works for subclass "
-                               "types that properly implement clone(), whose result is of the same type; got "
-                               f"{type(made).__name__}")
+                               "types that properly implement clone(), for which cloning returns another instance of the same "
+                               "subclass. You should either properly implement clone() for your subclass or override "
+                               "__deepcopy__() if it is intended behavior for clone() to return an instance of a different "
+                               "type.")
     elif layout.device.type == "meta":
         held = memo.get(id(self._storage))
         if held is None:
@@ -232,6 +239,11 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
 @public(namespace=False)
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
+    if dispatching(self.__class__):
+        made = self.detach()
+        if without_memory(made._storage):
+            made._storage = storage.empty_without_memory(made._storage.capacity)
+        return made
     return tensor_from(storage.alias(self._storage), self._offset, self._layout)
 
 
