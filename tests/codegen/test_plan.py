@@ -97,6 +97,16 @@ def test_a_step_that_a_target_has_no_kernels_for_is_refused():
         lowered(Plan(["a wish"], [torch.empty(2)._layout]))
 
 
+def test_working_memory_of_two_owners_is_refused():
+    x = torch.ones(1 << 18)
+    (plan,) = plans_of(lambda: x.sum())[-1:]
+    _, size = CPU.lower(plan.steps[0])
+    if not size:
+        pytest.skip("a sum that needs no working memory")
+    with pytest.raises(NotImplementedError, match="working memory for loops sum"):
+        lowered(plan._replace(scratch=64))
+
+
 def test_the_processor_is_a_target():
     target: Target = CPU
     assert target.name == "cpu" and target.vector_bytes in (16, 32, 64) and target.threads == torch.get_num_threads()

@@ -24,6 +24,7 @@ class _CPU:
     """The only instance is `CPU`."""
 
     name = "cpu"
+    allocate = staticmethod(launch.new_storage)
 
     def __init__(self) -> None:
         self._lowerings: dict[type, Callable[..., Lowered]] = {Loops: lay}
@@ -65,15 +66,15 @@ class _CPU:
                 how = self._lowerings.get(step.__class__)
                 own, size = how(*step) if how is not None else self.lower(step)
                 phases += own
-                scratch = max(scratch, size)
+                if size:
+                    if plan.scratch:    # each would write where the other keeps something
+                        raise NotImplementedError(f"working memory for {step} in a plan whose phases have some between them")
+                    scratch = max(scratch, size)
         if self.made is not None:
             self.made.append(plan)
         if flags.debug >= 2:
             print(f"plan {described(plan)}")
         return launch.callable_of(plan, phases, scratch)
-
-    def allocate(self, nbytes: int) -> Any:
-        return launch.new_storage(nbytes)
 
 
 CPU = _CPU()

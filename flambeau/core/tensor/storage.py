@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from flambeau.codegen.runtime import launch, memory, state
+from flambeau.codegen.targets.cpu import CPU
 
 if TYPE_CHECKING:
     class Storage:
@@ -41,7 +42,7 @@ def empty(nbytes: int) -> Any:
     """Fresh, uninitialised memory, 64-byte aligned. Raises RuntimeError if there is not as much."""
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"Storage size calculation overflowed: {nbytes} bytes")
-    return launch.new_storage(nbytes)
+    return CPU.allocate(nbytes)
 
 
 def empty_without_memory(nbytes: int) -> Any:
