@@ -60,12 +60,11 @@ def _incref(f: Function, object: Value) -> Value:
     return object
 
 
-def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value) -> Value:
-    """A Tensor, or an instance of the class that the layout names, that takes over the reference to `storage` and gets its own to
-    the others.
-    """
-    named = f.load("ptr", _object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
-    kind = f.select(f.address(named).equals(0), f.load("ptr", s, state.TENSOR_TYPE), named)
+def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value, named: Value | None = None) -> Value:
+    """A Tensor that takes over the reference to `storage` and gets its own to the others. named: its class, unless null."""
+    kind = f.load("ptr", s, state.TENSOR_TYPE)
+    if named is not None:
+        kind = f.select(f.address(named).equals(0), kind, named)
     tensor = f.call("ptr", "PyType_GenericAlloc", kind, f.i64(0))
     f.store(storage, _object_slot(f, tensor, s, state.SLOT_STORAGE))
     f.store(_incref(f, offset), _object_slot(f, tensor, s, state.SLOT_OFFSET))
@@ -78,6 +77,11 @@ def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Va
 def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
     """Bytes between the start of a tensor's storage and its first element."""
     return f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
+
+
+def _named_class(f: Function, s: Value, layout: Value) -> Value:
+    """The class that a layout names for its tensors, or null."""
+    return f.load("ptr", _object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
 
 
 HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
@@ -393,7 +397,7 @@ def tensor_from_function() -> Function:
     f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     storage, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
-    f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout))
+    f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout, _named_class(f, s, layout)))
     return f
 
 
@@ -403,7 +407,7 @@ def view_of_function() -> Function:
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
     storage = f.load("ptr", _object_slot(f, source, s, state.SLOT_STORAGE))
-    view = _new_tensor(f, s, _incref(f, storage), offset, layout)
+    view = _new_tensor(f, s, _incref(f, storage), offset, layout, _named_class(f, s, layout))
     base = f.load("ptr", _object_slot(f, source, s, state.SLOT_BASE))
     root = f.select(f.address(base).equals(0), source, base)
     f.store(_incref(f, root), _object_slot(f, view, s, state.SLOT_BASE))
@@ -512,11 +516,16 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
 @compiled_module()
 def _runtime() -> str:
     return module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
-                  tensor_from_function(), view_of_function(), new_storage_function(), wrap_storage_function(),
-                  wrap_buffer_function(), empty_cache_call_function(), *map(reader_function, _READ))
+                  new_storage_function(), wrap_storage_function(), wrap_buffer_function(), empty_cache_call_function(),
+                  *map(reader_function, _READ))
 
 
-_address = _runtime().functions()
+@compiled_module()
+def _tensors() -> str:
+    return module(tensor_from_function(), view_of_function())
+
+
+_address = _runtime().functions() | _tensors().functions()
 Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
 memory.set_limits()
 threads.initialise(_address["fb_worker"], _address["fb_watch"])
@@ -543,6 +552,7 @@ readers: dict[str, Callable] = {
 def bind(storage_class: type, tensor_class: type) -> None:
     """Tell the launcher the classes of its results and where a Tensor's slots lie."""
     w = state.words
+    _tensor_class[:] = [tensor_class]
     w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
     for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
                        (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root"),
@@ -609,7 +619,23 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
         raise RuntimeError("numel: integer multiplication overflow") from None
     if parallel and state.words[state.WORKERS] < most - 1:
         _start_workers(most - 1)
-    return _new_function(_launcher, words, plan)    # which keeps alive what its words are addresses of
+    launch = _new_function(_launcher, words, plan)      # which keeps alive what its words are addresses of
+    return launch if not outputs or outputs[0].device.stand_ins is None else _of_class(outputs[0].tensor_class, launch)
+
+
+def _of_class(tensor_class: type, launch: Callable) -> Callable:
+    """A launcher whose results are of the class that their layouts name: the native one makes Tensors."""
+    def launch_named(*arguments: object) -> object:
+        made = launch(*arguments)
+        for x in made if made.__class__ is tuple else (made,):
+            if x.__class__ is _tensor_class[0]:
+                x.__class__ = tensor_class
+        return made
+    launch_named.__self__ = launch.__self__     # type: ignore[attr-defined]  # the words, for `rows_plan`
+    return launch_named
+
+
+_tensor_class: list[type] = []      # Tensor, once it is bound
 
 
 def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: int) -> Callable:
