@@ -17,7 +17,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 nn, F = torch.nn, torch.nn.functional
 SIZES = [1, 2, 3, 7, 16, 17, 33, 65, 129, 1025]

@@ -9,7 +9,7 @@ import numpy as np
 
 from flambeau.base.dtype import int64
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.codegen.vision import nms as kernels
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor import fakes

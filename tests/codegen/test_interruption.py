@@ -10,7 +10,7 @@ import flambeau as torch
 from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 
 class Stop(Exception):

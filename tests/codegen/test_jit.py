@@ -15,7 +15,7 @@ import flambeau as torch
 from flambeau.codegen import jit, llvm, partition
 from flambeau.codegen.object_cache import cache
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 PIPELINES = [llvm.EXPLICIT, llvm.VECTORISED, llvm.LIGHT, llvm.DIRECT, llvm.BRIEF, llvm.QUICK, llvm.COMBINED]
 

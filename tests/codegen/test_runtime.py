@@ -15,7 +15,7 @@ from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.object_cache import cache, link
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.tensor import storage
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.codegen.plan import Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 C = torch.complex128
 

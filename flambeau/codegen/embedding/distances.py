@@ -22,7 +22,7 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.products.epilogue import bits_of, scalar_constant
 from flambeau.codegen.scalar import Lowering
 from flambeau.codegen.strip_mine import Strip, strips
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr
 

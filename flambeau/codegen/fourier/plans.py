@@ -15,7 +15,7 @@ from flambeau.base.layout import Layout, contiguous_strides
 from flambeau.codegen.fourier.program import Axis, Source, Work
 from flambeau.codegen.fourier.rows import columns, complex_rows, hermitian_rows, real_rows
 from flambeau.codegen.plan import Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 _FIRST_OUT = 4          # slot of the output; the input's is the next
 

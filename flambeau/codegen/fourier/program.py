@@ -21,7 +21,7 @@ from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 NOWHERE = Place(ABSOLUTE)
 GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread

@@ -12,7 +12,7 @@ from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.gather_scatter.move import MOVED
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 
 @compiled()

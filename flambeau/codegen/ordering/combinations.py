@@ -13,7 +13,7 @@ from flambeau.codegen.gather_scatter.move import MOVED
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 WORK = 32768        # elements worth waking another thread for
 

@@ -15,7 +15,7 @@ from flambeau.codegen.builder import Function, Value, Variable, kernel, module
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import COMBINED, LIGHT
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 CHUNK = 16384
 BLOCK = 1024

@@ -19,7 +19,7 @@ from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 PART = 2048             # points worth waking another thread for
 LONG = 1 << 20          # points worth letting other Python threads run

@@ -11,7 +11,7 @@ from flambeau.codegen.jit import compiled
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 WORK = 16384            # elements worth waking another thread for
 

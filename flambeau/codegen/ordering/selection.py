@@ -15,7 +15,7 @@ from flambeau.codegen.jit import compiled
 from flambeau.codegen.ordering.sorting import sort_key
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407    # Knuth's linear congruential generator
 TOGETHER = 4        # elements whose number of equal ones is counted at once

@@ -19,7 +19,7 @@ from flambeau.codegen.llvm import INDEXED, LIGHT
 from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 INSERTION = 48          # rows up to this length are sorted by insertion
 LONG = 1 << 16          # rows from this length are cut among threads when there are few of them

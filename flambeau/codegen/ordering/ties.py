@@ -20,7 +20,7 @@ from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.ordering.sorting import sort_key
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 SHORT = 256         # longest row whose ties are resolved so
 INSERTED = 16       # longest stretch that introsort leaves to insertion

@@ -14,7 +14,7 @@ from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 
 WORK = 8192         # positions worth waking another thread for
 AXIS = ("sample", "size", "count", "taps")

@@ -1,7 +1,7 @@
 """The processor as a target: steps become phases, and a plan a call of the native launcher.
 
 Loops are lowered by loops.schedule. Other kinds of steps are lowered by the module that declares them, which says so by
-`@CPU.lowers(...)`, and so is loaded when it is needed. Operators' planners call `lowered`.
+`@CPU.lowers(...)`, and so is loaded when it is needed.
 """
 
 from __future__ import annotations

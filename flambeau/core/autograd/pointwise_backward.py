@@ -15,7 +15,7 @@ from flambeau.base.dtype import bool_, complex128, float64, int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching
 from flambeau.core.modes.overrides import any_override

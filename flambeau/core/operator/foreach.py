@@ -13,7 +13,7 @@ from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number

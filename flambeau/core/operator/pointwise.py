@@ -40,7 +40,7 @@ from flambeau.base.lazy_import import kept
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd.node import NO_EDGE, Node
 from flambeau.core.autograd.pointwise_backward import (
     IDENTITY,

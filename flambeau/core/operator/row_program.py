@@ -16,7 +16,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Loops, Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Nest, element, number

@@ -23,7 +23,7 @@ from flambeau.codegen.plan import SCRATCH, Phase, Plan, elementwise
 from flambeau.codegen.sampling import rejection
 from flambeau.codegen.sampling.categories import choice_kernel, shares_kernel
 from flambeau.codegen.sampling.twister import permutation_kernel, twister_kernel
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.row_program import KEPT, Rows
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s

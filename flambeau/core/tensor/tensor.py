@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout, Size, register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.tensor.storage import Storage
 
 _get_shape = attrgetter("_layout.shape")

@@ -25,7 +25,7 @@ from flambeau.base.layout import (
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn_once
 from flambeau.codegen.plan import Plan, elementwise
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides

@@ -32,7 +32,7 @@ from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn
 from flambeau.codegen.gather_scatter.triangle import triangle_indices_plan
 from flambeau.codegen.plan import Loops, Plan, elementwise
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd import engine
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.settings import settings

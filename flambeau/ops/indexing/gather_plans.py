@@ -19,7 +19,7 @@ from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
 from flambeau.codegen.gather_scatter.steps import Moves
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime.launch import KernelCheck
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of, make_tensor

@@ -15,7 +15,7 @@ from flambeau.base.errors import LinAlgError
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.lazy_conjugate import resolved

@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes.modes import active
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM

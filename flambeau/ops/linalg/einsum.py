@@ -21,7 +21,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn_once
 from flambeau.codegen.plan import Plan, elementwise
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import lower, untouched
 from flambeau.core.modes.modes import active, local

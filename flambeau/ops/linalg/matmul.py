@@ -20,7 +20,7 @@ from flambeau.base.small_floats import FORMATS
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned

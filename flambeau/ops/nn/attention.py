@@ -19,7 +19,7 @@ from flambeau.codegen.attention.scores import Attention
 from flambeau.codegen.attention.steps import Attend, AttendBackward
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import lower

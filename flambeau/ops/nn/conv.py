@@ -18,7 +18,7 @@ from flambeau.codegen.convolution.conv import Convolution
 from flambeau.codegen.convolution.halo import Tensor5
 from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
 from flambeau.codegen.plan import Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import Product, described

@@ -15,7 +15,7 @@ from flambeau.codegen.embedding import bags as kernels
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE, explained

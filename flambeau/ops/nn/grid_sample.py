@@ -22,7 +22,7 @@ from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.resampling import lookups
 from flambeau.codegen.resampling import taps as kernels
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd import engine
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single

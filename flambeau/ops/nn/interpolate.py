@@ -21,7 +21,7 @@ from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.resampling import interpolate as kernels
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.operator import facets
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM

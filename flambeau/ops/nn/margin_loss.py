@@ -14,7 +14,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.losses import margins as kernels
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.launch import KernelCheck
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import operator

@@ -22,7 +22,7 @@ from flambeau.codegen.pooling import pairs as pool_pairs
 from flambeau.codegen.pooling import rows as pool_rows
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single

@@ -13,7 +13,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.plan import Loops, Plan, elementwise
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM

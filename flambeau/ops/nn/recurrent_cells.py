@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.plan import Plan
-from flambeau.codegen.targets.cpu import lowered
+from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
