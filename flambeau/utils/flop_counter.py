@@ -16,6 +16,7 @@ from typing import Any
 import flambeau as torch
 from flambeau.core.autograd.node import running
 from flambeau.core.modes.modes import Mode
+from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
 from flambeau.ops.linalg.einsum import labels_of
 from flambeau.utils.module_tracker import ModuleTracker
 
@@ -51,6 +52,10 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
     def register(formula: Callable[..., Any]) -> Callable[..., Any]:
         for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if not isinstance(target, (OpOverloadPacket, HigherOrderOperator)):
+                raise ValueError("register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
+                                 "torch.ops.mylib.foo), JitFunction, or HigherOrderOperator, got "
+                                 f"{target} which is of type {type(target)}")
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
             flop_registry[target] = formula if get_raw else _of_shapes(formula)
@@ -316,7 +321,8 @@ class FlopCounterMode:
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth = 999999 if depth is None else depth
         self.display = display
-        self._formulas = {target: _of_shapes(formula) for target, formula in (custom_mapping or {}).items()}
+        self._formulas = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+                          for target, formula in (custom_mapping or {}).items()}
         self.flop_counts: dict[str, dict[Any, int]] = {}
         self.mod_tracker = ModuleTracker()
         self._recorder = _Recorder(self)
@@ -358,6 +364,7 @@ class FlopCounterMode:
         gradients = running.run is not None
         if parts is None or self._in_one_kernel() or (gradients and not torch.is_grad_enabled()):
             return
+        kwargs = {n: x for n, x in kwargs.items() if n != "out"}
         made = parts(result[0] if isinstance(result, tuple) else result, *args, **kwargs)
         for kind, flops, _, _ in made if not (gradients and self._graph_of_gradients) else ():
             self._count(kind, flops, names)
