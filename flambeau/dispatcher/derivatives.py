@@ -566,3 +566,12 @@ def _(g: Any, tensors: Any, need: Any) -> Any:
         made.append(part.reshape(x._layout.shape) if wanted else None)
         row, column = row + rows, column + columns
     return (made,)
+
+
+@derivative("clamp.default")
+def _(g: Any, self: Any, min: Any, max: Any) -> Any:
+    inside = None if min is None else aten.ge.Scalar(self, min)
+    if max is not None:
+        below = aten.le.Scalar(self, max)
+        inside = below if inside is None else aten.logical_and_.default(inside, below)
+    return _where(inside, g, 0.0)

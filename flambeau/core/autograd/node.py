@@ -161,7 +161,7 @@ class Node:
     def attach(self, alias: Any, index: int = 0) -> Any:
         """A saved alias of output `index`, joined to the graph again if gradients of gradients are wanted."""
         dtype = alias._layout.dtype
-        if modes.local.dispatch_modes or dispatching(alias.__class__):
+        if seen_below(alias):
             alias = alias.detach()
         if not modes.local.grad or not (dtype.is_floating_point or dtype.is_complex):
             return alias
@@ -345,6 +345,13 @@ def refuse_gradient(step: str, **constants: Any) -> None:
                                    "input cannot have requires_grad True.")
 
 
+def seen_below(tensor: Any) -> bool:
+    """Whether a mode below autograd, or the tensor's class, sees what is done to it; costs two questions where there are none."""
+    if not (modes.active.count or tensor._layout.flavor is not None):
+        return False
+    return bool(modes.local.dispatch_modes) or dispatching(tensor.__class__)
+
+
 def held_gradient(tensor: Any) -> Any:
     """The tensor's accumulated gradient, or None."""
     return getattr(tensor, "_grad", None)
@@ -369,7 +376,7 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
         return gradients[0].clone(memory_format=contiguous_format)
     if gradients[0]._layout.flavor is not None and gradients[0].is_sparse:
         return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
-    if modes.local.dispatch_modes or dispatching(type(gradients[0])):
+    if seen_below(gradients[0]):
         if _fits(layout, gradients[0]._layout) and sys.getrefcount(gradients[0]) == 2:
             return gradients[0].detach()
         wanted = _layout_of_gradient(layout, gradients[0]._layout.dtype)

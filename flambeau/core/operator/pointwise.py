@@ -41,7 +41,7 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.targets import lowered
-from flambeau.core.autograd.node import NO_EDGE, Node
+from flambeau.core.autograd.node import NO_EDGE, Node, seen_below
 from flambeau.core.autograd.pointwise_backward import (
     IDENTITY,
     NUMBERS,
@@ -57,7 +57,7 @@ from flambeau.core.autograd.pointwise_backward import (
 from flambeau.core.autograd.saved_tensors import pack
 from flambeau.core.autograd.undefined import Undefined
 from flambeau.core.modes import modes
-from flambeau.core.modes.dispatching import any_dispatching, dispatching
+from flambeau.core.modes.dispatching import any_dispatching
 from flambeau.core.modes.overrides import any_override, dispatch
 from flambeau.core.operator.facets import Facets, OpDef, Out
 from flambeau.core.tensor.fakes import refuse_mixing, two_devices
@@ -474,7 +474,7 @@ class PointwiseNode(Node):
         saved = self.unpack()
         if -1 in recipe.saves:
             at = recipe.saves.index(-1)
-            if modes.local.grad or modes.local.dispatch_modes or dispatching(saved[at].__class__):
+            if modes.local.grad or seen_below(saved[at]):
                 saved = (*saved[:at], self.attach(saved[at]), *saved[at + 1:])
         results = []
         complete = self.needs_all()
@@ -487,7 +487,7 @@ class PointwiseNode(Node):
             elif gradient is IDENTITY:
                 results.append(g)
             elif gradient is ZERO:
-                results.append(g.new_zeros(g._layout.shape) if modes.local.dispatch_modes or dispatching(g.__class__) else
+                results.append(g.new_zeros(g._layout.shape) if seen_below(g) else
                                zeros_like_layout(self.inputs[i] or g._layout))
             else:
                 results.append(gradient(g, saved))

@@ -535,3 +535,11 @@ def adaptive_max_pool2d(own: Any, input: Tensor, output_size: Any, return_indice
         return NotImplemented
     made = _aten().adaptive_max_pool2d.default(input, size)
     return made if return_indices else made[0]
+
+
+@_lowering
+def clamp_(own: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
+    """Between two numbers, in place."""
+    if isinstance(min, Tensor) or isinstance(max, Tensor) or (min is None and max is None):
+        return NotImplemented
+    return _aten().clamp_.default(input, min, max)
