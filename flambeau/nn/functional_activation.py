@@ -88,7 +88,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return ops.hardtanh.inplace(input, min_val, max_val) if inplace else ops.hardtanh(input, min_val, max_val)
 
 
-@described(written_in_python=False)
+@described()
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """In-place version of hardtanh()."""
     return hardtanh(input, min_val, max_val, inplace=True)

@@ -5,8 +5,11 @@ The operators are those of flambeau.ops; most are torch's own under a second nam
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau.base.naming import adopt
-from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.core.operator.variants import renamed
+from flambeau.ops.elementwise import arithmetic, incomplete_gamma, math, ternary
 from flambeau.ops.elementwise.bessel import (
     airy_ai,
     bessel_j0,
@@ -37,14 +40,16 @@ from flambeau.ops.elementwise.orthogonal_polynomials import (
     shifted_chebyshev_polynomial_w,
 )
 from flambeau.ops.elementwise.ternary import xlog1py
+from flambeau.ops.reduction import softmax, vector_norm
 
-_OF_TORCH = {
-    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",
-    "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0",
-    "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit",
-    "logsumexp": "logsumexp", "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma",
-    "round": "round", "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy"}
-globals().update({name: renamed(NAMESPACE[of], name) for name, of in _OF_TORCH.items() if of in NAMESPACE})
+# Functions of torch under a second name are objects of their own.
+_OF_TORCH: dict[str, Any] = {
+    "digamma": math.digamma, "erf": math.erf, "erfc": math.erfc, "erfinv": math.erfinv, "exp2": math.exp2,
+    "expit": math.sigmoid, "expm1": math.expm1, "gammainc": incomplete_gamma.igamma, "gammaincc": incomplete_gamma.igammac,
+    "gammaln": math.lgamma, "i0": math.i0, "log1p": math.log1p, "log_softmax": softmax.log_softmax, "logit": math.logit,
+    "logsumexp": vector_norm.logsumexp, "multigammaln": math.mvlgamma, "polygamma": math.polygamma, "psi": math.digamma,
+    "round": arithmetic.round, "sinc": math.sinc, "softmax": softmax.softmax, "xlogy": ternary.xlogy}
+globals().update({name: renamed(function, name) for name, function in _OF_TORCH.items()})
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
@@ -54,6 +59,6 @@ __all__ = [
     "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
     "shifted_chebyshev_polynomial_w", "spherical_bessel_j0", "entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr",
     "ndtr", "ndtri", "xlog1py", "zeta",
-    *(name for name, of in _OF_TORCH.items() if of in NAMESPACE)]
+    *_OF_TORCH]
 
 adopt(globals(), __all__)

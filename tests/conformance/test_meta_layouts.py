@@ -1,14 +1,15 @@
-"""On the meta device every sample gives the shapes, dtypes and strides of the real run, and compiles nothing.
+"""Every sample gives the shapes, dtypes and strides of the real run on the meta device and for fake tensors; nothing is compiled.
 
-As a call, in place, with `out=`, for other dtypes, and the gradients. What can't be told without values is listed with the
-reason. PyTorch's own outcomes on that device, of calls alone, are part of `test_conformance`.
+As a call, in place, with `out=`, for other dtypes and layouts, and the gradients. What can't be told without values is listed
+with the reason. PyTorch's own outcomes on that device, of calls alone, are part of `test_conformance`.
 """
 
 import ast
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from conformance.inputs import Inputs
 from conformance.record import read
 
 import flambeau as torch
+from flambeau._subclasses.fake_tensor import FakeTensorMode
 from flambeau.codegen import jit
 
 DTYPES = ("bfloat16", "complex64")
-FORMS = ("call", "scattered", "method in place", "in place", "out", *DTYPES, "gradient", "scattered gradient")
 UNKNOWN = {
     "the result is a value": "allclose equal is_nonzero item tolist numpy data_ptr const_data_ptr cpu "
                              "__bool__ __int__ __float__ __index__",
@@ -55,53 +56,65 @@ def layouts(value: Any) -> Any:
 
 
 def gave(sample: Sample, form: str, device: str) -> Any:
-    """The layouts that a form gives on a device. Compiled if kernels are compiled for it on meta."""
+    """The layouts that a form gives on the CPU, on meta or, "fake", for fake tensors. Compiled if kernels are compiled where
+    nothing is computed.
+    """
     gradient = "gradient" in form
     inputs = Inputs(torch, sample.line, form if form in DTYPES else "float32", grad=gradient, scattered="scattered" in form)
     args, named = inputs.arguments(sample.arguments)
     given = sample._called(sample.room, sample.name, args, named) if form == "out" else None
     there: dict[int, torch.Tensor] = {}
-    args, named = (moved(x, device, there) for x in (args, named))
+    mode = FakeTensorMode() if device == "fake" else None
+    place = mode.from_tensor if mode else on_meta if device == "meta" else torch.Tensor.detach
+    args, named = (moved(x, place, there) for x in (args, named))
     if not there:
         raise LookupError("a factory: nothing is on a device")
     if form == "out":
-        named["out"] = moved(tuple(given) if isinstance(given, (tuple, list)) else given, device, {})
-    if sample.writes or form.endswith("in place"):
-        args = (args[0].clone(), *args[1:])
+        named["out"] = moved(tuple(given) if isinstance(given, (tuple, list)) else given, place, {})
     room, name = next(((r, n) for f, r, n in sample.variants() if f == form), (sample.room, sample.name))
     loaded = jit.loaded()
-    made = sample._called(room, name, args, named)
-    if gradient:
-        made = [x for x in (made if isinstance(made, (tuple, list)) else [made]) if x.requires_grad]
-        operands = [x for x in there.values() if x.requires_grad]
-        made = torch.autograd.grad(made, operands, [torch.ones_like(x) for x in made], allow_unused=True)
-    if device == "meta" and jit.loaded() != loaded:
+    with mode or nullcontext():
+        if sample.writes or form.endswith("in place"):
+            args = (args[0].clone(), *args[1:])
+        made = sample._called(room, name, args, named)
+        if gradient:
+            made = [x for x in (made if isinstance(made, (tuple, list)) else [made]) if x.requires_grad]
+            operands = [x for x in there.values() if x.requires_grad]
+            made = torch.autograd.grad(made, operands, [torch.ones_like(x) for x in made], allow_unused=True)
+    if device != "cpu" and jit.loaded() != loaded:
         raise Compiled
     return layouts(made)
 
 
-def moved(value: Any, device: str, there: dict[int, torch.Tensor]) -> Any:
-    """Arguments with new tensors on a device, which lie as the given ones do."""
+def on_meta(x: torch.Tensor) -> torch.Tensor:
+    """A tensor on meta that lies as x does."""
+    if x.layout is not torch.strided:
+        return x.to("meta")
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+
+
+def moved(value: Any, place: Callable[[torch.Tensor], torch.Tensor], there: dict[int, torch.Tensor]) -> Any:
+    """Arguments with other tensors, which `place` gives, once for each."""
     if isinstance(value, torch.Tensor):
         if id(value) not in there:
-            made = value.detach()
-            if device == "meta":
-                made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device) \
-                    if value.layout is torch.strided else made.to(device)
-            there[id(value)] = made.requires_grad_(value.requires_grad)
+            there[id(value)] = place(value.detach()).requires_grad_(value.requires_grad)
         return there[id(value)]
     if type(value) in (tuple, list):
-        return type(value)(moved(x, device, there) for x in value)
-    return {name: moved(x, device, there) for name, x in value.items()} if isinstance(value, dict) else value
+        return type(value)(moved(x, place, there) for x in value)
+    return {name: moved(x, place, there) for name, x in value.items()} if isinstance(value, dict) else value
 
 
 def forms(sample: Sample, first: bool) -> Iterator[str]:
     """The forms to try of a sample. first: whether it is the first of its name."""
-    yield from ("call", "scattered")
+    yield from ("call", "gradient")
     if first:
         own = {form for form, room, name in sample.variants() if hasattr(sample.place(room), name)} - {"method"}
-        yield from (form for form in FORMS if form in (*DTYPES, *own) or (form == "out" and not sample.writes))
-    yield from ("gradient", "scattered gradient")
+        yield from ("scattered", "scattered gradient", *DTYPES, *sorted(own), *(() if sample.writes else ("out",)))
+
+
+def devices(sample: Sample) -> list[str]:
+    """Where a sample is compared with the real run: as in PyTorch, there are no sparse fake tensors."""
+    return [] if sample.name in REASONS else ["meta"] if "to_sparse" in sample.line else ["meta", "fake"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -117,12 +130,13 @@ def test_results_lie_as_those_of_a_real_run(family: str) -> None:
                     real = gave(sample, form, "cpu")
                 except Exception:
                     continue        # there is no such form
-                try:
-                    got = gave(sample, form, "meta")
-                except Exception as error:
-                    got = f"{type(error).__name__}: {error}"[:200]
-            if got != real and sample.name not in REASONS:
-                wrong.append(f"{sample.line}, {form}: {got}, not {real}")
+                for device in devices(sample):
+                    try:
+                        got = gave(sample, form, device)
+                    except Exception as error:
+                        got = f"{type(error).__name__}: {error}"[:200]
+                    if got != real:
+                        wrong.append(f"{sample.line}, {form}, {device}: {got}, not {real}")
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)
 
 

@@ -42,22 +42,23 @@ def {name}({signature}):
     try:
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{unsuited}{out_code}        if {wanted} and local.grad:
-            local.grad = False
-            try:
-                result = implementation({arguments})
-            finally:
-                local.grad = True
-            record(({arguments_tuple_values},), result)
-            return result
-        return implementation({arguments})
+{unsuited}{out_code}{recorded}        return implementation({arguments})
 {complaint}    except caught as error:
         answer = explain(error, values=({in_order},))
         if answer is None:
             raise
         return answer
 '''
-
+# A call of an operator that wants a gradient; one of a composite is a call of its parts.
+_RECORDED = '''        if {wanted} and local.grad:
+            local.grad = False
+            try:
+                result = implementation({arguments})
+            finally:
+                local.grad = True
+            record(({in_order},), result)
+            return result
+'''
 # A call whose plan is kept, in the public function; and the implementation that makes plans and keeps them.
 _KEPT = '''        try:
             launch = kept[{key},]
@@ -65,18 +66,12 @@ _KEPT = '''        try:
             pass
         else:
             if not active.count{plain}{suited}:
-                if {wanted} and local.grad:
-                    result = launch(None, {tensors})
-                    record(({arguments_tuple_values},), result)
-                    return result
-                return launch(None, {tensors})
+                if not ({wanted} and local.grad):
+                    return launch(None, {tensors})
 '''
-_KEPT_COMPOSITE = '''        try:
-            launch = kept[{key},]
-        except (KeyError, AttributeError, TypeError):
-            launch = None
-        if launch is not None and not active.count{plain} and not ({wanted} and local.grad){suited}:
-            return launch(None, {tensors})
+_KEPT_RECORDED = '''                result = launch(None, {tensors})
+                record(({in_order},), result)
+                return result
 '''
 COMPLAINT = '''    except KernelCheck:
         raise declared.complaint({in_order}) from None
@@ -89,7 +84,7 @@ _OUT = '''        if out is not None:
                 fits = None
             if fits and not ({wanted}) and out._node is None and not ({shared}):
                 return {at_once}
-            return {writing}
+            return write_out({arguments_tuple}, {{{keyword_dict}}}, out)
 '''
 _PLANNER = '''
 def implementation({signature}):
@@ -191,8 +186,8 @@ def _plan_and_keep(declared: Operator) -> None:
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
-def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
-    """The body of a composite, after which the plan that will serve such calls is made and kept."""
+def _plan_afterwards(declared: Operator, planned: Callable) -> None:
+    """Have the body of a composite followed by the making of a plan, which is kept and will serve such calls."""
     body, signature = declared.implementation, declared.signature
     kept = declared.kept = register_cache({})
     key_of = key_function(declared)
@@ -211,7 +206,6 @@ def _plan_afterwards(declared: Operator, planned: Callable) -> Callable:
         return result
     implementation.__signature__ = signature    # type: ignore[attr-defined]
     declared.implementation = implementation
-    return implementation
 
 
 class Texts:
@@ -248,9 +242,8 @@ class Texts:
         refuse = f"if surplus:\n                return {answer}\n            "
         self.fields |= {"surplus": "surplus or " if star else "", "refuse": refuse if star else ""}
 
-    def made(self, declared: Operator, template: str, scope: dict[str, Any], method: bool, function: bool, writing: str,
-             **more: str) -> Callable:
-        """The public function that a template gives with these texts and `more`, in `scope`; `writing`: what serves `out=`."""
+    def made(self, declared: Operator, scope: dict[str, Any], method: bool, function: bool, **more: str) -> Callable:
+        """The public function that the template gives with these texts and `more`, in `scope`."""
         name, signature = declared.name, declared.signature
 
         def with_surplus(values: Sequence[Any], surplus: Sequence[Any], out: Any = None) -> Any:
@@ -272,11 +265,11 @@ class Texts:
         if self.out:
             key, tensors = kept_key(declared)
             out_code = _OUT.format(
-                key=key, wanted=" or ".join(self.wanted) or "False", shared=self.shared, writing=writing,
+                key=key, wanted=" or ".join(self.wanted) or "False", shared=self.shared, **self.fields,
                 at_once=f"offered(out, implementation, {self.call})" if declared.kept is None else
                 f"offered(out, implementation, {self.call}) if fits is True else fits(out, {tensors})")
             scope["offered"] = offered
-        compile_source(f"<flambeau {name}>", template.format(**self.fields, **more, out_code=out_code), scope)
+        compile_source(f"<flambeau {name}>", _SOURCE.format(**self.fields, **more, out_code=out_code), scope)
         made = scope[name]
         made.__module__ = PACKAGE
         made.operator = declared
@@ -308,28 +301,31 @@ def _pending_list(tensors: Any) -> bool:
 
 
 def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Callable:
-    """The public function of an operator."""
+    """The public function of an operator of either kind."""
     implementation, texts = declared.implementation, Texts(declared, out)
-    parameters, positional, keywords = declared.signature.parameters, texts.positional, texts.keywords
+    parameters, positional = declared.signature.parameters, texts.positional
     public = declared.name
 
     def general(given: list, named: dict, out_tensor: Any) -> Any:
         answer = _answered(declared, given, named, out_tensor)
         if answer is not UNANSWERED:
             return answer
-        if modes.active.count and out_tensor is None and modes.local.autocast_enabled.get("cpu"):
+        casts = autocasting(declared) if declared.composite else modes.local.autocast_enabled.get("cpu")
+        if casts and modes.active.count and out_tensor is None:
             with cast_arguments(declared, given, named) as (given, named):
                 return unmodified(given, named, None)
         return unmodified(given, named, out_tensor)
 
     def unmodified(given: list, named: dict, out_tensor: Any) -> Any:
+        if declared.composite:
+            return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
         for at, (n, x) in enumerate(zip(positional, given), 1):
             annotation = str(parameters[n].annotation)
             if declared.kinds[n] == TENSOR and not (isinstance(x, Tensor) or "Operand" in annotation
                                                     or (x is None and "None" in annotation)):
                 raise TypeError(f"{public}(): argument '{n}' (position {at}) must be Tensor, not {type(x).__name__}")
         if out_tensor is not None:
-            return write_out(*given, *named.values(), out=out_tensor)
+            return write_out(given, named, out_tensor)
         if lazy_conjugate.any_pending(given) or lazy_conjugate.any_pending(named.values()):
             return on_copies(given, named)
         if modes.local.grad and any(x._node is not None for x in _flat_tensors(declared, given, named)):
@@ -355,24 +351,22 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         return result
 
     fitting: dict[Any, Any] = register_cache({})
-    write = _writing(declared, lazy_conjugate.resolving(implementation), fitting)
-
-    def write_out(*given: Any, out: Any) -> Any:
-        return write(given[:len(positional)], dict(zip(keywords, given[len(positional):])), out)
-
-    in_order = ", ".join([*positional, *keywords])
+    write_out = _writing(declared, implementation if declared.composite else lazy_conjugate.resolving(implementation), fitting)
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
     scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
-                             "fitting": fitting}
-    kept = complaint = ""
+             "fitting": fitting}
+    kept = complaint = recorded = ""
+    if not declared.composite:
+        recorded = _RECORDED.format(wanted=wanted, **texts.fields)
     if declared.kept is not None:
         key, tensors = kept_key(declared)
-        kept = _KEPT.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors, wanted=wanted,
-                            arguments_tuple_values=in_order)
-        complaint = COMPLAINT.format(in_order=in_order)
+        kept = _KEPT if declared.composite else _KEPT + _KEPT_RECORDED
+        plain = texts.plain + " and launch is not None" * declared.composite
+        kept = kept.format(key=key, plain=plain, suited=texts.suited, tensors=tensors, wanted=wanted, **texts.fields)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
-    return texts.made(declared, _SOURCE, scope, method, function, f"write_out({in_order}, out=out)",
-                      arguments_tuple_values=in_order, wanted=wanted, kept=kept, complaint=complaint)
+        if not declared.composite:
+            complaint = COMPLAINT.format(**texts.fields)
+    return texts.made(declared, scope, method, function, recorded=recorded, kept=kept, complaint=complaint)
 
 
 def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, Any]) -> Callable:
@@ -559,21 +553,6 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
     return inplace
 
 
-_COMPOSITE = '''
-def {name}({signature}):
-    """{doc}"""
-    try:
-{aliases}{kept}        if active.count or {surplus}{special}:
-            {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
-{unsuited}{out_code}        return implementation({arguments})
-    except caught as error:
-        answer = explain(error, values=({in_order},))
-        if answer is None:
-            raise
-        return answer
-'''
-
-
 def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool | Out = False,
               name: str | None = None, dunder: str | None = None, node: str | None = None,
               planned: Callable | None = None, resizes: bool = False,
@@ -592,29 +571,8 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         declared = Operator(public, implementation, None, out, **facets)
         declared.composite = True
         if planned is not None:
-            implementation = _plan_afterwards(declared, planned)
-        texts = Texts(declared, bool(out))
-
-        def general(given: list, named: dict, out_tensor: Any) -> Any:
-            answer = _answered(declared, given, named, out_tensor)
-            if answer is not UNANSWERED:
-                return answer
-            if modes.active.count and out_tensor is None and autocasting(declared):
-                with cast_arguments(declared, given, named) as (given, named):
-                    return implementation(*given, **named)
-            return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
-
-        fitting: dict[Any, Any] = register_cache({})
-        write_out = _writing(declared, implementation, fitting)
-        scope: dict[str, Any] = {"general": general, "write_out": write_out, "fitting": fitting, "any_node": _any_node}
-        writing = f"write_out([{', '.join(texts.positional)}], {{{texts.fields['keyword_dict']}}}, out)"
-        kept = ""
-        if declared.kept is not None:
-            key, tensors = kept_key(declared)
-            kept = _KEPT_COMPOSITE.format(key=key, plain=texts.plain, suited=texts.suited, tensors=tensors,
-                                          wanted="(" + " or ".join(texts.wanted) + ")")
-            scope |= {"kept": declared.kept, "local": modes.local}
-        made = texts.made(declared, _COMPOSITE, scope, method, function, writing, kept=kept)
+            _plan_afterwards(declared, planned)
+        made = _generate(declared, bool(out), method, function)
         _publish(made, public, method, function, dunder)
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

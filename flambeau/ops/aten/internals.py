@@ -169,7 +169,7 @@ def _(g, mask, indices, need):
 NAMESPACE["convolution"] = convolution
 
 
-@described(autocast=lower, written_in_python=False)
+@described(autocast=lower)
 def conv_tbc(input, weight, bias, pad=0):
     """conv1d of input (T, N, C_in) with weight (K, C_in, C_out) and bias (C_out)."""
     return NAMESPACE["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1).contiguous()

@@ -130,7 +130,7 @@ def _(g, input):
     return where(input <= -3, 0, where(input >= 3, g, g * (input / 3 + 0.5)))
 
 
-@pointwise(inplace=False, types="f", written_in_python=False, out=Out(as_computed=True))
+@pointwise(inplace=False, types="f", out=Out(as_computed=True))
 def hardshrink(input: Tensor, lambd: Number = 0.5):
     """input, but 0 within [-lambd, lambd]."""
     return where((input >= -lambd) & (input <= lambd), 0, input)
@@ -172,7 +172,7 @@ def _(g, input, weight):
     return where(input > 0, g, weight * g), where(input > 0, 0, input * g)
 
 
-@composite(autocast=lower, written_in_python=False)
+@composite(autocast=lower)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input above 0, weight * input below; weight has one element, or one per channel (dimension 1).
 
@@ -245,7 +245,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu(input, alpha)
 
 
-@composite(method=False, written_in_python=False)
+@composite(method=False)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place version of celu()."""
     _check_celu(alpha)
@@ -321,8 +321,8 @@ def _(g, input, beta, threshold):
 
 
 @pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid",
-           underneath="log_sigmoid", written_in_python=False, out=Out(dtype=worded("expected scalar type {have} but found {got}"),
-                                                                      step="log_sigmoid_forward", warns=False))
+           underneath="log_sigmoid",
+           out=Out(dtype=worded("expected scalar type {have} but found {got}"), step="log_sigmoid_forward", warns=False))
 def logsigmoid(input: Tensor):
     """log(sigmoid(input))."""
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
@@ -471,7 +471,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     return _rrelu_with_noise(input if input._layout.is_contiguous else input.contiguous(), slopes)
 
 
-@composite(method=False, node="RreluWithNoiseBackward1", written_in_python=False)
+@composite(method=False, node="RreluWithNoiseBackward1")
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
     """In-place version of rrelu()."""
     _check_bounds(lower, upper, training)

@@ -196,7 +196,7 @@ def _pdist_plan(input: Tensor, p: float) -> Callable | None:
     return _among.operator.kept.get((input._layout, float(p)))
 
 
-@composite(method=False, node="PdistBackward0", planned=_pdist_plan, written_in_python=False)
+@composite(method=False, node="PdistBackward0", planned=_pdist_plan)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances of all pairs of rows i < j of an (N, M) matrix: (N (N - 1) / 2,).
 

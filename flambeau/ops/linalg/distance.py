@@ -119,7 +119,7 @@ def _(g):
 _cosine = compared("cosine_similarity", "SumBackward1", _cosine_stages, _cosine_gradient_stages, _cosine_by_operators)
 
 
-@composite(method=False, written_in_python=False)
+@composite(method=False)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`.
 
@@ -159,7 +159,7 @@ def _distance_by_operators(x1: Tensor, x2: Tensor, dim: Any, eps: float, keepdim
 _distance = compared("pairwise_distance", "NormBackward1", _distance_stages, _distance_gradient_stages, _distance_by_operators)
 
 
-@composite(method=False, node="NormBackward1", written_in_python=False)
+@composite(method=False, node="NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim: bool = False):
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
     own, other = x1._layout, x2._layout

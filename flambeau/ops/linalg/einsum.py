@@ -355,7 +355,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 NAMESPACE["chain_matmul"] = chain_matmul
 
 
-@composite(method=False, autocast=untouched, written_in_python=False)
+@composite(method=False, autocast=untouched)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 . weight . input2 + bias: (*, in1), (*, in2) and (out, in1, in2) give (*, out)."""
     a, b, w = input1._layout, input2._layout, weight._layout

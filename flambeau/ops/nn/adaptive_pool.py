@@ -124,7 +124,7 @@ def _length(name: str, output_size: Any) -> int:
     return output_size
 
 
-@composite(method=False, written_in_python=False)
+@composite(method=False)
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of (N, C, L) or (C, L) over windows that give a length of `output_size`."""
     pooling_windows.check_rank(input._layout, "adaptive_avg_pool1d")

@@ -182,7 +182,7 @@ def avg_pool3d(
     return average_windows(input, w)
 
 
-@composite(method=False, written_in_python=False)
+@composite(method=False)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,

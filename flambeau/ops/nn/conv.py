@@ -461,21 +461,21 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
     return _forward(3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False, autocast=lower, written_in_python=False)
+@composite(method=False, autocast=lower)
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, L) with a weight of (C, O / groups, K)."""
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False, autocast=lower, written_in_python=False)
+@composite(method=False, autocast=lower)
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, H, W) with a weight of (C, O / groups, KH, KW)."""
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composite(method=False, autocast=lower, written_in_python=False)
+@composite(method=False, autocast=lower)
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Tensor:
     """Transposed convolution over (N, C, D, H, W)."""

@@ -226,7 +226,7 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
             raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
         d = one_dim(name, dim, layout.ndim)
     if layout.ndim == 0 and layout.dtype.is_complex:
-        return lambda input: getattr(return_types, name)((input.clone(), NAMESPACE["zeros"]((), dtype=int64)))
+        return lambda input: getattr(return_types, name)((input.clone(), input.new_zeros((), dtype=int64)))
     if not layout.numel:    # nothing is compared, along whatever dimension
         nothing = layout.contiguous(layout.shape, layout.dtype, layout.device)
         return lambda input: getattr(return_types, name)((empty_layout(nothing), empty_layout(nothing.with_dtype(int64))))

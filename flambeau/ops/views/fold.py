@@ -304,7 +304,7 @@ def _again(input: Tensor, key: tuple) -> Tensor | None:
     return tensor_from(parts._storage, parts._offset, known[1])
 
 
-@operator(method=False, written_in_python=False, jvp=LINEAR)
+@operator(method=False, jvp=LINEAR)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(*, C * r * r, H, W) as (*, C, H * r, W * r)."""
     key = ("pixel_shuffle", input._layout, upscale_factor)
@@ -334,7 +334,7 @@ def _(g, upscale_factor):
     return (pixel_unshuffle(g, upscale_factor),)
 
 
-@operator(method=False, written_in_python=False, jvp=LINEAR)
+@operator(method=False, jvp=LINEAR)
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(*, C, H * r, W * r) as (*, C * r * r, H, W)."""
     key = ("pixel_unshuffle", input._layout, downscale_factor)
@@ -365,7 +365,7 @@ def _(g, downscale_factor):
     return (pixel_shuffle(g, downscale_factor),)
 
 
-@operator(method=False, written_in_python=False, jvp=LINEAR)
+@operator(method=False, jvp=LINEAR)
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
     key = ("channel_shuffle", input._layout, groups)
