@@ -252,7 +252,7 @@ def {name}({signature}):
     try:
         if {plain}:
             return launch(None, {operands}{trailing})
-        return trace(launch, {operands}{trailing}{static_arguments})
+        return {tracer}(launch, {operands}{trailing}{static_arguments})
     except OverflowError:
         pass
     return {otherwise}
@@ -267,28 +267,6 @@ _TO_OUT = '''        if out is not None and not active.count{usual}:
             else:
                 if {plain} and out._node is None and not ({shared}):
                     return launch(out, {operands}{trailing})
-'''
-
-_OPERATOR = '''
-def {name}({signature}):
-    """{doc}"""
-    try:
-        launch = plans[{key}]
-    except (KeyError, AttributeError, TypeError):
-        launch = None
-    if launch is None or active.count:
-        try:
-            return learn_operator({operands})
-        except Exception as error:
-            filter_traceback(error)
-            raise
-    try:
-        if {plain}:
-            return launch(None, {operands}{trailing})
-        return trace(launch, {operands}{trailing}{static_arguments})
-    except OverflowError:
-        pass
-    return learn_operator({operands})
 '''
 
 _INPLACE = '''
@@ -309,38 +287,6 @@ def {name}({signature}):
     except OverflowError:
         pass
     return {otherwise}
-'''
-
-# The same with numbers that are keyword-only and not at their defaults.
-_WITH_NUMBERS = '''
-def {name}_with_numbers({operands}, {every}, out=None):
-    try:
-        launch = plans[{key}]
-    except (KeyError, AttributeError, TypeError):
-        launch = None
-    if launch is None or active.count or out is not None:
-{to_out}        try:
-            return learn({operands}, ({numbers}), ({statics}), out)
-        except Exception as error:
-            filter_traceback(error)
-            raise
-    if {plain}:
-        return launch(None, {operands}{trailing})
-    return trace_with_numbers(launch, {operands}{trailing}{static_arguments})
-
-
-def {name}_with_numbers_in_place({operands}, {every}):
-    try:
-        launch = inplace_plans[{key}]
-    except (KeyError, AttributeError, TypeError):
-        launch = None
-    if launch is None or active.count or not ({plain}) and local.grad or {shared}:
-        try:
-            return learn_inplace({operands}, ({numbers}), ({statics}))
-        except Exception as error:
-            filter_traceback(error)
-            raise
-    return launch({first}, {operands}{trailing})
 '''
 
 # Which operands need gradients, as the bits of a number, and what records a call with that launcher and those bits.
@@ -416,34 +362,40 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     if len(operands) == 1:
         which = "1"
     source = ""
-    if folded:
-        otherwise = f"{public}_with_numbers({', '.join([*operands, *every])}, {given_out})"
-        otherwise_in_place = f"{public}_with_numbers_in_place({', '.join([*operands, *every])})"
+    if folded:      # forms with all numbers, for calls in which keyword-only ones are not at their defaults
         every_key = ", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]) + ","
         every_number = "".join(f", {n}" for n in numbers)
-        source = _WITH_NUMBERS.format(
-            name=public, every=", ".join(every), key=every_key, trailing=every_number, static_arguments=static_arguments,
-            to_out=to_out(every_key, every_number, ""), **fields)
-        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=", ".join([*operands, *numbers, *statics]),
-                                trailing=every_number, **fields)
+        positional = ", ".join([*operands, *every])
+        forms = {"unusual": "", "key": every_key, "trailing": every_number, "static_arguments": static_arguments}
+        source = _FUNCTION.format(
+            **fields | forms | {"doc": "All numbers given.", "unusual": " or out is not None"}, name=f"{public}_with_numbers",
+            signature=positional + ", out=None", tracer="trace_with_numbers", otherwise=otherwise,
+            to_out=to_out(every_key, every_number, ""))
+        if inplace_too:
+            source += _INPLACE.format(**fields | forms, name=f"{public}_with_numbers_in_place", signature=positional,
+                                      otherwise=otherwise_in_place)
+        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=positional, trailing=every_number, **fields)
+        otherwise = f"{public}_with_numbers({positional}, {given_out})"
+        otherwise_in_place = f"{public}_with_numbers_in_place({positional})"
     unusual += " or surplus"
     otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), {given_out}) if surplus else {otherwise}"
     if not out:
         otherwise = f"refuse_out({operands[0]}) if out is not None else {otherwise}"
     otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else "
                           f"{otherwise_in_place}")
-    source += _FUNCTION.format(name=public, signature=", ".join([*parts, "out=None"]),
-                               unusual=" or out is not None" + unusual, key=key,
-                               trailing=trailing, static_arguments=static_arguments, otherwise=otherwise,
-                               to_out=to_out(key, trailing, usual) if out else "", **fields)
-    usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
-    usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
+    usual_form = {"key": key, "trailing": trailing, "static_arguments": static_arguments, "tracer": "trace"}
+    source += _FUNCTION.format(**fields | usual_form, name=public, signature=", ".join([*parts, "out=None"]),
+                               unusual=" or out is not None" + unusual, otherwise=otherwise,
+                               to_out=to_out(key, trailing, usual) if out else "")
     if dunder:
-        source += _OPERATOR.format(name=dunder, signature=", ".join(operands), key=usual_key, trailing=usual_trailing,
-                                   static_arguments=usual_statics, **fields)
+        usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
+        usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
+        source += _FUNCTION.format(**fields, name=dunder, signature=", ".join(operands), key=usual_key, unusual="", to_out="",
+                                   trailing=usual_trailing, static_arguments=usual_statics, tracer="trace",
+                                   otherwise=f"learn_operator({fields['operands']})")
     if inplace_too:
-        source += _INPLACE.format(name=public + "_", signature=", ".join(parts), unusual=unusual, key=key, trailing=trailing,
-                                  otherwise=otherwise_in_place, **fields)
+        source += _INPLACE.format(**fields | usual_form, name=public + "_", signature=", ".join(parts), unusual=unusual,
+                                  otherwise=otherwise_in_place)
     source += _TRACE.format(tracer="trace", which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     register_cache(scope["inplace_plans"])
