@@ -31,7 +31,7 @@ from flambeau.core.operator.out_argument import convertible, copy_into, deliver,
 from flambeau.core.operator.out_rules import Out, check_dim, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
+from flambeau.core.operator.variants import OPERATORS, compile_source, publish
 from flambeau.core.tensor import lazy_conjugate
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import abstract_first
@@ -156,10 +156,10 @@ def operator(
         if planned:
             _plan_and_keep(declared)
         made = _generate(declared, bool(out), method, function)
-        _publish(made, public, method, function, dunder)
+        publish(public, made, method, function, dunder)
         if inplace:
             writer = inplace if callable(inplace) else None
-            _publish(_inplace_variant(declared, public, writer), public + "_", method, inplace == "function", None)
+            publish(public + "_", _inplace_variant(declared, public, writer), method, inplace == "function")
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
@@ -452,15 +452,6 @@ def _unusual_list(tensors: Any) -> bool:
     return tensors is not None and (isinstance(tensors, Tensor) or any([x.__class__ not in overrides.PLAIN for x in tensors]))
 
 
-def _publish(made: Callable, public: str, method: bool, function: bool, dunder: str | None) -> None:
-    if function:
-        NAMESPACE[public] = made
-    if method:
-        setattr(Tensor, public, made)
-    if dunder:
-        setattr(Tensor, dunder, made)
-
-
 def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -> Callable:
     """`name_`: compute, then write into the first argument, which takes the place of the result in the graph.
 
@@ -573,7 +564,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         if planned is not None:
             _plan_afterwards(declared, planned)
         made = _generate(declared, bool(out), method, function)
-        _publish(made, public, method, function, dunder)
+        publish(public, made, method, function, dunder)
         if inplace:
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
                 source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
@@ -592,6 +583,6 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__, in_place.__signature__ = PACKAGE, declared.signature   # type: ignore[attr-defined]
             in_place.__doc__ = f"In-place version of {public}()."
-            _publish(in_place, public + "_", method, inplace == "function", None)
+            publish(public + "_", in_place, method, inplace == "function")
         return made
     return declare

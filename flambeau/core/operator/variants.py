@@ -542,12 +542,14 @@ def source_of(default: Any) -> str:
     return f"float('{default}')" if isinstance(default, float) and default - default != 0 else repr(default)
 
 
-def publish(name: str, made: Callable, method: bool = True, function: bool = True) -> None:
-    """Make a function appear as `torch.<name>` and as a method of Tensor."""
+def publish(name: str, made: Callable, method: bool = True, function: bool = True, dunder: str | None = None) -> None:
+    """Make a function appear as `torch.<name>`, as a method of Tensor, and as an operator of Python."""
     if function:
         NAMESPACE[name] = made
     if method:
         setattr(Tensor, name, made)
+    if dunder:
+        setattr(Tensor, dunder, made)
 
 
 _EXPLAINED = '''
@@ -591,11 +593,7 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
 
     def explain(error: BaseException, values: Sequence[Any]) -> Any:
         method = Tensor.__dict__.get(name) is made
-        try:
-            return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
-        except Exception as told:
-            filter_traceback(told)
-            raise
+        return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
     scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
     compile_source(f"<flambeau {name}>", source, scope)
     made = scope[name]
