@@ -36,6 +36,26 @@ def test_words(call, words):
     assert str(caught.value).split("\n")[0] == words
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: torch.mm(x, "a"), "mm(): argument 'mat2' (position 2) must be Tensor, not str"),
+        (lambda x: torch.mm(x, x, "a"), "mm() received an invalid combination of arguments - got (Tensor, Tensor, str), but"),
+        (lambda x: torch.mm(x, x, out=3), "mm() received an invalid combination of arguments - got (Tensor, Tensor, out=int)"),
+        (lambda x: torch.sum(x, 0, out=3), "sum(): argument 'out' must be Tensor, not int"),
+        (lambda x: torch.sum(x, out=3), "sum() received an invalid combination of arguments - got (Tensor, out=int), but"),
+        (lambda x: torch.addcmul(x, "a", 2.5), "addcmul(): argument 'tensor1' (position 2) must be Tensor, not str"),
+        (lambda x: torch.lerp(x, x), "lerp() received an invalid combination of arguments - got (Tensor, Tensor), but"),
+        (lambda x: x.pow_("a"), "pow_() received an invalid combination of arguments - got (str), but"),
+        (lambda x: x.add_("a"), "add_(): argument 'other' (position 1) must be Tensor, not str"),
+    ],
+)
+def test_an_argument_is_named_where_one_form_takes_so_many(call, words):
+    with pytest.raises(TypeError) as caught:
+        call(torch.ones(2, 2))
+    assert str(caught.value).startswith(words)
+
+
 def test_errors_that_no_argument_explains_are_kept():
     with pytest.raises(RuntimeError, match="size of tensor a"):
         torch.kron(torch.ones(2), torch.ones(2)) + torch.ones(3)
