@@ -69,6 +69,7 @@ from flambeau.core.tensor.legacy_types import CPU as _TYPES
 from flambeau.core.tensor.legacy_types import set_default_tensor_type, tensortype, typename
 from flambeau.core.tensor.storage import Storage as UntypedStorage
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known as _known
 from flambeau.ops.elementwise.foreach import FOREACH as _FOREACH
 from flambeau.ops.interop.typed_storage import KINDS as _TYPED_STORAGES
 from flambeau.ops.interop.typed_storage import TypedStorage, from_file
@@ -171,11 +172,11 @@ def _assert(condition: Any, message: str) -> None:
 
 
 def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero") -> None:
-    """Raise RuntimeError with the message if the one element of the tensor is zero."""
+    """Raise RuntimeError with the message if the one element of the tensor is zero, as far as that is known."""
     if input._layout.numel != 1:
         few = "no values" if input._layout.numel == 0 else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {few} is ambiguous")
-    if not input.item():
+    if _known(input) and not input.item():
         raise RuntimeError(assert_msg)
 
 

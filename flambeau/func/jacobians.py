@@ -23,7 +23,7 @@ def basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     sizes = [x._layout.numel for x in tensors]
     made, start = [], 0
     for x, size in zip(tensors, sizes, strict=True):
-        whole = NAMESPACE["zeros"](sum(sizes), size, dtype=x._layout.dtype)
+        whole = NAMESPACE["zeros"](sum(sizes), size, dtype=x._layout.dtype, device=x._layout.device)
         whole.diagonal(-start).fill_(1)
         made.append(whole.reshape(sum(sizes), *x._layout.shape))
         start += size

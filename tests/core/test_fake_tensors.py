@@ -230,3 +230,36 @@ def test_zero_dim_cpu_tensors_go_with_the_meta_device():
     for call in (lambda: x + torch.ones(2), lambda: torch.tensor(1.0, device="meta") + torch.ones(2)):
         with pytest.raises(RuntimeError, match="Tensor on device cpu is not on the expected device meta!"):
             call()
+
+
+def test_files_are_loaded_as_fake_tensors(mode, tmp_path):
+    base = torch.arange(6.0)
+    torch.save({"base": base, "part": base[2:4], "layer": torch.nn.Linear(2, 3).state_dict(),
+                "parameter": torch.nn.Parameter(torch.ones(2))}, tmp_path / "saved.pt")
+    with mode:
+        loaded = torch.load(tmp_path / "saved.pt")
+    assert {type(loaded[name]) for name in ("base", "part", "parameter")} == {FakeTensor} == {type(loaded["layer"]["weight"])}
+    assert loaded["part"].storage_offset() == 2 and isinstance(loaded["parameter"], torch.nn.Parameter)
+    assert loaded["part"].untyped_storage()._cdata == loaded["base"].untyped_storage()._cdata
+
+
+def test_function_transforms_and_other_modes(mode):
+    from flambeau.utils._python_dispatch import TorchDispatchMode
+    fake = mode.from_tensor(torch.ones(2, 3))
+    assert torch.func.vmap(torch.sum)(fake).shape == (2,) and torch.func.jacrev(torch.sin)(fake).shape == (2, 3, 2, 3)
+    seen = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append((str(func), type(made := func(*args, **(kwargs or {})))))
+            return made
+
+    for first, second in ((mode, Log()), (Log(), mode)):
+        seen.clear()
+        with first, second:
+            torch.ones(2, 3).sum()
+        assert seen == [("aten.ones.default", FakeTensor), ("aten.sum.default", FakeTensor)]
+    with mode:
+        torch._assert_async(fake.sum() > 0)
+        with torch.autocast("cpu"):
+            assert (fake @ fake.t()).dtype is torch.bfloat16

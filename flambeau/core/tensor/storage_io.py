@@ -10,7 +10,7 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 
-from flambeau.base.device import cpu, meta
+from flambeau.base.device import cpu, meta, stand_ins_in_use
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, Size
 from flambeau.core.tensor import storage as memory
@@ -114,10 +114,15 @@ def check_geometry(
 def make_tensor(
     storage: Storage | None, dtype: DType, offset: int, shape: Sequence[int], strides: Sequence[int]
 ) -> Tensor:
-    """A tensor of this geometry over a storage; None makes a meta tensor with one of its own. Bounds are checked."""
+    """A tensor of this geometry over a storage; None makes a meta tensor with one of its own. Bounds are checked. Inside a fake
+    tensor mode a fake one like it.
+    """
     if not isinstance(dtype, DType):
         raise TypeError(f"expected a torch.dtype, not {type(dtype).__name__}")
     shape, strides = check_geometry(shape, strides, offset, dtype.itemsize, None if storage is None else storage.capacity)
     if storage is None:
-        return empty_layout(Layout.of(Size(shape), strides, dtype, meta))
-    return tensor_from(storage, offset, Layout.of(Size(shape), strides, dtype, meta if without_memory(storage) else cpu))
+        made = empty_layout(Layout.of(Size(shape), strides, dtype, meta))
+    else:
+        made = tensor_from(storage, offset, Layout.of(Size(shape), strides, dtype, meta if without_memory(storage) else cpu))
+    stand_ins = stand_ins_in_use()
+    return made if stand_ins is None else stand_ins.mode.from_tensor(made)  # type: ignore[no-any-return]
