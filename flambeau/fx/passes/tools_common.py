@@ -13,7 +13,14 @@ from flambeau.fx.names import _get_qualified_name, shown_type
 from flambeau.fx.node import Node
 from flambeau.nn import Module
 
-__all__ = ["get_acc_ops_name", "get_node_target", "is_node_output_tensor", "legalize_graph", "stable_topological_sort"]
+__all__ = [
+    "FxNetAccFusionsFinder",
+    "get_acc_ops_name",
+    "get_node_target",
+    "is_node_output_tensor",
+    "legalize_graph",
+    "stable_topological_sort",
+]
 
 Tensors = tuple[torch.Tensor] | list[torch.Tensor]
 TensorOrTensors = torch.Tensor | Tensors
@@ -90,3 +97,45 @@ def _sorted(gm: GraphModule, stable: bool) -> GraphModule:
     return gm
 
 
+
+
+class FxNetAccFusionsFinder:
+    """The groups of a backend's nodes that stay together, because values that are no tensors pass between them."""
+
+    def __init__(self, module: GraphModule, acc_nodes: NodeSet) -> None:
+        self.module, self.acc_nodes = module, acc_nodes
+
+    def __call__(self) -> dict[Node, NodeSet]:
+        """For each node of a group the group, of which it is one."""
+        found: dict[Node, NodeSet] = {}
+        for node in self.module.graph.nodes:
+            if node in self.acc_nodes and node not in found and not is_node_output_tensor(node):
+                group = self._together(node)
+                for other in [found[member] for member in group if member in found]:
+                    group |= other
+                found.update(dict.fromkeys(group, group))
+        return {node: found[node] for node in self.module.graph.nodes if node in found}
+
+    def _together(self, node: Node) -> NodeSet:
+        group: NodeSet = set()
+        waiting = [node]
+        while waiting:
+            member = waiting.pop()
+            if member in group:
+                continue
+            group.add(member)
+            if not is_node_output_tensor(member):
+                waiting += [user for user in member.users if user in self.acc_nodes]
+            waiting += [n for n in member.all_input_nodes if n in self.acc_nodes and not is_node_output_tensor(n)]
+        return group | self._between(group)
+
+    def _between(self, group: NodeSet) -> NodeSet:
+        """The nodes on the ways from one of the group to another."""
+        behind, before = set(group), set(group)
+        for node in self.module.graph.nodes:
+            if any(n in behind for n in node.all_input_nodes):
+                behind.add(node)
+        for node in reversed(self.module.graph.nodes):
+            if any(user in before for user in node.users):
+                before.add(node)
+        return behind & before & self.acc_nodes
