@@ -164,6 +164,7 @@ globals().update(
 _OF_THE_DISPATCHER = frozenset(
     """_AliasInfo _AutoDispatchBelowAutograd _ExcludeDispatchKeyGuard _IncludeDispatchKeyGuard _after_autograd_keyset
     _get_autograd_fallback_mode _set_autograd_fallback_mode
+    _TorchDispatchModeKey _get_dispatch_mode _set_dispatch_mode _unset_dispatch_mode _len_torch_dispatch_stack
     _get_operation_overload _get_schema _jit_get_all_schemas _jit_get_operation _jit_get_schemas_for_operator""".split()
 )
 

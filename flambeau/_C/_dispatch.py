@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.base import device as devices
+from flambeau.core.modes.modes import local
 from flambeau.dispatcher import keys
 from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
 from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
@@ -15,6 +17,7 @@ from flambeau.dispatcher.keys import AutoDispatchBelowAutograd as _AutoDispatchB
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.keys import ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from flambeau.dispatcher.keys import IncludeDispatchKeyGuard as _IncludeDispatchKeyGuard
+from flambeau.dispatcher.keys import TorchDispatchModeKey as _TorchDispatchModeKey
 from flambeau.dispatcher.keys import key_of as _dispatch_key_parse
 from flambeau.dispatcher.namespaces import ops
 from flambeau.dispatcher.record import RECORDS, record_of
@@ -23,8 +26,33 @@ from flambeau.dispatcher.schema import FunctionSchema, qualified
 
 __all__ = [
     "_AliasInfo", "_AutoDispatchBelowAutograd", "_ExcludeDispatchKeyGuard", "_IncludeDispatchKeyGuard",
+    "_TorchDispatchModeKey",
     "_after_autograd_keyset", "_dispatch_key_parse", "_get_autograd_fallback_mode", "_set_autograd_fallback_mode",
 ]  # fmt: skip
+
+
+def _get_dispatch_mode(mode: _TorchDispatchModeKey) -> Any:
+    """The mode of that key that this thread is in; None if it is in none."""
+    stand_ins = devices.stand_ins_in_use()
+    return stand_ins.mode if mode is _TorchDispatchModeKey.FAKE and stand_ins is not None else None
+
+
+def _unset_dispatch_mode(mode: _TorchDispatchModeKey) -> Any:
+    """Leave the mode of that key, which is returned; `_set_dispatch_mode` enters it again."""
+    found = _get_dispatch_mode(mode)
+    if found is not None:
+        devices.use_stand_ins(None)
+    return found
+
+
+def _set_dispatch_mode(mode: Any) -> None:
+    """Enter a fake tensor mode again that `_unset_dispatch_mode` left."""
+    devices.use_stand_ins(mode.stand_ins)
+
+
+def _len_torch_dispatch_stack() -> int:
+    """How many modes below autograd this thread is in."""
+    return len(local.dispatch_modes) + (devices.stand_ins_in_use() is not None)
 
 
 def _overload(name: str) -> Any:

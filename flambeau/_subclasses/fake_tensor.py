@@ -24,6 +24,7 @@ from flambeau.core.tensor.fakes import (
 )
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.dispatcher import fake_inputs, namespaces
+from flambeau.dispatcher.keys import TorchDispatchModeKey
 from flambeau.overrides import TorchFunctionMode
 from flambeau.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
@@ -159,6 +160,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_fallback_kernels, self.allow_non_fake_inputs = allow_fallback_kernels, allow_non_fake_inputs
         self.shape_env, self.static_shapes, self.export = shape_env, True if static_shapes is None else static_shapes, export
         self.fake_tensor_converter = FakeTensorConverter(export=export)
+        self._mode_key = TorchDispatchModeKey.FAKE
         self.stand_ins = devices.StandIns(self, FakeTensor)
         self._entered: list[tuple[Any, Any]] = []
 

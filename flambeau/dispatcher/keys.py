@@ -52,6 +52,16 @@ def key_of(name: str | DispatchKey) -> DispatchKey:
     return found
 
 
+class TorchDispatchModeKey(enum.Enum):
+    """What the modes are called that belong to PyTorch's own machinery."""
+
+    FAKE, PROXY, FUNCTIONAL = range(3)
+
+
+TorchDispatchModeKey.__module__ = public_module("_C")
+TorchDispatchModeKey.__name__ = TorchDispatchModeKey.__qualname__ = "_TorchDispatchModeKey"
+
+
 class DispatchKeySet:
     """A set of dispatch keys; immutable."""
 

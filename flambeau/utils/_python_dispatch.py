@@ -80,12 +80,12 @@ def any_torch_dispatch_mode_on_stack(*, include_infra_modes: bool = True) -> boo
 
 def _len_torch_dispatch_stack() -> int:
     """How many modes are on."""
-    return len(modes.local.dispatch_modes)
+    return len(_get_current_dispatch_mode_stack())
 
 
 def _get_dispatch_stack_at(index: int) -> Any:
     """The mode at a place, 0 for the outermost."""
-    return modes.local.dispatch_modes[index]
+    return _get_current_dispatch_mode_stack()[index]
 
 
 def _push_mode(mode: Any) -> None:

@@ -263,3 +263,14 @@ def test_function_transforms_and_other_modes(mode):
         torch._assert_async(fake.sum() > 0)
         with torch.autocast("cpu"):
             assert (fake @ fake.t()).dtype is torch.bfloat16
+
+
+def test_the_mode_by_its_key(mode):
+    native = torch._C
+    key = native._TorchDispatchModeKey.FAKE
+    assert native._get_dispatch_mode(key) is None and native._len_torch_dispatch_stack() == 0
+    with mode:
+        assert native._get_dispatch_mode(key) is mode and native._len_torch_dispatch_stack() == 1
+        assert native._unset_dispatch_mode(key) is mode and type(torch.ones(1)) is torch.Tensor
+        native._set_dispatch_mode(mode)
+        assert type(torch.ones(1)) is FakeTensor and native._get_dispatch_mode(native._TorchDispatchModeKey.PROXY) is None
