@@ -23,7 +23,7 @@ from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs
-from flambeau.dispatcher.aten import lowerings
+from flambeau.dispatcher.aten import decompositions, lowerings
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
@@ -33,7 +33,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 
-__all__ = ["DispatchMode", "derivatives"]
+__all__ = ["DispatchMode", "decompositions", "derivatives"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {
