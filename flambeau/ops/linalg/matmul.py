@@ -516,13 +516,16 @@ def _check_sizes(batch1: Layout, batch2: Layout) -> None:
                              f"but got {dim})")
 
 
-def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """beta * input + alpha * product; what input holds does not matter if beta is 0."""
+def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any, leads: bool = False) -> Tensor:
+    """beta * input + alpha * product; what input holds does not matter if beta is 0. leads: the result lies as input does."""
     layout = product._layout
     if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
         alpha, beta = int(alpha), int(beta)
     product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else product + (input if beta == 1 else input * beta)
+    if beta == 0:
+        return product
+    own = input if beta == 1 else input * beta
+    return own + product if leads else product + own
 
 
 @composite(out=Out(dtype=exact, warns=False), inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower, factors=True)
@@ -582,7 +585,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
         if isinstance(factor, complex):
             elements.check(factor, common)
-    return _combined(input, product, beta, alpha).to(common)
+    return _combined(input, product, beta, alpha, leads=True).to(common)
 
 
 @operator(method=False, function=False, planned=True, name="outer", node="MulBackward0")

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import float64, int64, uint64
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import contiguous_format
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described
@@ -27,7 +28,7 @@ from flambeau.ops.reduction.sum import form, reduction_dims
 @described(out=Out(warns=False))
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     """What narrow() shows, in memory of its own."""
-    return self.narrow(dim, start, length).clone()
+    return self.narrow(dim, start, length).clone(memory_format=contiguous_format)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
