@@ -183,3 +183,81 @@ globals().update(
     )
 )
 SymTypes = (torch.SymInt, torch.SymFloat, torch.SymBool)
+py_sym_types = SymTypes
+IntLike, FloatLike, BoolLike = (int, torch.SymInt), (float, torch.SymFloat), (bool, torch.SymBool)
+
+
+def guarding_hint_or_throw(a: Any) -> Any:
+    """The number itself."""
+    return a
+
+
+def optimization_hint(a: Any, fallback: int | None = None) -> Any:
+    """The number itself."""
+    return a
+
+
+def has_guarding_hint(a: Any) -> bool:
+    """True: every size is known."""
+    return True
+
+
+has_static_value = has_guarding_hint
+
+
+def expect_true(a: Any, skip: int = 0) -> bool:
+    """bool(a); what is to happen where it is False is the caller's."""
+    return bool(a)
+
+
+def is_nested_int(s: Any) -> bool:
+    """False: there are no sizes that stand for lengths of ragged rows."""
+    return False
+
+
+def check_consistent(new: Any, old: Any) -> None:
+    """Raise RuntimeError unless two tensors have the same shape, or two numbers are equal."""
+    if isinstance(new, torch.Tensor):
+        if not isinstance(old, torch.Tensor) or new.shape != old.shape:
+            raise RuntimeError(f"{getattr(old, 'shape', old)} != {new.shape} (old != new)")
+    elif isinstance(new, (int, float)) and new != old:
+        raise RuntimeError(f"{old} != {new} (old != new)")
+
+
+def is_accessor_node(node: Any) -> bool:
+    """Whether a node reads a size, stride or offset of a tensor, as `meta["val"]` says."""
+    if not isinstance(node.args[0] if node.args else None, torch.fx.Node):
+        return False
+    if not isinstance(node.args[0].meta.get("val"), torch.Tensor):
+        return False
+    if node.op == "call_method":
+        return node.target in ("size", "stride", "storage_offset", "item")
+    sizes = ("aten.sym_size", "aten.sym_stride", "aten.sym_storage_offset")
+    return node.op == "call_function" and str(node.target).startswith(sizes)
+
+
+def fx_placeholder_vals(gm: Any) -> list[Any]:
+    """`meta["val"]` of the inputs of a graph."""
+    return [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+
+
+def fx_placeholder_targets(gm: Any) -> list[str]:
+    """The names of the inputs of a graph."""
+    return [node.target for node in gm.graph.find_nodes(op="placeholder")]
+
+
+def find_symbol_binding_fx_nodes(graph: Any) -> dict[Any, Any]:
+    """{}: no node gives a symbol its value."""
+    return {}
+
+
+def is_symbol_binding_fx_node(node: Any) -> None:
+    """None: no node gives a symbol its value."""
+
+
+def compute_unbacked_bindings(shape_env: Any, example_value: Any, *args: Any, **kwargs: Any) -> None:
+    """None: no result has sizes that aren't known."""
+
+
+def rebind_unbacked(shape_env: Any, n: Any, result: Any) -> None:
+    """Nothing has to be bound: no result has sizes that aren't known."""
