@@ -16,6 +16,7 @@ from typing import Any
 from flambeau.base import device as devices
 from flambeau.core.modes import interception, modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.operator import pointwise, return_types
 from flambeau.core.operator import view as views
 from flambeau.core.operator.arguments import MISSING
@@ -121,7 +122,9 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
         return own(*args, **kwargs)
     asked = overrides.askable([*args, *kwargs.values()])
     if asked:
-        return overrides.dispatch(function, args, kwargs, asked)
+        if any(dispatching(type(x)) for x in asked):
+            return overrides.dispatch(function, args, kwargs, asked)
+        return own(*args, **kwargs)     # asks them itself, or is made of what does
     if modes.local.modes and asks(function):
         return own(*args, **kwargs)
     if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(

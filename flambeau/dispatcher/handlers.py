@@ -46,10 +46,11 @@ def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     types = tuple([type(x) for x in asked])
     written = [(x, x._storage.writes) for x in asked and _written(overload, args, kwargs)]
     before, local.grad = local.grad, False
+    inside, local.below = local.below, True
     try:
         made, refused = _asked(overload, asked, types, tuple(args), kwargs)
     finally:
-        local.grad = before
+        local.grad, local.below = before, inside
     for x, version in written:
         if x._storage.writes == version:
             x._storage.writes += 1
@@ -59,7 +60,8 @@ def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
             + "".join(f"  - {who}\n" for who in refused)
             + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
         )
-    made = _outside(overload, made, args, kwargs)
+    if inside or before or not overload.is_view:   # of a view, taken where a program records nothing, autograd keeps track
+        made = _outside(overload, made, args, kwargs)
     if asked and overload.is_view:  # it counts its writes with what it shows
         for x in interception.watched([made]):
             if without_memory(x._storage) and isinstance(args[0], Tensor) and without_memory(args[0]._storage):

@@ -158,3 +158,21 @@ def test_which_modes_are_on():
         raise ValueError
     torch.zeros(1)
     assert log.names == []
+
+
+@pytest.mark.parametrize("transformed", [
+    lambda x: torch.func.hessian(lambda y: (y**3).sum())(x), lambda x: torch.func.grad(lambda y: y.sin().sum())(x),
+    lambda x: torch.vmap(lambda y: y.exp().sum())(x), lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+])  # fmt: skip
+def test_transforms_are_the_same_under_a_mode(transformed):
+    expected = transformed(X)
+    with Log() as log:
+        found = transformed(X)
+    torch.testing.assert_close(found, expected)
+    assert log.names
+
+
+def test_views_where_nothing_is_recorded_keep_what_they_show():
+    x = X.clone().requires_grad_()
+    with Log(), torch.no_grad():
+        assert x.t().requires_grad and not (x * 2).requires_grad

@@ -95,6 +95,7 @@ class _Local(threading.local):
     view_replay: bool = False
     mutation_allowed: Any = None    # the block that lets saved tensors be written to
     overrides: bool = True
+    below: bool = False     # whether a handler below autograd is at work
     classes_answer: bool = True     # whether classes with a __torch_dispatch__ answer operators
     unasked: bool = False   # whether the next question for overriding arguments is to be answered with no
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
