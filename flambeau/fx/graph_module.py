@@ -31,7 +31,7 @@ from flambeau.fx.attributes import (
     delete_submodule,
 )
 from flambeau.fx.graph import Graph, PythonCode, _custom_builtins, _is_from_torch, _PyTreeCodeGen
-from flambeau.fx.names import _get_qualified_name, shown_module
+from flambeau.fx.names import _get_qualified_name, public_name, shown_module
 from flambeau.fx.printing import _print_readable
 from flambeau.nn import Module
 
@@ -172,10 +172,22 @@ class _WrappedCall:
             if not error.__traceback__:
                 raise AssertionError("traceback missing from exception") from None
             innermost = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))[-1]
-            if "eval_with_key" in innermost.filename:
+            if "eval_with_key" in innermost.filename and not _in_called_python(obj, innermost.lineno):
                 print(self._generate_error_message(innermost), file=sys.stderr)
                 raise error.with_traceback(None)  # noqa: B904
             raise
+
+
+def _in_called_python(module: Any, line: int | None) -> bool:
+    """Whether a line of the generated code calls what PyTorch writes in Python, whose frames would be the innermost ones.
+
+    The package's own frames aren't in tracebacks, so that errors of submodules seem to come from the line itself.
+    """
+    number = module._lineno_map.get((line or 0) - module._prologue_start)
+    node = next((n for i, n in enumerate(module.graph.nodes) if i == number), None)
+    if node is None or node.op != "call_function":
+        return node is not None and node.op == "call_module"
+    return (public_name(node.target) or "").startswith(("torch.nn.functional.", "torch.functional."))
 
 
 class GraphModule(Module):

@@ -187,6 +187,15 @@ def test_errors_in_generated_code_show_its_lines(capsys) -> None:
     assert "    add = relu + y;  relu = y = None\n\n~~~" in said and "~~~ <--- HERE" in said
 
 
+def test_errors_of_submodules_speak_for_themselves(capsys) -> None:
+    for function in (nn.Sequential(nn.ReLU()), lambda x: F.relu(x)):
+        with pytest.raises((TypeError, RuntimeError)):
+            fx.symbolic_trace(function)("a")
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        fx.symbolic_trace(Net())(torch.ones(1, 3))
+    assert "FX-traced" not in capsys.readouterr().err
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
