@@ -396,19 +396,25 @@ def init_subclass(cls: type, **_: Any) -> None:
     """Give an overriding subclass the asking forms of the methods and properties that it inherits from Tensor itself."""
     if getattr(cls, "__torch_function__", disabled) is disabled:
         return
+    below = dispatching(cls)    # operators, and so functions themselves, look out for tensors of such a class
+    inherited = getattr(cls.__torch_function__, "__func__", None) is torch_function  # type: ignore[attr-defined]
     for name, own in list(vars(Tensor).items()):
         if name in _NOT_WRAPPED or (name.startswith("_") and not name.startswith("__")):
             continue
-        if next(base for base in cls.__mro__ if name in vars(base)) is not Tensor:
-            continue
-        if name not in NEVER_EXCHANGED and isinstance(own, FunctionType) and dispatching(cls):
-            continue    # the function itself looks out for tensors of the class
+        giver = next(base for base in cls.__mro__ if name in vars(base))
         if isinstance(own, property):
-            setattr(cls, name, _asking_property(own))
-        elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(
-            own, "operator"
-        ):
-            setattr(cls, name, _asking_method(own))
+            form: Any = own if below and inherited else _asking_property(own)
+        elif isinstance(own, (FunctionType, MethodDescriptorType, WrapperDescriptorType)) and not hasattr(own, "operator"):
+            exchanged = isinstance(own, FunctionType) and name not in NEVER_EXCHANGED
+            form = own if below and exchanged else _asking_method(own)  # type: ignore[arg-type]
+        else:
+            continue
+        if vars(giver)[name] is not form and (giver is Tensor or vars(giver)[name] is _asking_form(own)):
+            setattr(cls, name, form)
+
+
+def _asking_form(own: Any) -> Any:
+    return _asking_property(own) if isinstance(own, property) else _asking_method(own)
 
 
 Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[attr-defined]
