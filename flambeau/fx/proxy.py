@@ -426,5 +426,5 @@ for _method in reflectable_magic_methods:
         _define_reflected(_method)
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
-_UNCONCERNED = ("torch.is_tensor", "torch.is_storage", "torch.typename", "torch.compile")
-interception.attend(Proxy, lambda: [f for f, name in public_functions().items() if name not in _UNCONCERNED])
+_UNCONCERNED = (torch.is_tensor, torch.is_storage, torch.typename, torch.compile)
+interception.attend(Proxy, lambda: [f for f in public_functions() if f not in _UNCONCERNED], _UNCONCERNED)

@@ -78,6 +78,14 @@ def test_what_reads_values_is_refused(call, kind: type, words: str) -> None:
         fx.symbolic_trace(call)
 
 
+def test_questions_about_a_proxy_are_answered_with_modes_loaded_too() -> None:
+    assert torch.ops.aten.relu.default(torch.ones(1)) == 1
+    import flambeau.dispatcher.dispatch_modes  # noqa: F401 - modes have more functions exchanged
+
+    traced = fx.symbolic_trace(lambda x: x + 1 if torch.is_tensor(x) else x - 1)
+    assert "sub = x - 1" in traced.code and "is_tensor" not in traced.code
+
+
 def test_operators_by_their_names_are_recorded_as_such() -> None:
     aten = torch.ops.aten
     traced = fx.symbolic_trace(lambda x: aten.add(aten.add.Tensor(aten.relu.default(x), x), 1))

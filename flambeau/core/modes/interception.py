@@ -38,13 +38,15 @@ _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
 _plain: dict[FunctionType, FunctionType] = {}
 _methods: dict[FunctionType, list[str]] = {}
 _public: set[FunctionType] = set()
+_unconcerned: set[Callable] = set()
 
 
-def attend(cls: type, functions: Callable[[], Iterable[Callable]]) -> None:
+def attend(cls: type, functions: Callable[[], Iterable[Callable]], unconcerned: Iterable[Callable] = ()) -> None:
     """Let public functions look out for instances of `cls` while Attention is held; `functions()` are those besides Tensor's
-    methods.
+    methods. unconcerned: functions that take such a value as any other, also where modes have them exchanged.
     """
     global _classes
+    _unconcerned.update(unconcerned)
     _classes = (*_classes, cls)
     _providers.append(functions)
 
@@ -230,7 +232,7 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
         _search(args, found)
         if kwargs:
             _search(kwargs.values(), found)
-        if found and local.overrides:
+        if found and local.overrides and function not in _unconcerned:
             return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
         if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
             assert _answer is not None
