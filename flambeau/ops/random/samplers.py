@@ -247,7 +247,7 @@ def _normal_node(arguments: Any) -> str:
 _normals: dict[Any, Any] = register_cache({})     # plans of normal samples by what a call with a size says
 
 
-@public(method=False, out=Out(refuses_first=True))
+@public(method=False, overloaded=True, out=Out(refuses_first=True))
 def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
            dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
            requires_grad: bool = False) -> Tensor:
