@@ -282,7 +282,7 @@ def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
             and gradient._layout.flavor is None):
         buffer[index].add_(gradient)
     else:
-        buffer[index] = added(gradient, buffer[index])
+        buffer[index] = added(buffer[index], gradient)
 
 
 def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
