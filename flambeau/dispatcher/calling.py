@@ -161,7 +161,7 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
     """The answer to a call; `caller` is the object that was called, which overriding classes and modes get to see."""
     if modes.active.count and modes.local.modes:
         return modes.dispatch(caller, caller, tuple(args), kwargs)
-    found = overrides.askable([*args, *kwargs.values()])
+    found = overrides.overriding_arguments([*args, *kwargs.values()])
     if found:
         return overrides.dispatch(caller, tuple(args), kwargs, found)
     assert record.schema is not None

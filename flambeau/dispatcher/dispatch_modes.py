@@ -120,7 +120,7 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
     if function not in _concerned():
         return own(*args, **kwargs)
-    asked = overrides.askable([*args, *kwargs.values()])
+    asked = overrides.overriding_arguments([*args, *kwargs.values()])
     if asked:
         if any(dispatching(type(x)) for x in asked):
             return overrides.dispatch(function, args, kwargs, asked)

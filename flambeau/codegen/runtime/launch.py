@@ -177,7 +177,7 @@ class _Launcher:
 
     # ---- operands
     def _outputs(self) -> None:
-        """Allocate the results given as None, unless this thread offers one like it; then count a write to the others.
+        """Allocate the results given as None, unless this thread donates one like it; then count a write to the others.
 
         An allocation may set the collector to work, and so anybody's destructor: no address is looked up before the last one.
         """
@@ -187,8 +187,8 @@ class _Launcher:
         with f.loop(0, self.n_out) as i:
             target.set(f.load("ptr", f["args"], i))
             description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
-            with f.when(f.load("i64", s, state.OFFERED).differs(0)):
-                self._take_offered(target, none, f.load("i64", description, 0))
+            with f.when(f.load("i64", s, state.DONATED).differs(0)):
+                self._take_donated(target, none, f.load("i64", description, 0))
             given = target.get()
             with f.branches(f.address(given).equals(f.address(none))) as otherwise:
                 block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
@@ -212,17 +212,17 @@ class _Launcher:
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(f.load("i64", version) + self.counted, version)
 
-    def _take_offered(self, target: Variable, none: Value, layout: Value) -> None:
-        """Write to the offered tensor instead of a fresh one, if it has that layout."""
+    def _take_donated(self, target: Variable, none: Value, layout: Value) -> None:
+        """Write to the donated tensor instead of a fresh one, if it has that layout."""
         f, s = self.f, self.s
-        offer = f.load("ptr", s, state.OFFERED)
-        offering = f.call("i64", "PyLong_AsLongLong", f.call("ptr", "PyTuple_GetItem", offer, f.i64(1)))
-        mine = f.address(f.call("ptr", "PyThreadState_Get")).equals(offering)
+        donation = f.load("ptr", s, state.DONATED)
+        donor = f.call("i64", "PyLong_AsLongLong", f.call("ptr", "PyTuple_GetItem", donation, f.i64(1)))
+        mine = f.address(f.call("ptr", "PyThreadState_Get")).equals(donor)
         with f.when(mine & f.address(target.get()).equals(f.address(none))):
-            offered = f.call("ptr", "PyTuple_GetItem", offer, f.i64(0))
-            with f.when(f.load("i64", _object_slot(f, offered, s, state.SLOT_LAYOUT)).equals(layout)):
-                target.set(offered)
-                f.store(f.i64(0), s, state.OFFERED)
+            donated = f.call("ptr", "PyTuple_GetItem", donation, f.i64(0))
+            with f.when(f.load("i64", _object_slot(f, donated, s, state.SLOT_LAYOUT)).equals(layout)):
+                target.set(donated)
+                f.store(f.i64(0), s, state.DONATED)
 
     def _inputs(self, arguments: Value) -> None:
         f = self.f

@@ -56,7 +56,7 @@ def any_override(operands: Iterable[Any]) -> bool:
     return False
 
 
-def askable(arguments: Iterable[Any]) -> list[Any]:
+def overriding_arguments(arguments: Iterable[Any]) -> list[Any]:
     """The arguments, and the items of those that are lists or tuples, whose classes override calls."""
     found: list[Any] = []
     if local.overrides:
@@ -440,7 +440,7 @@ def asking(function: Callable) -> Callable:
                     return function(*args, **kwargs)
             elif local.modes:
                 return dispatch_to_mode(ask, ask, args, kwargs)
-            found = askable([*args, *kwargs.values()])
+            found = overriding_arguments([*args, *kwargs.values()])
             if found:
                 return dispatch(ask, args, kwargs, found)
             if autocasting(record):
@@ -449,7 +449,7 @@ def asking(function: Callable) -> Callable:
             return function(*args, **kwargs)
         except arguments.CAUGHT as error:
             # perhaps an argument other than the first overrides: the body came upon it
-            found = askable([*args, *kwargs.values()]) if isinstance(error, RuntimeError) else []
+            found = overriding_arguments([*args, *kwargs.values()]) if isinstance(error, RuntimeError) else []
             if not found or (args and found[0] is args[0]):
                 arguments.explain_call(error, function, args, kwargs)
                 filter_traceback(error)
@@ -493,7 +493,7 @@ class TorchFunctionMode(Mode):
         raise NotImplementedError
 
     def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        types = tuple(type(x) for x in in_order(askable([*args, *kwargs.values()])))
+        types = tuple(type(x) for x in in_order(overriding_arguments([*args, *kwargs.values()])))
         result = self.__torch_function__(call, types, args, kwargs)
         if result is NotImplemented:
             raise TypeError(

@@ -27,7 +27,7 @@ from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
-from flambeau.core.operator.out_argument import convertible, copy_into, deliver, leave_fitted, offered, resize
+from flambeau.core.operator.out_argument import convertible, copy_into, deliver, donated, leave_fitted, resize
 from flambeau.core.operator.out_rules import Out, check_dim, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
@@ -43,7 +43,7 @@ def {name}({signature}):
 {aliases}{kept}        if active.count or {surplus}{special}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {unsuited}{out_code}{recorded}        return implementation({arguments})
-{complaint}    except caught as error:
+{kernel_error}    except caught as error:
         answer = explain(error, values=({in_order},))
         if answer is None:
             raise
@@ -73,8 +73,8 @@ _KEPT_RECORDED = '''                result = launch(None, {tensors})
                 record(({in_order},), result)
                 return result
 '''
-COMPLAINT = '''    except KernelCheck:
-        raise declared.complaint({in_order}) from None
+KERNEL_ERROR = '''    except KernelCheck:
+        raise declared.kernel_error({in_order}) from None
 '''
 # A call with `out`, which the result goes to at once if that of such a call was found to be like it.
 _OUT = '''        if out is not None:
@@ -102,7 +102,7 @@ def implementation({signature}):
     try:
         return launch(None, {tensors})
     except KernelCheck:
-        raise declared.complaint({in_order}) from None
+        raise declared.kernel_error({in_order}) from None
 '''
 
 
@@ -144,7 +144,7 @@ def operator(
     real_gradients: PyTorch's name of an operator that refuses to record calls with complex results.
     planned: the implementation returns a launcher, `launch(None, *tensors)`, which is kept under the layouts of the tensors and
     the values of the other arguments and serves all calls like this one (or the result itself, of a call that can't be kept);
-    `@made.complains` gives the exception for the bad data that its kernels may find.
+    `@made.kernel_error` gives the exception for the bad data that its kernels may find.
     abstract: of an implementation that is no plan, a function of the same arguments that checks them and gives the layouts of the
     results, which is all that is computed on the meta device.
     """
@@ -165,10 +165,10 @@ def operator(
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
             return rule
 
-        def complains(complaint: Callable) -> Callable:
-            declared.complaint = complaint
-            return complaint
-        made.vjp, made.complains = vjp, complains
+        def kernel_error(exception: Callable) -> Callable:
+            declared.kernel_error = exception
+            return exception
+        made.vjp, made.kernel_error = vjp, kernel_error
         return made
     return declare
 
@@ -266,9 +266,9 @@ class Texts:
             key, tensors = kept_key(declared)
             out_code = _OUT.format(
                 key=key, wanted=" or ".join(self.wanted) or "False", shared=self.shared, **self.fields,
-                at_once=f"offered(out, implementation, {self.call})" if declared.kept is None else
-                f"offered(out, implementation, {self.call}) if fits is True else fits(out, {tensors})")
-            scope["offered"] = offered
+                at_once=f"donated(out, implementation, {self.call})" if declared.kept is None else
+                f"donated(out, implementation, {self.call}) if fits is True else fits(out, {tensors})")
+            scope["donated"] = donated
         compile_source(f"<flambeau {name}>", _SOURCE.format(**self.fields, **more, out_code=out_code), scope)
         made = scope[name]
         made.__module__ = PACKAGE
@@ -355,7 +355,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
     scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
              "fitting": fitting}
-    kept = complaint = recorded = ""
+    kept = kernel_error = recorded = ""
     if not declared.composite:
         recorded = _RECORDED.format(wanted=wanted, **texts.fields)
     if declared.kept is not None:
@@ -365,8 +365,8 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
         kept = kept.format(key=key, plain=plain, suited=texts.suited, tensors=tensors, wanted=wanted, **texts.fields)
         scope |= {"kept": declared.kept, "KernelCheck": KernelCheck, "declared": declared}
         if not declared.composite:
-            complaint = COMPLAINT.format(**texts.fields)
-    return texts.made(declared, scope, method, function, recorded=recorded, kept=kept, complaint=complaint)
+            kernel_error = KERNEL_ERROR.format(**texts.fields)
+    return texts.made(declared, scope, method, function, recorded=recorded, kept=kept, kernel_error=kernel_error)
 
 
 def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, Any]) -> Callable:
@@ -399,7 +399,7 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
                 return written
             if keepable((*key, out._layout)):
                 launch = None if declared.kept is None else declared.kept.get(key)
-                if declared.complaint is not None:
+                if declared.kernel_error is not None:
                     fitting[*key, out._layout] = launch and copying(launch)
                 else:
                     fitting[*key, out._layout] = launch if isinstance(launch, BuiltinFunctionType) else True
@@ -420,7 +420,7 @@ def _as_written(declared: Operator, given: Sequence[Any], named: dict[str, Any])
 def _answered(declared: Operator, given: list, named: dict, out: Any) -> Any:
     """What a mode or an overriding class answers to a call; UNANSWERED where there is none."""
     moded = modes.active.count and modes.local.modes
-    asked = overrides.askable([*given, *named.values(), out])
+    asked = overrides.overriding_arguments([*given, *named.values(), out])
     if not moded and not asked:
         return UNANSWERED
     parameters = declared.signature.parameters

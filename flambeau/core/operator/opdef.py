@@ -58,7 +58,7 @@ class Operator(OpDef):
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
         self.kept: dict[Any, Callable] | None = None    # plans by call, of what is declared as planned
         self.kept_in_place: dict[Any, Callable] | None = None
-        self.complaint: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
+        self.kernel_error: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
         self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()

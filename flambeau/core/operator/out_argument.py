@@ -76,17 +76,17 @@ def _check_apart(record: OpDef, out: Tensor, inputs: Iterable[Any]) -> None:
             refuse_shared(out, read, overlap != ALIGNED)
 
 
-def offered(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+def donated(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """`out`, with what the implementation computes: the next launch of this thread writes to it whose result would be a fresh one
     like it.
     """
-    offer = (out, modes.local.thread_state)     # one word says both, so that no other thread comes in between
+    donation = (out, modes.local.thread_state)     # one word says both, so that no other thread comes in between
     try:
-        state.words[state.OFFERED] = id(offer)
+        state.words[state.DONATED] = id(donation)
         result = implementation(*args, **kwargs)
     finally:
-        if state.words[state.OFFERED] == id(offer):
-            state.words[state.OFFERED] = 0
+        if state.words[state.DONATED] == id(donation):
+            state.words[state.DONATED] = 0
     if result._storage is out._storage and result._layout is out._layout:
         return out
     return copy_into(out, result)       # a step on the way took it

@@ -234,8 +234,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     return target
 
 
-# A call that finds its plan, or learns one. A launcher raises OverflowError for an int beyond 63 bits; the slow path knows what
-# such a number means. (A `try` costs nothing where nothing is raised.)
+# A call that finds its plan, or has one made. A launcher raises OverflowError for an int beyond 63 bits; the slow path knows
+# what such a number means. (A `try` costs nothing where nothing is raised.)
 _FUNCTION = '''
 def {name}({signature}):
     """{doc}"""
@@ -298,7 +298,7 @@ def {tracer}(launch, {arguments}):
     which = {which}
     recorder = recorders.get((launch, which))
     if recorder is None:
-        recorder = learn_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}))
+        recorder = specialize_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}))
     out._node = recorder(out, {operands}{trailing})
     return out
 '''
@@ -354,8 +354,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     def to_out(key: str, trailing: str, usual: str) -> str:
         return _TO_OUT.format(**{**fields, "shared": shared("out", operands)}, key=key, trailing=trailing, usual=usual)
     given_out = "out" if out else "None"
-    otherwise = f"learn({{operands}}, ({{numbers}}), ({{statics}}), {given_out})".format(**fields)
-    otherwise_in_place = "learn_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
+    otherwise = f"specialize({{operands}}, ({{numbers}}), ({{statics}}), {given_out})".format(**fields)
+    otherwise_in_place = "specialize_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
     which = " | ".join(
         [f"({n}._node is not None)" if i == 0 and n == operands[0] else
          f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
@@ -392,7 +392,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
         source += _FUNCTION.format(**fields, name=dunder, signature=", ".join(operands), key=usual_key, unusual="", to_out="",
                                    trailing=usual_trailing, static_arguments=usual_statics, tracer="trace",
-                                   otherwise=f"learn_operator({fields['operands']})")
+                                   otherwise=f"specialize_operator({fields['operands']})")
     if inplace_too:
         source += _INPLACE.format(**fields | usual_form, name=public + "_", signature=", ".join(parts), unusual=unusual,
                                   otherwise=otherwise_in_place)
@@ -400,18 +400,18 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     register_cache(scope["inplace_plans"])
     register_cache(scope["out_plans"])
-    scope.update(_learning(operator, public, scope, signature, method, function))
+    scope.update(_specialization(operator, public, scope, signature, method, function))
     compile_source(f"<flambeau {public}>", source, scope)
     return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
 
 
-def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
+def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
               function: bool) -> dict[str, Callable]:
     """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
     default_of = {**operator.numbers, **operator.statics}
 
-    def learned(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
+    def specialized(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
         """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
         kinds = operator.number_kinds(numbers_given)
         if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
@@ -430,7 +430,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
         return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
                                  name in NAMESPACE if in_place else function)
 
-    def learn(*given: Any) -> Any:
+    def specialize(*given: Any) -> Any:
         *given_operands, numbers_given, statics_given, out = given
         if operator.of_numbers and all(x.__class__ in NUMBERS for x in given_operands):
             given_operands[0] = make_tensor(given_operands[0])
@@ -442,7 +442,7 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             return NotImplemented
         if out is None or (out.__class__ is Tensor and out._layout.answering is None):
             layout = None if out is None else out._layout
-            place, launch = learned(tuple(given_operands), numbers_given, statics_given, layout)
+            place, launch = specialized(tuple(given_operands), numbers_given, statics_given, layout)
             if launch is not None and out is None:
                 operator.plans[place] = launch
             elif launch is not None:
@@ -476,10 +476,10 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             explain(error, public, missing, default_numbers, default_statics)
         raise error
 
-    def learn_operator(*given_operands: Any) -> Any:
+    def specialize_operator(*given_operands: Any) -> Any:
         for i, x in enumerate(given_operands[1:], 1):
             if isinstance(x, np.ndarray) and operator.of_arrays and x.dtype.kind in "biufc":
-                return learn_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
+                return specialize_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
                 if not (operator.of_arrays and isinstance(x, np.ndarray)):
                     return NotImplemented
@@ -487,9 +487,9 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
                     given_operands = (given_operands[0], from_array(np.asarray(x)))
                 except TypeError:
                     return NotImplemented
-        return learn(*given_operands, default_numbers, default_statics, None)
+        return specialize(*given_operands, default_numbers, default_statics, None)
 
-    def learn_inplace(*given: Any) -> Tensor:
+    def specialize_inplace(*given: Any) -> Tensor:
         *given_operands, numbers_given, statics_given = given
         try:
             result = inplace(operator, scope[public + "_"], given_operands, numbers_given, statics_given)
@@ -497,18 +497,18 @@ def _learning(operator: Pointwise, public: str, scope: dict[str, Any], signature
             explain(error, public + "_", given_operands, numbers_given, statics_given)
             rewiring.refuse_leaf(given_operands[0])
             raise
-        place, launch = learned(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
+        place, launch = specialized(tuple(given_operands), numbers_given, statics_given, given_operands[0]._layout)
         if launch is not None and not memory_order.overlaps_itself(result._layout.shape, result._layout.strides):
             scope["inplace_plans"][place] = launch
         return result
 
-    def learn_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
-                       statics_given: tuple) -> Callable:
+    def specialize_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
+                            statics_given: tuple) -> Callable:
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    return {"learn": learn, "learn_operator": learn_operator, "learn_inplace": learn_inplace, "learn_recorder": learn_recorder,
-            "refuse_out": refuse_out,
+    return {"specialize": specialize, "specialize_operator": specialize_operator, "specialize_inplace": specialize_inplace,
+            "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
 

@@ -88,7 +88,7 @@ def operate({parameters}):
                 remember(_view, input, kind, ({given}))
             return _view
     try:
-        return learn(input, ({given}))
+        return specialize(input, ({given}))
     except Exception as error:
         filter_traceback(error)
         raise
@@ -112,7 +112,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     kind = node_class(node_name, gradient, saved_names)
     known: dict[Any, tuple[Layout, int]] = register_cache({})
 
-    def learn(input: Any, arguments: tuple[Any, ...]) -> Any:
+    def specialize(input: Any, arguments: tuple[Any, ...]) -> Any:
         if overrides.any_override((input,)):
             return overrides.dispatch(operate, (input, *arguments), {})
         if not isinstance(input, Tensor):
@@ -145,7 +145,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     names, numbers = _parameters(geometry_of)
     given = "".join(f"{n}, " for n in names)
     scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
-                             "learn": learn, "view_of": view_of, "remember": remember, "kind": kind,
+                             "specialize": specialize, "view_of": view_of, "remember": remember, "kind": kind,
                              "filter_traceback": filter_traceback}
     like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"    # 1.0 and True equal 1, and so are found too
     variants.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(

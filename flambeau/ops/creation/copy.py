@@ -446,7 +446,7 @@ FILL = Fill("fill", lambda self, value: value, ["self", "value"], node=overload(
 ZERO = Fill("zero", lambda self: 0, ["self"], node="Zero")
 
 
-def learn_fill(layout: Layout, value: Any) -> Any:
+def specialize_fill(layout: Layout, value: Any) -> Any:
     """The plan that fills a tensor of a layout with a number of this one's class; it is kept."""
     found = _fills.get((layout, value.__class__))
     if found is not None:
@@ -480,7 +480,7 @@ def _fill_element(out: Any, layout: Layout, value: Any) -> Any:
 def fill_or_make(out: Tensor | None, layout: Layout, value: Any) -> Tensor:
     """`out` of that layout, or a fresh tensor, with `value` everywhere."""
     try:
-        launch = _fills.get((layout, value.__class__)) or learn_fill(layout, value)
+        launch = _fills.get((layout, value.__class__)) or specialize_fill(layout, value)
         try:
             return launch(out, value)
         except OverflowError:

@@ -47,7 +47,7 @@ from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, number, position
 from flambeau.ir.scalar import cast, compute_dtype
-from flambeau.ops.creation.copy import filled, layout_in_format, learn_fill, to
+from flambeau.ops.creation.copy import filled, layout_in_format, specialize_fill, to
 from flambeau.ops.creation.uninitialized import fresh
 
 
@@ -295,7 +295,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
             wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
             if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
                 made = filled(fresh_layout(size, wanted, None), fill_value)
-                _fresh[key] = learn_fill(made._layout, fill_value)
+                _fresh[key] = specialize_fill(made._layout, fill_value)
                 return made if requires_grad is False else leaf(made, requires_grad)
     dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
@@ -355,7 +355,7 @@ def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any 
             pass
         made = filled(fresh_layout(sizes_of("ones", sizes), dtype, None), 1)
         if made._layout.device.type == "cpu" and _plain_sizes(sizes):
-            _fresh["ones", sizes, dtype, default_device()] = learn_fill(made._layout, 1)
+            _fresh["ones", sizes, dtype, default_device()] = specialize_fill(made._layout, 1)
         return made if requires_grad is False else leaf(made, requires_grad)
     dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)

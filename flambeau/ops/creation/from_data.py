@@ -22,7 +22,7 @@ from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.create import from_array, make_tensor, over_storage
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.creation.copy import learn_fill, to
+from flambeau.ops.creation.copy import specialize_fill, to
 from flambeau.ops.creation.factories import home, leaf
 
 
@@ -50,7 +50,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     if device is not None or default_device().type != "cpu":
         made = to(made, home(device))
     elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
-        _of_numbers[data.__class__, dtype] = learn_fill(made._layout, data)
+        _of_numbers[data.__class__, dtype] = specialize_fill(made._layout, data)
     return made if requires_grad is False else leaf(made, requires_grad)
 
 

@@ -17,7 +17,7 @@ from flambeau.core.tensor import create
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor, empty_plan
 from flambeau.core.tensor.without_data import known
-from flambeau.ops.creation.copy import learn_fill, to
+from flambeau.ops.creation.copy import specialize_fill, to
 from flambeau.ops.creation.factories import empty, empty_strided, full, home, leaf, ones, sizes_of, zeros
 from flambeau.ops.creation.from_data import tensor
 
@@ -48,10 +48,10 @@ def _plan(kind: Any, plan_of: Callable[[Layout], Callable], own: Layout, size: t
 
 
 def _ones_plan(layout: Layout) -> Callable:
-    return learn_fill(layout, 1)
+    return specialize_fill(layout, 1)
 
 
-_filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float: lambda layout: learn_fill(layout, 1.0)}
+_filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float: lambda layout: specialize_fill(layout, 1.0)}
 
 
 @public(namespace=False, jvp=CONSTANT)

@@ -1,6 +1,6 @@
 """Plans that gather and scatter through index tensors: the common ground of indexing, embedding and scatter operators.
 
-Turns layouts into codegen.gather_scatter.move's geometry, keeps the plans, and puts a kernel's complaint about an index
+Turns layouts into codegen.gather_scatter.move's geometry, keeps the plans, and puts a kernel's error about an index
 into PyTorch's words. Stands on codegen.gather_scatter.move and core.tensor.tensor; used by ops.indexing.index,
 ops.indexing.scatter, ops.nn.embedding and ops.views.cat.
 """

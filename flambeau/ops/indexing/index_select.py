@@ -73,7 +73,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
     return made if out.numel else checking_alone(made, index._layout, layout.shape[at])
 
 
-@index_select.complains
+@index_select.kernel_error
 def _(input, dim, index):
     layout = input._layout
     at = wrap_dim(dim, layout.ndim) if layout.ndim else 0
@@ -207,11 +207,11 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         else:
             _write_rows("index_add", input, at, index, source, "add")
     except KernelCheck:
-        raise _add_complaint(input, at, index) from None
+        raise _add_kernel_error(input, at, index) from None
 
 
-@index_add.complains
-def _add_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> Exception:
+@index_add.kernel_error
+def _add_kernel_error(input: Tensor, dim: int, index: Tensor, *others: Any) -> Exception:
     at = wrap_dim(dim, input._layout.ndim)
     if input._layout.ndim < 2:
         return IndexError("index out of range in self")
@@ -260,11 +260,11 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     try:
         _write_rows("index_copy", input, at, index, source, None)
     except KernelCheck:
-        raise _copy_complaint(input, at, index) from None
+        raise _copy_kernel_error(input, at, index) from None
 
 
-@index_copy.complains
-def _copy_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
+@index_copy.kernel_error
+def _copy_kernel_error(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
     at = wrap_dim(dim, input._layout.ndim)
     extent = input._layout.shape[at] if input._layout.ndim else 1
     return IndexError(f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
@@ -322,11 +322,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     try:
         _write_rows("index_fill", input, at, index, value, None, True)
     except KernelCheck:
-        raise _fill_complaint(input, at, index) from None
+        raise _fill_kernel_error(input, at, index) from None
 
 
-@index_fill.complains
-def _fill_complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
+@index_fill.kernel_error
+def _fill_kernel_error(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
     at = wrap_dim(dim, input._layout.ndim)
     extent = input._layout.shape[at] if input._layout.ndim else 1
     return IndexError(f"index {first_bad(index, extent, True)} is out of bounds for dimension {at} with size {extent}")

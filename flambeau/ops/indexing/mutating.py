@@ -19,7 +19,7 @@ from flambeau.core.autograd import inplace as rewiring
 from flambeau.core.autograd.node_codegen import WRITTEN
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import arguments as wrong
-from flambeau.core.operator.define import COMPLAINT, operator
+from flambeau.core.operator.define import KERNEL_ERROR, operator
 from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.opdef import TENSOR
 from flambeau.core.operator.specialization import kept_key
@@ -41,7 +41,7 @@ def {name}({signature}):
             return recorded(({arguments},))
         write({call})
         return {first}
-{complaint}    except caught as error:
+{kernel_error}    except caught as error:
         explain(error, values=({arguments},))
         raise
 '''
@@ -83,7 +83,7 @@ def mutating(
     the order of dimensions in memory, otherwise it is contiguous; apart: tensors that may have no element in common with the
     written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
     moved(layout of the written tensor, *arguments of the call): the writes as moves between it (slot 0) and the other tensors,
-    or None; the copy and the writes are then one kept plan. `complains` says what is wrong with an index in that case.
+    or None; the copy and the writes are then one kept plan. `kernel_error` says what is wrong with an index in that case.
     real_gradients: as of `operator`.
     """
     def declare(write: Callable) -> Callable:
@@ -264,17 +264,17 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
     suits, tests, unsuited = wrong.suiting(public, declared.signature.parameters)
     scope |= suits
     wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
-    kept = complaint = ""
+    kept = kernel_error = ""
     if by_moves:
         key, given = kept_key(declared)
         first = parameters[0].name
         shared = " or ".join(f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:])
         kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=shared,
                             suited="".join(f" and {test}" for test in tests))
-        complaint = COMPLAINT.format(in_order=", ".join(p.name for p in parameters))
+        kernel_error = KERNEL_ERROR.format(in_order=", ".join(p.name for p in parameters))
         scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
-        kept=kept, complaint=complaint, wanted=wanted,
+        kept=kept, kernel_error=kernel_error, wanted=wanted,
         unsuited=unsuited,
         name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),

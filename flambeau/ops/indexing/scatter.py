@@ -71,7 +71,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return make_plan(moves, [out], [layout, chosen])
 
 
-@gather.complains
+@gather.kernel_error
 def _(input, dim, index, sparse_grad=False):
     return _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout)
 
@@ -158,7 +158,7 @@ def _moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: Tenso
     return _moves(layout, at, index._layout, source._layout, combine, (0, 2, 1))
 
 
-def _complaint(input: Tensor, dim: int, index: Tensor, *others: Any) -> RuntimeError:
+def _kernel_error(input: Tensor, dim: int, index: Tensor, *others: Any) -> RuntimeError:
     return _out_of_range(index, wrap_dim(dim, input._layout.ndim), input._layout)
 
 
@@ -209,7 +209,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
     _scatter(input, at, index, src, _COMBINED[reduce])
 
 
-scatter.complains(_complaint)
+scatter.kernel_error(_kernel_error)
 
 
 @scatter.vjp
@@ -239,7 +239,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
     _scatter(input, _check(input, dim, index, src), index, src, "add")
 
 
-scatter_add.complains(_complaint)
+scatter_add.kernel_error(_kernel_error)
 
 
 @scatter_add.vjp
@@ -277,7 +277,7 @@ def scatter_reduce(
     )
 
 
-scatter_reduce.complains(_complaint)
+scatter_reduce.kernel_error(_kernel_error)
 
 
 @scatter_reduce.vjp

@@ -292,7 +292,7 @@ def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reducti
     return launch
 
 
-@fused_nll_loss.complains
+@fused_nll_loss.kernel_error
 def _(input, target, weight, reduction, ignore_index):
     return _out_of_bounds(input, target, ignore_index)
 
@@ -314,7 +314,7 @@ def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weigh
     return launch
 
 
-@_nll_gradient.complains
+@_nll_gradient.kernel_error
 def _(g, total, input, target, weight, reduction, ignore_index):
     return _out_of_bounds(input, target, ignore_index)
 
@@ -350,7 +350,7 @@ def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, re
     return launch
 
 
-@fused_cross_entropy.complains
+@fused_cross_entropy.kernel_error
 def _(input, target, weight, reduction, ignore_index, smoothing):
     return _out_of_bounds(input, target, ignore_index)
 
@@ -379,7 +379,7 @@ def _gradient_of_scores(g: Tensor, total: Tensor, log_sums: Tensor, input: Tenso
     return launch
 
 
-@_gradient_of_scores.complains
+@_gradient_of_scores.kernel_error
 def _(g, total, log_sums, input, target, weight, reduction, ignore_index, smoothing):
     return _out_of_bounds(input, target, ignore_index)
 

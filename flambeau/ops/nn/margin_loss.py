@@ -91,7 +91,7 @@ def _of_dense(inputs: Sequence[Tensor], phases: list[Phase], outputs: list[Layou
 # ---------------------------------------------------------------- one target class a row
 
 
-def _learn_single(key: Any, input: Tensor, target: Tensor, weight: Tensor | None, p: int, reduction: str) -> Callable:
+def _specialize_single(key: Any, input: Tensor, target: Tensor, weight: Tensor | None, p: int, reduction: str) -> Callable:
     layout, own = input._layout, target._layout
     if layout.ndim > 2 or not (layout.numel or (layout.ndim == 2 and layout.shape[1])):
         raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
@@ -126,7 +126,7 @@ def fused_multi_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None
     except KeyError:
         launch = None
     if launch is None:
-        launch = _learn_single(key, input, target, weight, p, reduction)
+        launch = _specialize_single(key, input, target, weight, p, reduction)
     try:
         return launch(input, target, margin) if weight is None else launch(input, target, weight, margin)
     except KernelCheck:
@@ -182,7 +182,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 # ---------------------------------------------------------------- any number of target classes a row
 
 
-def _learn_several(key: Any, input: Tensor, target: Tensor, reduction: str) -> Callable:
+def _specialize_several(key: Any, input: Tensor, target: Tensor, reduction: str) -> Callable:
     layout = input._layout
     if layout.ndim > 2 or (layout.ndim and not layout.shape[-1]):
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(layout.shape)}")
@@ -211,7 +211,7 @@ def fused_multilabel_margin_loss(input: Tensor, target: Tensor, reduction):
     except KeyError:
         launch = None
     if launch is None:
-        launch = _learn_several(key, input, target, reduction)
+        launch = _specialize_several(key, input, target, reduction)
     try:
         return launch(input, target)
     except KernelCheck:

@@ -213,7 +213,7 @@ def _check_normalized_shape(input: Tensor, shape: tuple, weight: Tensor | None, 
                            f"{', '.join(map(str, shape))}], but got input of size{list(own)}")
 
 
-def _learn_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
+def _specialize_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     _check_normalized_shape(input, shape, weight, bias)
     check_floating("LayerNormKernelImpl", input)
@@ -235,7 +235,7 @@ def native_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None, bi
     except (KeyError, TypeError):
         launch = None
     if launch is None:
-        launch, count = made = _learn_layer_norm(input, normalized_shape, weight, bias)
+        launch, count = made = _specialize_layer_norm(input, normalized_shape, weight, bias)
         if normalized_shape.__class__ in (tuple, Size):
             _layer_plans[key] = made
     if weight is None:

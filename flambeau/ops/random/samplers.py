@@ -97,7 +97,7 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
     if (self._node is None or not modes.local.grad) and modes.local.draws is None and not bounds:
         source = default_generator if generator is None else stream(generator)
         key = (self._layout, not range)
-        launch, numbers = _integers.get(key) or _learn_integers(self._layout, not range)
+        launch, numbers = _integers.get(key) or _specialize_integers(self._layout, not range)
         if not range and launch is not None:
             return launch(self, source.state_address, *numbers)
         if launch is not None and len(range) <= 2:
@@ -128,7 +128,7 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
 _integers: dict[Any, tuple] = register_cache({})
 
 
-def _learn_integers(layout: Layout, any_of_dtype: bool) -> tuple:
+def _specialize_integers(layout: Layout, any_of_dtype: bool) -> tuple:
     """(what overwrites a tensor of a layout with integers, its numbers or the range within which they may be), or (None, ())."""
     if not is_straight(layout):
         found: tuple = (None, ())

@@ -169,7 +169,7 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     except (KeyError, TypeError):
         launch = None
     if launch is None:
-        launch = _extremes.learn(input, dim, keepdim, "amax")
+        launch = _extremes.specialize(input, dim, keepdim, "amax")
     return launch(None, input)
 
 
@@ -181,7 +181,7 @@ def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
     except (KeyError, TypeError):
         launch = None
     if launch is None:
-        launch = _extremes.learn(input, dim, keepdim, "amin")
+        launch = _extremes.specialize(input, dim, keepdim, "amin")
     return launch(None, input)
 
 
@@ -256,7 +256,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _places.learn(input, dim, keepdim, "argmax")
+        run = _places.specialize(input, dim, keepdim, "argmax")
     return run(input)
 
 
@@ -268,7 +268,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _places.learn(input, dim, keepdim, "argmin")
+        run = _places.specialize(input, dim, keepdim, "argmin")
     return run(input)
 
 
@@ -290,13 +290,13 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
 @operator(function=False, method=False, node="MaxBackward1", name="max",
           out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
 def _largest(input: Tensor):
-    return _wholes.learn(input, None, False, "max")(None, input)
+    return _wholes.specialize(input, None, False, "max")(None, input)
 
 
 @operator(function=False, method=False, node="MinBackward1", name="min",
           out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
 def _smallest(input: Tensor):
-    return _wholes.learn(input, None, False, "min")(None, input)
+    return _wholes.specialize(input, None, False, "min")(None, input)
 
 
 def whole_gradient(g: Tensor, out: Tensor, input: Tensor) -> Tensor:
@@ -317,7 +317,7 @@ def _max(input: Tensor, dim: int, keepdim: bool = False):
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _places.learn(input, dim, keepdim, "max")
+        run = _places.specialize(input, dim, keepdim, "max")
     return run(input)
 
 
@@ -328,7 +328,7 @@ def _min(input: Tensor, dim: int, keepdim: bool = False):
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _places.learn(input, dim, keepdim, "min")
+        run = _places.specialize(input, dim, keepdim, "min")
     return run(input)
 
 

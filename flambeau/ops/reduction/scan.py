@@ -94,7 +94,7 @@ def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _scans.learn(input, dim, False, kind, dtype)
+        run = _scans.specialize(input, dim, False, kind, dtype)
     return run(input)
 
 
@@ -247,7 +247,7 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _extremes.learn(input, dim, False, name)
+        run = _extremes.specialize(input, dim, False, name)
     return run(input)
 
 

@@ -53,7 +53,7 @@ _plans: dict[Any, Any] = register_cache({})
 _gradient_plans: dict[Any, Any] = register_cache({})
 
 
-def _learn(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
+def _specialize(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
     dtype = asked_for(dtype)
     layout = input._layout
     result = dtype or layout.dtype
@@ -76,7 +76,7 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
     except (KeyError, TypeError):
         launch = None
     if launch is None:
-        launch = _learn(name, input, dim, dtype)
+        launch = _specialize(name, input, dim, dtype)
     return launch(None, input)
 
 

@@ -76,7 +76,7 @@ class Reducer:
         self.prepare = prepare
         self.plans: dict[Any, Callable] = register_cache({})
 
-    def learn(self, input: Tensor, dim: Any, keepdim: Any, *more: Any) -> Any:
+    def specialize(self, input: Tensor, dim: Any, keepdim: Any, *more: Any) -> Any:
         """Run a call whose plan is not known (or whose dims are a list)."""
         key = (input._layout, hashable(dim), keepdim, *more)
         try:
@@ -186,7 +186,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
     except (KeyError, TypeError):
         launch = None
     if launch is None:
-        launch = _sums.learn(input, dim, keepdim, dtype, False)
+        launch = _sums.specialize(input, dim, keepdim, dtype, False)
     return launch(None, input)
 
 
@@ -204,7 +204,7 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
     if dtype is not None and dtype.is_complex and input._layout.dtype.is_floating_point and input._layout.numel:
         reduction_dims("nansum", dim, input._layout.ndim)
         raise NotImplementedError(f'"nansum_cpu" not implemented for \'{dtype.scalar_name}\'')
-    return _sums.learn(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
+    return _sums.specialize(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
 
 
 @nansum.vjp
@@ -241,7 +241,7 @@ def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = 
     except (KeyError, TypeError):
         run = None
     if run is None:
-        run = _means.learn(input, dim, keepdim, dtype)
+        run = _means.specialize(input, dim, keepdim, dtype)
     return run(input)
 
 
@@ -292,7 +292,7 @@ _products = Reducer(_prepare_product)
 @operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Prod"), planned=True, autocast=single)
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Planned:
     """The product over `dim` (one integer, or None for all). Integers and bools multiply in int64; `dtype` converts before."""
-    return _products.learn(input, dim, keepdim, dtype)
+    return _products.specialize(input, dim, keepdim, dtype)
 
 
 @prod.vjp
@@ -350,16 +350,16 @@ _truths = Reducer(_prepare_truth)
 @operator(out=Out(dtype=bools("all"), graph=UNRECORDED), planned=True, jvp=CONSTANT)
 def all(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether all elements (along `dim`) are nonzero: bool, or uint8 for a uint8 tensor."""
-    return _truths.learn(input, dim, keepdim, "all")
+    return _truths.specialize(input, dim, keepdim, "all")
 
 
 @operator(out=Out(dtype=bools("any"), graph=UNRECORDED), planned=True, jvp=CONSTANT)
 def any(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Planned:
     """Whether any element (along `dim`) is nonzero: bool, or uint8 for a uint8 tensor."""
-    return _truths.learn(input, dim, keepdim, "any")
+    return _truths.specialize(input, dim, keepdim, "any")
 
 
 @operator(planned=True, jvp=CONSTANT)
 def count_nonzero(input: Tensor, dim: int | Sequence[int] | None = None) -> Planned:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
-    return _truths.learn(input, dim, False, "count")
+    return _truths.specialize(input, dim, False, "count")

@@ -115,7 +115,7 @@ def _statistics(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any,
         dim, unbiased = None, dim
     if unbiased.__class__ is not bool and unbiased is not None:
         raise TypeError(f"{name}() received an invalid combination of arguments: 'unbiased' must be bool")
-    run = _variances.learn(input, dim, keepdim, _correction(unbiased, correction), name)
+    run = _variances.specialize(input, dim, keepdim, _correction(unbiased, correction), name)
     return run(input)
 
 

@@ -119,7 +119,7 @@ def vector_norm(x: Tensor, ord=2, dim: int | Sequence[int] | None = None, keepdi
     0 counts the nonzero elements. Raises RuntimeError for integers.
     """
     order = float(ord) if ord.__class__ in _REAL else _order(ord)
-    return _norms.learn(x, dim, keepdim, order, dtype)(x)
+    return _norms.specialize(x, dim, keepdim, order, dtype)(x)
 
 
 @pointwise(method=False, function=False, inplace=False, name="_norm_share")
@@ -252,7 +252,7 @@ def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False):
         base = base.masked_fill(base.isinf(), 0)
         total = (input - base).exp().sum(dim, keepdim).log()
         return total + base.reshape(total.shape)
-    return _logsumexps.learn(input, dim, keepdim)(input)
+    return _logsumexps.specialize(input, dim, keepdim)(input)
 
 
 @pointwise(method=False, function=False, inplace=False)
