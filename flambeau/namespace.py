@@ -141,14 +141,9 @@ def _assert_tensor_metadata(
     a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
 ) -> None:
     """RuntimeError unless the tensor has these sizes, strides, dtype, device and layout, as far as they are given."""
-    def check(what: str, wanted: Any, got: Any, *shown: Any) -> None:
-        if wanted is not None and wanted != got:
-            raise RuntimeError(f"Tensor {what} mismatch! Expected: {shown[0]}, Got: {shown[1]}")
-    check("sizes", size and list(size), list(a.shape), size, list(a.shape))
-    check("strides", stride and list(stride), list(a.stride()), stride, list(a.stride()))
-    check("dtype", dtype, a.dtype, getattr(dtype, "scalar_name", dtype), a.dtype.c_name)
-    check("device", device and _Device(device), a.device, device, a.device)
-    check("layout", layout, a.layout, *[str(x).rpartition(".")[2].removesuffix("_coo").capitalize() for x in (layout, a.layout)])
+    from flambeau.dispatcher.aten.conversions import assert_tensor_metadata
+
+    assert_tensor_metadata(a, size, stride, dtype, device=device, layout=layout)
 
 
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""torch._dynamo.exc: the exceptions of PyTorch's graph capture, for programs that catch them; nothing raises them here."""
+"""torch._dynamo.exc: the exceptions of PyTorch's graph capture, for programs that catch them; torch.export raises UserError."""
 
 from __future__ import annotations
 

@@ -162,8 +162,7 @@ def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable
             parameters.append("*")
         own = _python_name(argument.name)
         if argument.has_default_value():
-            dtype = "ScalarType" in str(argument.real_type) and isinstance(argument.default_value, int)
-            scope[f"default{i}_"] = int64 if dtype else argument.default_value   # the one dtype that is a default, by its number
+            scope[f"default{i}_"] = _default_of(argument)
             own += f"=default{i}_"
         parameters.append(own)
     refusals = "".join(f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
@@ -185,6 +184,15 @@ def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable
         result=result), scope)
     made: Callable[..., Any] = scope[own_name]
     return made
+
+
+def _default_of(argument: Argument) -> Any:
+    """A default as Python has it; schemas write the one dtype and the one memory format that are defaults by their numbers."""
+    if isinstance(argument.default_value, int):
+        for kind, value in (("ScalarType", int64), ("MemoryFormat", contiguous_format)):
+            if kind in str(argument.real_type):
+                return value
+    return argument.default_value
 
 
 def _python_name(name: str) -> str:

@@ -34,7 +34,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 
-__all__ = ["DispatchMode", "decompositions", "derivatives"]
+__all__ = ["DispatchMode", "as_public", "decompositions", "derivatives", "name_of", "resolve"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {
@@ -48,6 +48,9 @@ _PYTHON_OPERATORS = {
 
 class DispatchMode:
     """A mode below autograd; `__torch_dispatch__(func, types, args, kwargs)` answers every operator while it is on."""
+
+    #: Answers public functions before what PyTorch makes of other operators is taken apart, as `answer` below; None for most.
+    before_composites: Callable[..., Any] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
@@ -94,7 +97,7 @@ def _concerned() -> frozenset[Any]:
 
 
 @functools.cache
-def _name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """The operator that a function is, by the name that PyTorch has for it; "" for none."""
     own = function.__name__
     declared = getattr(function, "operator", None)
@@ -118,6 +121,9 @@ def _is_view_front(name: str) -> bool:
 
 def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
+    stack = modes.local.dispatch_modes
+    if stack and stack[-1].before_composites is not None:
+        return stack[-1].before_composites(function, own, args, kwargs)
     if function not in _concerned():
         return own(*args, **kwargs)
     asked = overrides.overriding_arguments([*args, *kwargs.values()])
@@ -140,7 +146,7 @@ def asks(function: FunctionType) -> bool:
 
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name = _name_of(function)
+    name = name_of(function)
     lowered = lowerings.LOWERINGS.get(name or function.__name__)
     if lowered is not None and "out" not in kwargs:
         try:
@@ -166,7 +172,7 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         return args[0]
     if kwargs.get("requires_grad") and not isinstance(kwargs["requires_grad"], Tensor):
         return result.requires_grad_()
-    return _as_public(name, result)
+    return as_public(name, result)
 
 
 def _made_of_others(function: FunctionType, name: str) -> bool:
@@ -215,11 +221,11 @@ def _type_of(declared: Any, parameter: str) -> str:
 
 def overload_of(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     """(overload, args, kwargs) of the call of an operator that PyTorch doesn't make of others; None for any other function."""
-    name = _name_of(function) if function in _concerned() else ""
+    name = name_of(function) if function in _concerned() else ""
     return None if not name or _made_of_others(function, name) else resolve(name, args, kwargs)
 
 
-def _as_public(name: str, result: Any) -> Any:
+def as_public(name: str, result: Any) -> Any:
     """A result of a mode as the public function returns it: several results in a class of their own."""
     if isinstance(result, (tuple, list)):
         kind = getattr(return_types, name, None)

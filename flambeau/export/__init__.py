@@ -1,15 +1,25 @@
-"""torch.export: capturing whole programs is not there yet; the room says what to do."""
+"""torch.export: a module's forward as a graph of aten's operators, with its parameters: `export`, ExportedProgram."""
 
 from flambeau.core.operator import unsupported as _unsupported
+from flambeau.export._export import export
+from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from flambeau.export.graph_signature import ExportGraphSignature
+
+__all__ = ["ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "export"]
 
 globals().update(
     _unsupported.all_of(
         "export.",
-        "run the module itself; its weights travel with torch.save(module.state_dict())",
-        "export load save draft_export unflatten register_dataclass dims default_decompositions",
-        (
-            "ExportedProgram Dim ShapesCollection UnflattenedModule ModuleCallEntry ModuleCallSignature Constraint "
-            "ExportGraphSignature"
-        ),
+        "sizes are numbers; export with dynamic_shapes=None, once for each size",
+        "dims draft_export",
+        "Dim ShapesCollection AdditionalInputs Constraint",
+    )
+)
+globals().update(
+    _unsupported.all_of(
+        "export.",
+        "use export(...).module(), whose weights travel with torch.save(module.state_dict())",
+        "load save unflatten register_dataclass default_decompositions",
+        "UnflattenedModule",
     )
 )

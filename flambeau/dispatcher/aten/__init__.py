@@ -8,6 +8,7 @@ operator of the namespace is called.
 from flambeau.dispatcher.aten import (
     activations,
     attention,
+    conversions,
     convolution,
     copies,
     embedding,
@@ -27,6 +28,7 @@ __all__ = [
     "IMPLEMENTATIONS",
     "activations",
     "attention",
+    "conversions",
     "convolution",
     "copies",
     "embedding",

@@ -107,6 +107,12 @@ def log_sigmoid_backward(grad_output: Tensor, self: Tensor, buffer: Tensor) -> A
 
 
 @implementation()
+def log_sigmoid(self: Tensor) -> Any:
+    """logsigmoid."""
+    return OPERATORS["logsigmoid"].public(self)
+
+
+@implementation()
 def log_sigmoid_forward(self: Tensor) -> tuple[Tensor, Tensor]:
     """logsigmoid, and the exponentials that PyTorch's CPU kernel keeps for the gradient."""
     return OPERATORS["logsigmoid"].public(self), self.abs().neg().exp()

@@ -131,6 +131,12 @@ def nll_loss_backward(
 
 
 @implementation()
+def l1_loss(self: Tensor, target: Tensor, reduction: int = 1) -> Any:
+    """The distance of two tensors, element by element."""
+    return loss.l1_loss(self, target, reduction=REDUCTIONS[reduction])
+
+
+@implementation()
 def kl_div(self: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
     """The divergence of Kullback and Leibler."""
     return loss.kl_div(self, target, reduction=REDUCTIONS[reduction], log_target=log_target)

@@ -27,3 +27,9 @@ def _declare(mode: str, title: str, dims: int) -> None:
 for _dims in (1, 2, 3):
     _declare("reflect", "reflection", _dims)
     _declare("replicate", "replication", _dims)
+
+
+@implementation("pad")
+def padded(self: Tensor, size: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """A border of zeros, a value, mirrored or repeated elements."""
+    return pad(self, tuple(size), mode, value)

@@ -45,8 +45,20 @@ def _declare(name: str, kind: str, dims: int, aligned: bool, antialias: bool = F
     ) -> Any:
         return _transposed(lambda x: resampled(x, output_size, align_corners, a, b, c), grad_output, input_size)
 
+    def by_factors(input: Tensor, output_size: Any, scale_factors: Any) -> Any:
+        return resampled(input, _sizes(input, output_size, scale_factors), False, *(scale_factors or [None] * dims))
+
+    def aligned_by_factors(input: Tensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
+        return resampled(input, _sizes(input, output_size, scale_factors), align_corners, *(scale_factors or [None] * dims))
+
+    implementation(name + ".vec")(aligned_by_factors if aligned else by_factors)
     implementation(name)(aligned_forward if aligned else forward)
     implementation(name + "_backward")(aligned_backward if aligned else backward)
+
+
+def _sizes(input: Tensor, output_size: Any, factors: Any) -> Any:
+    """The sizes of a result that are given, or follow from factors."""
+    return output_size if output_size is not None else [int(n * f) for n, f in zip(input.shape[2:], factors)]
 
 
 def _transposed(function: Callable[[Tensor], Tensor], gradient: Tensor, size: Any) -> Any:

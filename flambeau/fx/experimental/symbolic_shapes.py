@@ -32,7 +32,7 @@ _ADVICE = "sizes are Python numbers here; use int, float and bool"
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A question about a size that is only known when the program runs; never raised here."""
+    """A question that only the values of a run answer: torch.export raises it where a program branches on a tensor."""
 
 
 class PendingUnbackedSymbolNotFound(RuntimeError):

@@ -1,0 +1,260 @@
+"""torch.export.export: from a module and example inputs to an ExportedProgram. Stands on `_trace`; used by the room's face."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau._dynamo.exc import UserError, UserErrorType
+from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from flambeau.export import _trace
+from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from flambeau.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from flambeau.nn.modules import hooks
+
+__all__ = ["export"]
+
+_CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def export(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """The forward of a module on tensors of the example inputs' shapes and dtypes, as a graph of aten's operators.
+
+    args, kwargs: example inputs; tensors and constants in any pytree. The module isn't changed. `strict` makes no difference:
+    the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple; ValueError for what is no module;
+    torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run. NotImplementedError for
+    dynamic_shapes and preserve_module_call_signature, for functions that no operator of aten stands for, and for switching
+    gradients inside forward.
+    """
+    if not isinstance(mod, torch.nn.Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if pytree.tree_any(lambda x: x is not None, dynamic_shapes):
+        raise NotImplementedError(
+            "torch.export.export(dynamic_shapes=...) is not implemented in flambeau: sizes are numbers; pass dynamic_shapes=None "
+            "and export once for each size"
+        )
+    if preserve_module_call_signature:
+        raise NotImplementedError(
+            "torch.export.export(preserve_module_call_signature=...) is not implemented in flambeau: leave it out"
+        )
+    if not isinstance(args, tuple):
+        raise UserError(
+            UserErrorType.INVALID_INPUT,
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}{_trace.ADVICE}",
+        )
+    kwargs = {} if kwargs is None else kwargs
+    inspect.signature(mod.forward).bind(*args, **kwargs)
+    for x in pytree.tree_leaves((args, kwargs)):
+        if not isinstance(x, (torch.Tensor, *_CONSTANTS)):
+            raise ValueError(
+                f"Unsupported input type {type(x)}. Export only supports pytree containers of basic types (Tensor, int, float, "
+                "...) as input. To register a custom dataclass, use torch.export.register_dataclass. To register a custom "
+                "container type, use torch.utils._pytree.register_pytree_node. To register a constant input, use "
+                "torch.utils._pytree.register_constant"
+            )
+    fake_mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True)
+    mode = _trace.ExportMode(mod, fake_mode)
+    inputs = _state_inputs(mod, mode)
+    given = pytree.tree_map(lambda x: fake_mode.from_tensor(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+    user, names = _user_inputs(mod, given, mode)
+    called: dict[str, None] = {"": None}
+    with _on_fakes(mod, fake_mode), _modules_followed(mod, mode, called), fake_mode, mode:
+        try:
+            made = mod(*given[0], **given[1])
+        except DynamicOutputShapeException as error:
+            raise NotImplementedError(
+                f"torch.export: {error.func} gives as many elements as values say, which is not implemented in flambeau; use an "
+                "operator whose result has a known shape"
+            ) from None
+        except DataDependentOutputException as error:
+            raise _trace.guard_error(error) from None
+        written = _written_buffers(mod, mode)
+    leaves, out_spec = pytree.tree_flatten(made)
+    outputs, results = _outputs(leaves, mode)
+    for buffer, value in written:
+        _write(mode, buffer, value)
+    mode.graph.output(tuple(results))
+    for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        if not node.users:
+            mode.graph.erase_node(node)
+    constants = [
+        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()
+    ]
+    signature = ExportGraphSignature([*inputs, *constants, *user], outputs)
+    in_spec = pytree.tree_structure((args, kwargs))
+    own = ModuleCallSignature([], [], in_spec, out_spec, names)
+    held = {name: x for name, x in mod.named_buffers(remove_duplicate=False) if name not in mod.state_dict()}
+    return ExportedProgram(
+        {},
+        mode.graph,
+        signature,
+        _state(mod, signature),
+        {},
+        [ModuleCallEntry(path, None if path else own) for path in called],
+        (args, kwargs),
+        {**held, **dict(mode.constants.values())},
+    )
+
+
+# ---------------------------------------------------------------- inputs
+
+
+def _state_inputs(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[InputSpec]:
+    """The placeholders of parameters and buffers; where two are one tensor, its uses are those of the last."""
+    saved = mod.state_dict(keep_vars=True)
+    specs = []
+    for kind, letter, items in (
+        (InputKind.PARAMETER, "p", mod.named_parameters(remove_duplicate=False)),
+        (InputKind.BUFFER, "b", mod.named_buffers(remove_duplicate=False)),
+    ):
+        for name, tensor in items:
+            fake = mode.fake_mode.from_tensor(tensor)
+            node = mode.input(f"{letter}_{name.replace('.', '_')}", fake).node
+            if kind == InputKind.BUFFER:
+                mode.buffers[name] = fake
+            persistent = name in saved if kind == InputKind.BUFFER else None
+            specs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
+    return specs
+
+
+def _user_inputs(mod: torch.nn.Module, given: Any, mode: _trace.ExportMode) -> tuple[list[InputSpec], list[str]]:
+    """The placeholders of the caller's inputs, and the names of the arguments."""
+    args, kwargs = given
+    signature = inspect.signature(mod.forward)
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{i}" for i in range(len(args) - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and len(names) < len(args):
+            names.append(parameter.name)
+    specs = []
+    for name, tree in [*zip(names, args), *kwargs.items()]:
+        for path, value in pytree.tree_leaves_with_path(tree):
+            full = "_".join([name, *[str(_key(k)) for k in path]])
+            node = mode.input(full, value).node
+            mode.first_input = mode.first_input or node
+            known = isinstance(value, torch.Tensor)
+            arg = TensorArgument(node.name) if known else ConstantArgument(node.name, value)
+            specs.append(InputSpec(InputKind.USER_INPUT, arg, None))
+    return specs, [*names, *kwargs]
+
+
+def _key(entry: Any) -> Any:
+    return next(getattr(entry, name) for name in ("key", "idx", "name") if hasattr(entry, name))
+
+
+def _state(mod: torch.nn.Module, signature: ExportGraphSignature) -> dict[str, torch.Tensor]:
+    """The parameters and the buffers that are saved, in the order of the graph's inputs."""
+    saved = mod.state_dict(keep_vars=True)
+    return {name: saved[name] for name in (*signature.parameters, *signature.buffers) if name in saved}
+
+
+# ---------------------------------------------------------------- the run
+
+
+@contextlib.contextmanager
+def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]:
+    """The module with fake parameters and buffers; what it sets meanwhile is forgotten."""
+    before = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in mod.modules()]
+    for m, _, parameters, buffers in before:
+        for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
+            own.update({name: fake_mode.from_tensor(x) for name, x in values.items() if x is not None})
+    try:
+        yield
+    finally:
+        for m, attributes, parameters, buffers in before:
+            vars(m).clear()
+            vars(m).update(attributes)
+            for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
+                own.clear()
+                own.update(values)
+
+
+@contextlib.contextmanager
+def _modules_followed(mod: torch.nn.Module, mode: _trace.ExportMode, called: dict[str, None]) -> Iterator[None]:
+    """Have the tracer know which modules are running."""
+    paths = {id(m): path for path, m in mod.named_modules()}
+
+    def enter(module: torch.nn.Module, args: Any) -> None:
+        path = paths.get(id(module))
+        if path is None:
+            return
+        called[path] = None
+        cls = type(module)
+        mode.module_stack.append((f"L__self__{path}", (path, f"{cls.__module__}.{cls.__qualname__}")))
+
+    def leave(module: torch.nn.Module, args: Any, result: Any) -> None:
+        if id(module) in paths:
+            mode.module_stack.pop()
+
+    handles = hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _written_buffers(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(buffer, the tensor that took its place)."""
+    found = []
+    for path, module in mod.named_modules():
+        for name, value in module._buffers.items():
+            original = mode.buffers.get(f"{path}.{name}" if path else name)
+            if original is not None and value is not original:
+                if not isinstance(value, torch.Tensor):
+                    raise NotImplementedError(
+                        "torch.export: taking a buffer away in forward is not implemented in flambeau; write to it"
+                    )
+                found.append((original, value))
+    return found
+
+
+def _write(mode: _trace.ExportMode, buffer: torch.Tensor, value: torch.Tensor) -> None:
+    source = mode.node_of(value)
+    node = mode.graph.create_node(
+        "call_function", torch.ops.aten.copy_.default, (mode.node_of(buffer), source), {}, name="copy__default"
+    )
+    node.meta = dict(source.meta)
+
+
+def _outputs(leaves: list[Any], mode: _trace.ExportMode) -> tuple[list[OutputSpec], list[Any]]:
+    """What the results are, and the graph's output."""
+    specs: list[OutputSpec] = []
+    results: list[Any] = []
+    for value in leaves:
+        if isinstance(value, torch.Tensor):
+            results.append(mode.node_of(value))
+            specs.append(OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(results[-1].name), None))
+            continue
+        if not isinstance(value, (int, float, bool, str, type(None))):
+            raise RuntimeError(
+                f"Found {type(value)} in output, which is not a known type. If this type holds tensors, you need to register a "
+                "pytree for it. See https://github.com/pytorch/functorch/issues/475 for a brief explanation why. If you don't "
+                "need to register a pytree, please leave a comment explaining your use case and we'll make this more "
+                "ergonomic to deal with"
+            )
+        results.append(value)
+        specs.append(OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None))
+    return specs, results

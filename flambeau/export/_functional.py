@@ -1,0 +1,259 @@
+"""Which operators of aten the functions of torch.nn.functional are: the other half of `_operators`, with its rules' form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.export._operators import Op
+
+__all__ = ["RULES"]
+
+#: By the name in torch.nn.functional.
+RULES: dict[str, Callable[..., Any]] = {}
+_NUMBER_OF = {"none": 0, "mean": 1, "sum": 2}
+
+
+def _rule(function: Callable[..., Any]) -> Callable[..., Any]:
+    RULES[function.__name__] = function
+    return function
+
+
+def _activation(name: str, *extra: tuple[str, Any], own: bool = False) -> None:
+    """A function of one tensor, further arguments with defaults, and `inplace`."""
+
+    def rule(op: Op, input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+        values = list(args[: len(extra)])
+        if len(args) > len(extra):
+            inplace = args[len(extra)]
+        values += [kwargs.get(n, default) for n, default in extra[len(values) :]]
+        return op(name + "_" * bool(inplace), input, *values)
+
+    RULES[name] = rule
+
+
+for _name in ("relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid", "sigmoid", "tanh"):
+    _activation(_name)
+_activation("elu", ("alpha", 1.0))
+_activation("celu", ("alpha", 1.0))
+_activation("leaky_relu", ("negative_slope", 0.01))
+_activation("hardtanh", ("min_val", -1.0), ("max_val", 1.0))
+_activation("threshold", ("threshold", None), ("value", None))
+
+
+def _dropout(name: str, default: bool = False) -> None:
+    def rule(op: Op, input: Any, p: float = 0.5, training: bool = default, inplace: bool = False) -> Any:
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        return op(name + "_" * inplace, input, p, training)
+
+    RULES[name] = rule
+
+
+_dropout("dropout", True)
+_dropout("alpha_dropout")
+_dropout("feature_alpha_dropout")
+
+
+def _probabilities(name: str) -> None:
+    def rule(op: Op, input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+        return NotImplemented if dim is None else op(name, input, dim, dtype)
+
+    RULES[name] = rule
+
+
+_probabilities("softmax")
+_probabilities("log_softmax")
+
+
+@_rule
+def batch_norm(
+    op: Op,
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Batch norm; the last argument is cuDNN's."""
+    return op("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+
+
+@_rule
+def instance_norm(
+    op: Op,
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Instance norm; the last argument is cuDNN's."""
+    return op("instance_norm", input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
+
+
+@_rule
+def layer_norm(op: Op, input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Layer norm; the last argument is cuDNN's."""
+    return op("layer_norm", input, list(normalized_shape), weight, bias, eps, False)
+
+
+@_rule
+def group_norm(op: Op, input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Group norm; the last argument is cuDNN's."""
+    return op("group_norm", input, num_groups, weight, bias, eps, False)
+
+
+@_rule
+def rms_norm(op: Op, input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """RMS norm."""
+    return op("rms_norm", input, list(normalized_shape), weight, eps)
+
+
+@_rule
+def embedding(
+    op: Op,
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """Rows of a table."""
+    if max_norm is not None:
+        return NotImplemented
+    row = -1 if padding_idx is None else padding_idx + len(weight) * (padding_idx < 0)
+    return op("embedding", weight, input, row, scale_grad_by_freq, sparse)
+
+
+def _reduction(kwargs: dict[str, Any]) -> int:
+    if kwargs.get("size_average") is not None or kwargs.get("reduce") is not None:
+        raise NotImplementedError("torch.export: size_average= and reduce= are not implemented in flambeau; use reduction=")
+    word = kwargs.get("reduction", "mean")
+    if word not in _NUMBER_OF:
+        raise ValueError(f"{word} is not a valid value for reduction")
+    return _NUMBER_OF[word]
+
+
+def _loss(name: str, *names: str, default: dict[str, Any] | None = None, broadcast: bool = False) -> None:
+    """A loss of input, target and further arguments by name, in the order of the operator; REDUCTION stands for its number."""
+
+    def rule(op: Op, input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            return NotImplemented
+        if broadcast:
+            input, target = op("broadcast_tensors", [input, target])
+        number = _reduction(kwargs)
+        rest = [number if n == "reduction" else kwargs.get(n, (default or {}).get(n)) for n in names]
+        return op(_LOSSES.get(name, name), input, target, *rest)
+
+    RULES[name] = rule
+
+
+_LOSSES = {"cross_entropy": "cross_entropy_loss", "nll_loss": "nll_loss_nd"}
+_loss("mse_loss", "reduction", broadcast=True)
+_loss("l1_loss", "reduction", broadcast=True)
+_loss("smooth_l1_loss", "reduction", "beta", default={"beta": 1.0}, broadcast=True)
+_loss("huber_loss", "reduction", "delta", default={"delta": 1.0}, broadcast=True)
+_loss("soft_margin_loss", "reduction")
+_loss("binary_cross_entropy", "weight", "reduction")
+_loss("binary_cross_entropy_with_logits", "weight", "pos_weight", "reduction")
+_loss("nll_loss", "weight", "reduction", "ignore_index", default={"ignore_index": -100})
+_loss(
+    "cross_entropy",
+    "weight",
+    "reduction",
+    "ignore_index",
+    "label_smoothing",
+    default={"ignore_index": -100, "label_smoothing": 0.0},
+)
+
+
+@_rule
+def pad(op: Op, input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """A border."""
+    return op("pad", input, list(pad), mode, value)
+
+
+@_rule
+def interpolate(
+    op: Op,
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Another resolution."""
+    dims = input.dim() - 2
+    linear = {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(dims)
+    if antialias or recompute_scale_factor or mode not in ("nearest", "linear", "bilinear", "trilinear", "bicubic"):
+        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias or recompute_scale_factor is not "
+                                  "implemented in flambeau; use 'nearest', 'bilinear' or 'bicubic'")
+    sizes = None if size is None else [size] * dims if isinstance(size, int) else list(size)
+    scales = None
+    if scale_factor is not None:
+        scales = [float(scale_factor)] * dims if isinstance(scale_factor, (int, float)) else [float(s) for s in scale_factor]
+    if mode == "nearest":
+        return op(f"upsample_nearest{dims}d.vec", input, sizes, scales)
+    return op(f"upsample_{'bicubic2d' if mode == 'bicubic' else linear}.vec", input, sizes, bool(align_corners), scales)
+
+
+def _max_pool(dims: int) -> None:
+    def rule(
+        op: Op,
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        name = f"max_pool{dims}d" + ("_with_indices" * bool(return_indices))
+        steps = [] if stride is None else stride
+        each = [kernel_size, steps, padding, dilation]
+        return op(name, input, *[[x] * dims if isinstance(x, int) else list(x) for x in each], ceil_mode)
+
+    RULES[f"max_pool{dims}d"] = rule
+
+
+for _dims in (1, 2, 3):
+    _max_pool(_dims)
+
+
+def _adaptive_max_pool(dims: int) -> None:
+    def rule(op: Op, input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        size = [output_size] * dims if isinstance(output_size, int) else list(output_size)
+        if None in size:
+            return NotImplemented
+        made = op(f"adaptive_max_pool{dims}d", input, size)
+        return made if return_indices else made[0]
+
+    RULES[f"adaptive_max_pool{dims}d"] = rule
+
+
+for _dims in (1, 2, 3):
+    _adaptive_max_pool(_dims)
+
+
+@_rule
+def tanhshrink(op: Op, input: Any) -> Any:
+    """x - tanh(x)."""
+    return op("sub", input, op("tanh", input))
+
+
+@_rule
+def softsign(op: Op, input: Any) -> Any:
+    """x / (|x| + 1)."""
+    return op("div", input, op("add", op("abs", input), 1))

@@ -1,0 +1,256 @@
+"""Which operator of aten a public call is: the table that export's tracer reads where PyTorch's Python does more than call one.
+
+A rule gets `op`, which records an operator (`op("linear", x, w)`), and the arguments of the public function; NotImplemented where
+the function's body serves. Used by _trace; `_functional` has those of torch.nn.functional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as torch
+
+__all__ = ["BODY", "FUNCTIONS", "METHODS", "NAMES", "Op"]
+
+Op = Callable[..., Any]
+
+#: By the name in torch.Tensor, where it has a rule of its own.
+METHODS: dict[str, Callable[..., Any]] = {}
+#: By the name in torch.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+#: Functions whose bodies are read: PyTorch's are Python too.
+BODY = frozenset("""multi_head_attention_forward softmin dropout1d dropout2d dropout3d gaussian_nll_loss
+    normalize unfold fold .__len__ .__iter__ .__reversed__ .__contains__ .__format__ .__repr__ .tolist""".split())
+#: Operators of another name.
+NAMES = {
+    "logsigmoid": "log_sigmoid",
+    "__and__": "__and__", "__or__": "__or__", "__xor__": "__xor__", "__invert__": "bitwise_not",
+    "__pow__": "pow", "__mod__": "remainder", "__floordiv__": "floor_divide", "__truediv__": "div", "__matmul__": "matmul",
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__neg__": "neg",
+    "__abs__": "abs",
+    "__rsub__": "rsub", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__eq__": "eq",
+    "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+}  # fmt: skip
+
+
+def _function(function: Callable[..., Any]) -> Callable[..., Any]:
+    FUNCTIONS[function.__name__] = function
+    return function
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    METHODS[function.__name__] = function
+    return function
+
+
+# ---------------------------------------------------------------- conversions
+
+
+def _to_dtype(name: str, dtype: Any) -> None:
+    METHODS[name] = lambda op, self, memory_format=None: _converted(op, self, "to.dtype", self, dtype)
+
+
+for _name, _dtype in {
+    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
+    "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool,
+}.items():  # fmt: skip
+    _to_dtype(_name, _dtype)
+
+
+def _converted(op: Op, self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    op("_assert_tensor_metadata", self, dtype=self.dtype, device=torch.device("cpu"), layout=torch.strided)
+    return op(name, *args, **kwargs)
+
+
+@_method
+def to(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A conversion by a dtype, a device or another tensor."""
+    rest = list(args)
+    device = kwargs.pop("device", None)
+    dtype = kwargs.pop("dtype", None)
+    other = rest.pop(0) if rest and isinstance(rest[0], torch.Tensor) else kwargs.pop("other", None)
+    if other is not None:
+        dtype, device = other.dtype, "cpu"
+    elif rest and isinstance(rest[0], (str, torch.device)):
+        device = rest.pop(0)
+    if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+        dtype = rest.pop(0) or dtype
+    rest += [kwargs.pop(n, False) for n in ("non_blocking", "copy")[len(rest) :]]
+    flags = [bool(x) for x in rest]
+    if kwargs.pop("memory_format", None) is not None or kwargs or device not in (None, "cpu", torch.device("cpu")):
+        raise NotImplementedError(
+            "torch.export: Tensor.to with a memory format or another device is not implemented in flambeau; use a dtype"
+        )
+    if other is not None:
+        return _converted(op, self, "to.device", self, torch.device("cpu"), dtype, *flags)
+    if device is None and dtype is not None:
+        return _converted(op, self, "to.dtype", self, dtype, *flags)
+    named = {"dtype": dtype or self.dtype, "layout": torch.strided, "device": torch.device("cpu")}
+    return _converted(op, self, "to.dtype_layout", self, **named, **dict(zip(("non_blocking", "copy"), flags)))
+
+
+@_method
+def type(op: Op, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """A conversion by a dtype; the name of the type without one."""
+    return _converted(op, self, "to.dtype", self, dtype) if isinstance(dtype, torch.dtype) else NotImplemented
+
+
+@_method
+def contiguous(op: Op, self: Any, *, memory_format: Any = torch.contiguous_format) -> Any:
+    """A copy in C order, unless that is how the elements lie."""
+    if memory_format is torch.contiguous_format:
+        return self if self.is_contiguous() else op("contiguous", self)
+    return op("contiguous", self, memory_format=memory_format)
+
+
+@_method
+def cpu(op: Op, self: Any, memory_format: Any = None) -> Any:
+    """A conversion to the device that there is."""
+    return to(op, self, "cpu")
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+@_method
+def __rtruediv__(op: Op, self: Any, other: Any) -> Any:
+    """The reciprocal, times."""
+    return op("mul", op("reciprocal", self), other)
+
+
+@_method
+def __rpow__(op: Op, self: Any, other: Any) -> Any:
+    """A number to a power."""
+    return op("pow.Scalar", other, self)
+
+
+@_method
+def __rmod__(op: Op, self: Any, other: Any) -> Any:
+    """A remainder of a number."""
+    return op("remainder.Scalar_Tensor", other, self)
+
+
+@_function
+@_method
+def split(op: Op, self: Any, split_size: Any, dim: int = 0) -> Any:
+    """Parts of one size, or of sizes each of its own."""
+    if isinstance(split_size, (list, tuple)):
+        return tuple(op("split_with_sizes", self, list(split_size), dim))
+    return tuple(op("split.Tensor", self, split_size, dim))
+
+
+@_function
+@_method
+def norm(op: Op, self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """A norm of all elements, or along dimensions."""
+    if p == "nuc" or (p == "fro" and isinstance(dim, (tuple, list)) and len(dim) > 2):
+        return NotImplemented
+    along = [dim] if isinstance(dim, int) else dim if dim is None else list(dim)
+    return op("linalg_vector_norm", self, 2 if p in ("fro", None) else p, along, keepdim, dtype=dtype)
+
+
+def _spread(name: str) -> None:
+    def rule(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
+        dim = args[0] if args else kwargs.get("dim")
+        if isinstance(dim, bool) or ("unbiased" in kwargs and dim is None):
+            return op(name + ".default", self, *args, **kwargs)
+        return op(f"{name}.{'correction' if dim is None or 'correction' in kwargs else 'dim'}", self, *args, **kwargs)
+
+    METHODS[name] = FUNCTIONS[name] = rule
+
+
+_spread("var")
+_spread("std")
+
+
+@_method
+def __rmatmul__(op: Op, self: Any, other: Any) -> Any:
+    """A product from the right."""
+    return op("matmul", other, self)
+
+
+# ---------------------------------------------------------------- indexing
+
+
+def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
+    """What slices, numbers and new dimensions make of a tensor, and the tensors that are to index it."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [op("lift", torch.tensor, i) if isinstance(i, list) else i for i in items]
+    taken = sum(_dimensions(i) for i in items)
+    if taken > x.dim():
+        raise IndexError(f"too many indices for tensor of dimension {x.dim()}")
+    dim, tensors = 0, []
+    for item in items:
+        if item is Ellipsis:
+            dim += x.dim() - dim - sum(_dimensions(i) for i in items[items.index(Ellipsis) + 1 :])
+        elif item is None:
+            x = op("unsqueeze", x, dim)
+            dim += 1
+        elif isinstance(item, bool):
+            raise NotImplementedError("torch.export: indexing by a Python bool is not implemented in flambeau; leave it out")
+        elif isinstance(item, int):
+            x = op("select.int", x, dim, item)
+        elif isinstance(item, slice):
+            start, stop, step = (None if n is None else int(n) for n in (item.start, item.stop, item.step))
+            if index is item or not (start in (None, 0) and (stop is None or stop >= x.shape[dim]) and step in (None, 1)):
+                x = op("slice.Tensor", x, dim, start or 0, 2**63 - 1 if stop is None else stop, 1 if step is None else step)
+            dim += 1
+        elif isinstance(item, torch.Tensor):
+            tensors += [None] * (dim - len(tensors)) + [item]
+            dim += item.dim() if item.dtype in (torch.bool, torch.uint8) else 1
+        else:
+            raise NotImplementedError(f"torch.export: indexing by {item.__class__.__name__} is not implemented in flambeau")
+    return x, tensors
+
+
+def _dimensions(item: Any) -> int:
+    """How many dimensions an index is about."""
+    if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
+        return item.dim()
+    return int(item is not None and item is not Ellipsis)
+
+
+@_method
+def __getitem__(op: Op, self: Any, index: Any) -> Any:
+    """Views one after another, then an index by tensors."""
+    x, tensors = _indexed(op, self, index)
+    if tensors:
+        return op("index.Tensor", x, tensors)
+    return op("alias", x) if x is self else x
+
+
+@_method
+def __setitem__(op: Op, self: Any, index: Any, value: Any) -> None:
+    """A write to the views that an index makes."""
+    number = not isinstance(value, torch.Tensor)
+    if number:
+        value = op("lift", torch.tensor, value, dtype=self.dtype)
+    x, tensors = _indexed(op, self, index)
+    if tensors:
+        op("index_put_", x, tensors, value)
+    elif number and x is not self and x.dim():
+        op("fill_.Tensor", x, value)
+    else:
+        op("copy_", x, value)
+
+
+# ---------------------------------------------------------------- factories
+
+
+@_function
+def as_tensor(op: Op, data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor itself, in a dtype; a constant of anything else."""
+    if isinstance(data, torch.Tensor):
+        return data if dtype in (None, data.dtype) else to(op, data, dtype)
+    return op("lift", torch.tensor, data, dtype=dtype)
+
+
+@_function
+def tensor(
+    op: Op, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Any:
+    """A constant, copied at each run."""
+    if requires_grad:
+        raise NotImplementedError("torch.export: torch.tensor(requires_grad=True) is not implemented in flambeau; leave it out")
+    return op("detach_", op("lift", torch.tensor, data, dtype=dtype))

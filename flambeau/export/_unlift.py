@@ -1,0 +1,145 @@
+"""From an exported program to a module: parameters, buffers and constants are its attributes again. Used by ExportedProgram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau.export.graph_signature import ConstantArgument, InputKind
+from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
+from flambeau.fx.graph_module import GraphModule
+
+if TYPE_CHECKING:
+    from flambeau.export.exported_program import ExportedProgram
+
+__all__ = ["GuardsFn", "unlifted"]
+
+
+class GuardsFn(torch.nn.Module):
+    """Checks the inputs of an exported program: forward(*leaves) raises AssertionError for sizes and constants that differ."""
+
+    def __init__(self, checks: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        self._checks = checks
+
+    def forward(self, *args: Any) -> None:
+        """Check the leaves of the inputs."""
+        for value, (name, wanted) in zip(args, self._checks):
+            if isinstance(wanted, tuple):
+                for i, n in enumerate(wanted):
+                    if value.size()[i] != n:
+                        raise AssertionError(f"Guard failed: {name}.size()[{i}] == {n}")
+                if value.dim() != len(wanted):
+                    raise AssertionError(f"Guard failed: len({name}.size()) == {len(wanted)}")
+            elif value != wanted:
+                raise AssertionError(f"Guard failed: {name} == {wanted!r}")
+
+
+def assign(root: torch.nn.Module, target: str, value: Any, how: Callable[[torch.nn.Module, str, Any], None]) -> None:
+    """Give a module an attribute `a.b.c`, and the modules on the way there."""
+    *path, name = target.split(".")
+    for part in path:
+        if part not in root._modules:
+            root.add_module(part, torch.nn.Module())
+        root = root._modules[part]  # type: ignore[assignment]
+    how(root, name, value)
+
+
+def _refuse(what: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any) -> NoReturn:
+        raise NotImplementedError(f"Calling {what}() is not supported yet.")
+
+    return refuse
+
+
+def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
+    """A module that computes what the program does."""
+    signature = program.graph_signature
+    entry = program.module_call_graph[0].signature
+    assert entry is not None
+    root = torch.nn.Module()
+    for spec in signature.input_specs:
+        if spec.kind == InputKind.USER_INPUT:
+            continue
+        value = program._value_of(spec)
+        if spec.kind == InputKind.PARAMETER:
+            assign(root, spec.target, value, lambda m, n, v: m.register_parameter(n, v))
+        elif spec.kind == InputKind.BUFFER:
+            assign(root, spec.target, value, lambda m, n, v, keep=spec.persistent: m.register_buffer(n, v, persistent=keep))
+        else:
+            assign(root, spec.target, value, lambda m, n, v: m.register_buffer(n, v, persistent=False))
+    graph, leaves = _with_attributes(program)
+    names = entry.forward_arg_names or []
+    if check_guards:
+        last = list(graph.find_nodes(op="placeholder")) + list(graph.find_nodes(op="get_attr"))
+        order = {node: i for i, node in enumerate(graph.nodes)}
+        anchor = max(last, key=order.__getitem__, default=None)
+        root.add_module("_guards_fn", GuardsFn(_checks(program, leaves)))
+        if leaves:
+            with graph.inserting_after(anchor):
+                graph.create_node("call_module", "_guards_fn", tuple(leaves), {}, name="_guards_fn")
+    graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(list(names), entry.in_spec, entry.out_spec)))
+    made = GraphModule(root, graph, "GraphModule")
+    made.train(True)
+    made.register_forward_pre_hook(_check_containers(entry.in_spec), with_kwargs=True)
+    made.train, made.eval = _refuse("train"), _refuse("eval")  # type: ignore[method-assign, assignment]
+    return made
+
+
+def _with_attributes(program: ExportedProgram) -> tuple[Graph, list[Any]]:
+    """A copy of the graph that reads attributes where the program's has placeholders, and the placeholders that are left."""
+    graph, known, leaves = Graph(), {}, []
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    for node in program.graph.nodes:
+        spec = specs.get(node.name) if node.op == "placeholder" else None
+        if node.op == "output":
+            graph.output(torch.fx.node.map_arg(node.args[0], known.__getitem__))
+        elif spec is not None and spec.kind != InputKind.USER_INPUT:
+            known[node] = made = graph.create_node("get_attr", spec.target, (), {}, name=spec.target.replace(".", "_").lower())
+            made.meta = dict(node.meta)
+        else:
+            known[node] = graph.node_copy(node, known.__getitem__)
+            if spec is not None:
+                leaves.append(known[node])
+    return graph, leaves
+
+
+def _checks(program: ExportedProgram, leaves: list[Any]) -> list[tuple[str, Any]]:
+    """(how an input is written, its shape or value)."""
+    entry = program.module_call_graph[0].signature
+    assert entry is not None
+    holders = pytree.tree_unflatten(list(range(len(leaves))), entry.in_spec)
+    names = entry.forward_arg_names or []
+    found: list[tuple[str, Any]] = [("", None)] * len(leaves)
+    specs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    args, kwargs = holders
+    roots = [*zip(names, args), *kwargs.items()]
+    for name, tree in roots:
+        for path, at in pytree.tree_leaves_with_path(tree):
+            arg = specs[at].arg
+            wanted = arg.value if isinstance(arg, ConstantArgument) else tuple(leaves[at].meta["val"].shape)
+            found[at] = name + pytree.keystr(path), wanted
+    return found
+
+
+def _check_containers(spec: pytree.TreeSpec) -> Callable[..., None]:
+    wanted = spec.children()[1].context
+
+    def check(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if set(kwargs) != set(wanted):
+            raise ValueError(
+                f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {list(wanted)}"
+            )
+        kwargs = {name: kwargs[name] for name in wanted}
+        given = pytree.tree_structure((args, kwargs))
+        if given != spec:
+            raise ValueError(
+                f"Trying to flatten user inputs with exported input tree spec: \n{spec}\nbut actually got inputs with tree spec "
+                f"of: \n{given}.\nPlease check that the inputs have the same number and type of args and kwargs as the ones you "
+                "used when tracing."
+            )
+        return args, kwargs
+
+    return check
