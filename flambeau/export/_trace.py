@@ -69,8 +69,9 @@ def _operator_of(function: FunctionType) -> str:
     return dispatch_modes.name_of(function)
 
 
-def _gives_tensors(overload: OpOverload) -> bool:
-    return any("Tensor" in str(r.type) for r in overload._schema.returns)
+def _belongs_into_graphs(overload: OpOverload) -> bool:
+    """Whether an operator makes or writes tensors; others say what a tensor is."""
+    return overload._schema.is_mutable or any("Tensor" in str(r.type) for r in overload._schema.returns)
 
 
 class _Without:
@@ -192,7 +193,7 @@ class ExportMode(dispatch_modes.DispatchMode):
                     "graph; write it by other operators"
                 )
             return own(*args, **kwargs)
-        if not _gives_tensors(found[0]):
+        if not _belongs_into_graphs(found[0]):
             return self._number(function, args, kwargs)
         made = self.record(*found)
         return dispatch_modes.as_public(name, made)

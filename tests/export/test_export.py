@@ -223,6 +223,19 @@ def test_writes_to_parts_of_a_tensor() -> None:
     assert torch.equal(program.module()(x), model(x))
 
 
+def test_writes_without_a_result() -> None:
+    def forward(self, x):
+        y, z = x.clone(), x * 2
+        torch._foreach_add_([y, z], 1)
+        return y, z
+
+    model, x = module(forward), torch.rand(3)
+    program = export(model, (x,))
+    assert "torch.ops.aten._foreach_add_.Scalar([clone, mul], 1)" in program.graph_module.code
+    for made, expected in zip(program.module()(x), model(x), strict=True):
+        assert torch.equal(made, expected)
+
+
 def test_a_transformer_layer() -> None:
     layer, x = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), torch.rand(2, 3, 8)
     program = export(layer, (x,))
