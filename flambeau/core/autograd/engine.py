@@ -510,7 +510,8 @@ def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> 
         if not layout.dtype.is_floating_point:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
                                f"{layout.dtype}")
-        if output is not None and (local.dispatch_modes or dispatching(type(output))):
+        if (active.count or layout.flavor is not None) and output is not None and (
+                local.dispatch_modes or dispatching(type(output))):
             return ones_like(output, memory_format=preserve_format)
         one = tensors.empty_layout(layout.dense())
         one.fill_(1)

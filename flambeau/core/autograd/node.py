@@ -367,26 +367,26 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
 
     As in PyTorch it may be a view, whose memory the gradient that the run began with has too, but not another leaf.
     """
-    layout = variable._layout
+    layout, given = variable._layout, gradients[0]._layout
     if modes.local.grad:
-        if gradients[0]._layout.answering is not None or gradients[0]._layout.flavor is not None:
+        if given.answering is not None or given.flavor is not None:
             return gradients[0].clone()
         if is_dense(layout.shape, layout.strides):
             return _copy_as(layout, gradients[0])
         return gradients[0].clone(memory_format=contiguous_format)
-    if gradients[0]._layout.flavor is not None and gradients[0].is_sparse:
+    if given.flavor is not None and gradients[0].is_sparse:
         return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
-    if seen_below(gradients[0]):
-        if _fits(layout, gradients[0]._layout) and sys.getrefcount(gradients[0]) == 2:
+    if (modes.active.count or given.flavor is not None) and seen_below(gradients[0]):
+        if _fits(layout, given) and sys.getrefcount(gradients[0]) == 2:
             return gradients[0].detach()
-        wanted = _layout_of_gradient(layout, gradients[0]._layout.dtype)
+        wanted = _layout_of_gradient(layout, given.dtype)
         return gradients[0].new_empty_strided(wanted.shape, wanted.strides).copy_(gradients[0])
     if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and ((gradients[0]._layout is layout and layout.is_contiguous) or _fits(layout, gradients[0]._layout))):
+            and ((given is layout and layout.is_contiguous) or _fits(layout, given))):
         if sys.getrefcount(gradients[0]._storage) == 2:
             return gradients[0]
         if _first_there(gradients[0]):
-            return tensors.tensor_from(gradients[0]._storage, gradients[0]._offset, gradients[0]._layout)
+            return tensors.tensor_from(gradients[0]._storage, gradients[0]._offset, given)
     return _copy_as(layout, gradients[0])
 
 
