@@ -14,7 +14,7 @@ from typing import Any
 from flambeau.base.layout import contiguous_format
 from flambeau.base.naming import adopt
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.core.modes import autocast, overrides
+from flambeau.core.modes import autocast, interception, overrides
 from flambeau.core.operator import facets, unsupported
 from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor
@@ -308,4 +308,8 @@ overrides.ask_everywhere(
     globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)])
 for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):    # torch has functions of the same names
     globals()[_name] = renamed(globals()[_name], _name)
-adopt(globals(), [name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_"])
+_HELPERS = (adopt, filter_traceback, import_module, renamed)
+_PUBLIC = [name for name, thing in globals().items()
+           if isinstance(thing, FunctionType) and name[0] != "_" and thing not in _HELPERS]
+adopt(globals(), _PUBLIC)
+interception.provide(lambda: [globals()[name] for name in _PUBLIC])

@@ -171,7 +171,49 @@ def test_modes_see_calls_and_nest() -> None:
         assert (x + 1).tolist() == [2.0, 2.0]
         torch.add(x, x, alpha=3)
     x + 1
-    assert seen == [("inner", "add"), ("outer", "add")] * 2
+    assert seen == [(who, what) for what in ("add", "tolist", "add") for who in ("inner", "outer")]
+
+
+def test_modes_see_every_function_and_method() -> None:
+    """Names that PyTorch's mode sees; `__get__` of properties is seen there only."""
+    seen = []
+
+    class Watch(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    with Watch():
+        x = torch.zeros(3, 3)
+        y = x.clone().detach().to(torch.float64).contiguous().cpu()
+        x.copy_(torch.randn(3, 3)).fill_(1).normal_()
+        x.index_add_(0, torch.tensor([0]), torch.full((1, 3), 1.0)).zero_()
+        y.split(1), y > 0, y / 2, -y, len(y), y.size(), y.numpy()
+        torch.nn.functional.batch_norm(x, None, None, training=True)
+        torch.nn.functional.dropout(torch.arange(3.0))
+        w = torch.ones(2, requires_grad=True)
+        w.sum().backward()
+        assert not bool(y.sum())
+    assert seen == ["zeros", "clone", "detach", "to", "contiguous", "cpu", "randn", "copy_", "fill_", "normal_", "tensor", "full",
+                    "index_add_", "zero_", "split", "gt", "div", "neg", "__len__", "size", "numpy", "batch_norm", "arange",
+                    "dropout", "ones", "sum", "backward", "sum", "__bool__"]
+    seen.clear()
+    torch.zeros(1)
+    assert not seen
+
+
+def test_functions_that_a_mode_is_handed_are_the_public_ones() -> None:
+    class Count(overrides.TorchFunctionMode):
+        found = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            Count.found += func in (torch.Tensor.clone, torch.zeros, torch.Tensor.add, torch.Tensor.copy_)
+            return func(*args, **(kwargs or {}))
+
+    with Count():
+        x = torch.zeros(2)
+        x.copy_(x.clone() + 1)
+    assert Count.found == 4
 
 
 def test_own_functions_can_be_overridden() -> None:
@@ -243,7 +285,7 @@ def test_a_call_goes_on_without_being_asked_again():
 
     with Log():
         scaled(torch.tensor(3.0), torch.tensor(4.0))
-    assert Log.seen == ["scaled", "mul", "add"]
+    assert Log.seen == ["tensor", "tensor", "scaled", "mul", "add"]
     assert torch.overrides.has_torch_function((x,))
 
 

@@ -1,5 +1,5 @@
-"""Calls of public functions that somebody answers in their place: values that are no tensors, such as the proxies of fx, and
-modes below autograd.
+"""Calls of public functions that somebody answers in their place: values that are no tensors, such as the proxies of fx, modes
+of `__torch_function__`, and modes below autograd.
 
 A public function finds out that an argument overrides calls when it fails on it, which some do late and with arguments that
 are no longer as the caller wrote them; and functions that are no declared operators ask no modes. So while values of a class
@@ -22,13 +22,16 @@ from flambeau.base.device import stand_ins_in_use
 from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
 from flambeau.core.modes.dispatching import dispatching
+from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch
+from flambeau.core.operator import view
 from flambeau.core.operator.arguments import written
+from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
-_providers: list[Callable[[], Iterable[Callable]]] = []
+_providers: list[Callable[[], Iterable[Callable]]] = [lambda: [*NAMESPACE.values(), *view.DECLARED]]
 _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
@@ -64,6 +67,11 @@ def attend_fakes(answer: Callable[..., Any]) -> None:
     """The same for a thread that is in a fake tensor mode, and in no mode below autograd."""
     global _answer_of_fakes
     _answer_of_fakes = answer
+
+
+def provide(functions: Callable[[], Iterable[Callable]]) -> None:
+    """Have `functions()` look first as well, beside Tensor's methods and the operators."""
+    _providers.append(functions)
 
 
 class Attention:
@@ -147,6 +155,7 @@ def watched(values: Iterable[Any]) -> list[Tensor]:
 
 
 overrides.watch = watch
+overrides.attention, overrides.looks_first = Attention, _plain.__contains__
 
 
 class TensorMethod:
@@ -221,6 +230,15 @@ def _called(function: FunctionType, args: tuple[Any, ...], frame: FrameType) -> 
     return function if function in _public else TensorMethod(names[0], function)
 
 
+# The methods that Python's operators are to a mode of `__torch_function__`; the others come under their own names.
+_METHODS_OF_OPERATORS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
+    "_pow_operator": "pow", "__mod__": "remainder", "__neg__": "neg", "__abs__": "abs", "__ne__": "ne", "__gt__": "gt",
+    "__ge__": "ge", "__lt__": "lt", "__le__": "le",
+}  # fmt: skip
+# Functions that no such mode sees: they take no tensor, or only ask what a value is.
+_NEVER_SEEN = frozenset(["<lambda>", "is_tensor", "is_storage", "from_numpy", "frombuffer", "range_closed"])
+
 _PLACE = "what answers"
 
 
@@ -228,6 +246,9 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
     """Code for `function` that asks first whether an argument is looked out for, and then does what its own code does."""
 
     def answer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if local.modes and local.modes[-1].every_function and function.__name__ not in _NEVER_SEEN:
+            seen = getattr(Tensor, _METHODS_OF_OPERATORS.get(function.__name__, ""), function)
+            return dispatch_to_mode(seen, seen, args, kwargs)
         found: list[Any] = []
         _search(args, found)
         if kwargs:

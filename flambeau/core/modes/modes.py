@@ -122,8 +122,12 @@ local = _Local()
 class Mode:
     """A mode that sees every operator call while it is on (`with mode:`).
 
-    `handle(operator, call, args, kwargs)` computes the answer; calls it makes go to the next mode outwards.
+    `handle(operator, call, args, kwargs)` computes the answer; calls it makes go to the next mode outwards. Where
+    `every_function` is set, not only operators come to it but every public function and method of Tensor
+    (core.modes.interception).
     """
+
+    every_function = False
 
     def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a call of `operator`; `call(*args, **kwargs)` is what it would have done."""

@@ -164,7 +164,7 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
     declared = getattr(function, "operator", None)
     if getattr(declared, "composite", False) and not hasattr(function, "__self__"):
         return declared.implementation(*args, **keywords)
-    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or vars(Tensor).get(
+    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or looks_first(function) or vars(Tensor).get(
             getattr(function, "__name__", "")) is function:
         with DisableTorchFunction():
             return function(*args, **keywords)
@@ -182,6 +182,8 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
 
 #: Called with every tensor that becomes one of a class with `__torch_dispatch__`: the public functions are to look out for it.
 watch: Callable[[Tensor], None] = None  # type: ignore[assignment]
+attention: Callable[[], Any] = None  # type: ignore[assignment]  # while one lives, public functions ask the modes first
+looks_first: Callable[[Any], bool] = None  # type: ignore[assignment]  # whether a function is one of them
 
 
 def keep_flavor(tensor: Any) -> None:
@@ -480,12 +482,22 @@ def ask_everywhere(namespace: dict[str, Any], never: Iterable[str] = (), only: I
 
 
 class TorchFunctionMode(Mode):
-    """A mode whose `__torch_function__(func, types, args, kwargs)` answers every operator call made inside `with mode:`.
+    """A mode whose `__torch_function__(func, types, args, kwargs)` answers every call of a public function or of a method of
+    Tensor made inside `with mode:`.
 
-    What it calls goes to the mode outside of it, and at last to the operator.
+    What it calls goes to the mode outside of it, and at last to the function.
     """
 
     __module__ = public_module("overrides")
+    every_function = True
+
+    def __enter__(self) -> Any:
+        self.__dict__.setdefault("_attention", []).append(attention())
+        return super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        self.__dict__["_attention"].pop()
 
     def __torch_function__(
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
