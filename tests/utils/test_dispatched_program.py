@@ -58,3 +58,18 @@ if __name__ == "__main__":
     found = {code: missing(code) for code in RECORDED}
     lines = [f"{json.dumps(code)}: {json.dumps(parts)}" for code, parts in found.items() if any(parts)]
     (HERE / "departures.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def test_a_chunk_whose_places_are_known_is_seen_as_well():
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        names: list[str] = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(4, 6)
+    x.chunk(3, 1)
+    with Seen():
+        x.chunk(3, 1)
+    assert Seen.names == ["aten.split.Tensor"]
