@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -418,3 +419,13 @@ def test_the_handler_checker_sees_what_it_should(handler: str, lines: list[int])
     for caught in ("KeyError", "(KeyError, TypeError)"):
         assert list(planning_in_handlers(template.format(caught, handler))) == lines
     assert list(planning_in_handlers(template.format("TypeError", handler))) == []
+
+
+def test_files_that_docstrings_name_exist(modules: dict[str, Path], root: Path) -> None:
+    """`kernel.py` in a module's docstring is a file of the package; hubconf.py is one of the repositories that hub loads."""
+    files = {path.name for path in [*modules.values(), *(root / "tools").glob("*.py")]} | {"hubconf.py"}
+    gone = []
+    for name, path in modules.items():
+        named = re.findall(r"(?<![\w/])(\w+\.py)\b", ast.get_docstring(ast.parse(path.read_text())) or "")
+        gone += [f"{name}: {file}" for file in named if file not in files]
+    assert not gone, f"named in a docstring and not there: {gone}"

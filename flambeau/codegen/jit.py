@@ -1,10 +1,10 @@
 """Kernels by name until they are wanted: a `KernelRef` is a function that writes LLVM text, and its arguments. Lowering one finds
 its address: in the memory cache, then in the disk cache, then by LLVM.
 
-The address of a kernel that has to be compiled comes later: who asks for the number waits for it, so that the kernels of a plan
-are compiled at the same time. No lock is held over any of it: what several threads make at the same time, the first one to enter
-it into the table has made. Stands on llvm.py, images/image.py and cache.py. Everything that runs comes from its disk cache or its
-compiler.
+The address of a kernel that has to be compiled comes later: who asks for the number waits for it, so that the kernels of a
+plan are compiled at the same time. No lock is held over any of it: what several threads make at the same time, the first
+one to enter it into the table has made. Stands on llvm.py, object_cache/image.py and cache.py. Everything that runs comes
+from its disk cache or its compiler.
 """
 
 from __future__ import annotations

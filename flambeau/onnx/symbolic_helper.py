@@ -1,4 +1,4 @@
-"""torch.onnx.symbolic_helper: what symbolic functions are decorated with. Stands on absent.
+"""torch.onnx.symbolic_helper: what symbolic functions are decorated with. Stands on core.operator.unsupported.
 
 A decorated function keeps what it was told of its arguments, for an exporter; called without one, it gets them as they are.
 """

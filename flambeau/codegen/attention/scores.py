@@ -1,7 +1,7 @@
 """Rows of scores: what attention's kernels do to them between its products.
 
 They are scaled and masked, turned into exponentials in place, and their sums kept: by a function that is compiled by itself,
-while the kernel that calls it is. Stands on strips.py and lanes.py; the kernels of this folder call it.
+while the kernel that calls it is. Stands on strip_mine.py and simd.py; the kernels of this folder call it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Depthwise convolution (one input channel per output channel): direct vector kernels for the forward and both gradients.
 
 Too little arithmetic to pack patches for: a plane is copied into a padded band, which stays in the first-level cache, and each
-tap reads vectors of consecutive pixels from it. Stands on band.py; conv.py plans the phases.
+tap reads vectors of consecutive pixels from it. Stands on halo.py; conv.py plans the phases.
 """
 
 from __future__ import annotations

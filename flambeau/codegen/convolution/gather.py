@@ -1,7 +1,7 @@
 """The gather kernel of convolutions: weights, packed or where they lie, times panels of patches taken from a band.
 
 It computes the forward, the gradient of the input (once per stride phase, over the output's gradient) and transposed
-convolutions. Stands on band.py and products.micro; conv.py plans its phases.
+convolutions. Stands on halo.py and products.micro; conv.py plans its phases.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A band holds some channels of the input under a box, with zeros for the padding and the columns of each stride phase side by
 side, so that every tap reads consecutive elements for consecutive pixels. All convolutions are three-dimensional here, with
-leading extents of 1 where they are not. Stands on kernel.py and kinds.py; gather.py, weight.py and depthwise.py use it.
+leading extents of 1 where they are not. Stands on kernel.py and element_type.py; gather.py, weight.py and depthwise.py use it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Three phases: the output's gradient is packed into panels of output channels, tasks over blocks of input channels (and slices of
 the images, where channels are few) multiply rows of patches with them in register tiles, and the partial sums of
-the slices are added and transposed into the weight's layout. Stands on band.py and products.pack; conv.py plans the phases.
+the slices are added and transposed into the weight's layout. Stands on halo.py and products.pack; conv.py plans the phases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Row mode: the partial results of a fold, which are the elements of vectors until a row ends.
 
-Stands on frame.py; nest.py uses it.
+Stands on prologue.py; nest.py uses it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a loop nest's kernel reads and writes: addresses, vectors side by side or gathered, results past the caches.
 
-Stands on frame.py; nest.py builds on it.
+Stands on prologue.py; nest.py builds on it.
 """
 
 from __future__ import annotations

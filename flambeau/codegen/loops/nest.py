@@ -1,10 +1,11 @@
 """Loop nests to kernels.
 
-A kernel is written for a number of outer axes, of inner axes, the presence of a lane axis and the stride class of each operand
-along the innermost loop (0, 1 or "x": any); extents and strides are constants of the plan. The innermost loop is written with
-vectors: a block of several while they last, then single ones whose mask ends with the row. In row mode the inner axes hold the
-row, and a reduction's partial results are the elements of a vector (partials.py); in lane mode a kept axis is innermost, so that
-a reduction over an outer axis reads whole cache lines. Stands on frame.py and operands.py; used by schedule.
+A kernel is written for a number of outer axes, of inner axes, the presence of a lane axis and the stride class of each
+operand along the innermost loop (0, 1 or "x": any); extents and strides are constants of the plan. The innermost loop is
+written with vectors: a block of several while they last, then single ones whose mask ends with the row. In row mode the
+inner axes hold the row, and a reduction's partial results are the elements of a vector (accumulators.py); in lane mode a
+kept axis is innermost, so that a reduction over an outer axis reads whole cache lines. Stands on prologue.py and
+memory_access.py; used by schedule.
 """
 
 from __future__ import annotations

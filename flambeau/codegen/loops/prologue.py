@@ -2,7 +2,7 @@
 
 A kernel gets a range of units: a unit is a row of the inner axes (or LANE_CHUNK rows side by side) or, for long rows, a chunk of
 one. `Frame` finds each unit's place from the plan's constants and leaves the work on it to `unit`; `spans` writes a loop over
-vectors. Stands on builder and scalar (expressions); operands.py and nest.py build on it.
+vectors. Stands on builder and scalar (expressions); memory_access.py and nest.py build on it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Slots of the losses: losses, [which classes are targets], scores (N, C), targets, [weights of the classes]; of the
 gradients: gradient of the scores, that of the losses, scores, targets, [which classes are targets or weights of the
 classes]. Losses that are reduced go to scratch memory first, from where `total_kernel` sums them. A target that is no
-class leaves TARGET_ERROR. Stands on strips.py; used by ops.nn.margin_loss.
+class leaves TARGET_ERROR. Stands on strip_mine.py; used by ops.nn.margin_loss.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels of maxima along rows: of wide windows, whose elements are the lanes of vectors, and of small ones a fixed step apart.
 
-Stands on rows.py and strips.py; ops/nn/max_pool.py plans the phases.
+Stands on rows.py and strip_mine.py; ops/nn/max_pool.py plans the phases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels of pooling over windows of 2 x 2 that don't overlap, on contiguous planes: forward, gradient, and gather.
 
-Stands on windows.py and strips.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
+Stands on windows.py and strip_mine.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
 """
 
 from __future__ import annotations

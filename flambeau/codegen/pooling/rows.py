@@ -1,6 +1,6 @@
 """Kernels of pooling over images whose rows are contiguous: first the windows' rows are reduced, by vectors, then their columns.
 
-Stands on windows.py and strips.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
+Stands on windows.py and strip_mine.py; ops/nn/max_pool.py and ops/nn/average_pool.py plan the phases.
 """
 
 from __future__ import annotations

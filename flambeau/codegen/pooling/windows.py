@@ -2,7 +2,7 @@
 
 A window is, per axis, a first position and a number of taps (tables, one entry per output position) a fixed step apart; strided,
 dilated, clipped, adaptive and fractional pooling differ in their tables only. Images whose rows are contiguous and windows of
-2 x 2 have vector kernels of their own (rows.py, pairs.py). Stands on builder.py and kinds.py;
+2 x 2 have vector kernels of their own (rows.py, pairs.py). Stands on builder.py and element_type.py;
 ops/nn/max_pool.py plans the phases.
 """
 

@@ -1,6 +1,6 @@
 """What happens to a finished register tile: factors, an addend, an activation, rounding, and the way into C.
 
-Stands on kernel.py and kinds.py; put behind products and convolutions.
+Stands on kernel.py and element_type.py; put behind products and convolutions.
 """
 
 from __future__ import annotations

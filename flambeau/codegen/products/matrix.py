@@ -1,6 +1,6 @@
 """What the contraction template computes: a product and the matrices it is of, which say where they lie.
 
-Stands on kinds.py and epilogue.py; used by gemm.py and dots.py.
+Stands on element_type.py and epilogue.py; used by gemm.py and dots.py.
 """
 
 from __future__ import annotations

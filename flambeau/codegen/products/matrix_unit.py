@@ -2,7 +2,7 @@
 
 Four tiles of sums, 32 x 32, take the products of two tiles of A and two of B. A tile of A is 16 rows of 16 pairs of steps along
 k; they lie one after the other in a panel. A tile of B is 16 pairs of steps, of 16 columns each, as pack.py packs them. Stands on
-kinds.py and pack.py; gemm.py plans with it where cpu.py says that there is such a unit.
+element_type.py and pack.py; gemm.py plans with it where cpu.py says that there is such a unit.
 """
 
 from __future__ import annotations

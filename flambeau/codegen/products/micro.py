@@ -1,8 +1,8 @@
 """Register tiles: the inner loops of matrix products, as LLVM IR.
 
-A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one element of
-A per row, several steps to a turn of the loop. Stands on kernel.py and kinds.py; gemm.py, convolutions and attention put loops
-around it.
+A register tile is `rows` x `vectors` accumulators; for each step along k it loads the vectors of B and broadcasts one
+element of A per row, several steps to a turn of the loop. Stands on kernel.py and element_type.py; gemm.py, convolutions
+and attention put loops around it.
 """
 
 from __future__ import annotations

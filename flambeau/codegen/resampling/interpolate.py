@@ -2,7 +2,7 @@
 
 Every axis has tables: for each output position its taps' input positions and weights. A row of the output is made in two steps:
 the input rows of its z and y taps are added up with their weights, then the taps along x are gathered from this sum. The gradient
-is another resampling, with transposed tables. Stands on builder.py and strips.py; ops/nn/interpolate.py makes the tables.
+is another resampling, with transposed tables. Stands on builder.py and strip_mine.py; ops/nn/interpolate.py makes the tables.
 
 Positions are i32, first all of x (tap by tap), then those of y and of z (output position by output position); weights
 likewise, in the compute type.

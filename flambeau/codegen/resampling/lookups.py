@@ -1,7 +1,7 @@
 """Kernels of elements of planes looked up at places: the taps of each place, and their weights, from its coordinates.
 
 Places lie side by side in vectors; their taps are found once and serve all channels. The gradient of the planes is scattered from
-the weights and indices that `gradient_kernel` leaves in scratch memory. Stands on strips.py and the scalar language; used by
+the weights and indices that `gradient_kernel` leaves in scratch memory. Stands on strip_mine.py and the scalar language; used by
 ops.nn.grid_sample.
 """
 

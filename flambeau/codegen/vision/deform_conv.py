@@ -2,7 +2,7 @@
 
 columns[n, (c, i, j), p] = mask[n, g, i, j, p] * input[n, c] at the place that tap (i, j) of output position p has by its offset;
 bilinear, with zeros around the image. The product with the weights is a matrix product. Vectors are of output positions, whose
-places and weights are found once for all channels of an offset group. Stands on numbers.py and strips.py;
+places and weights are found once for all channels of an offset group. Stands on numbers.py and strip_mine.py;
 vision_ops/deform_conv.py plans the phases.
 """
 

@@ -1,7 +1,7 @@
 """Arithmetic that is rounded after every step, and floats as whole numbers.
 
 Places of samples and overlaps of boxes decide what counts and what doesn't, so that they must come out as torchvision's, to the
-last bit: a product that a sum is formed with is not contracted to one instruction. Stands on kinds.py; used by this room.
+last bit: a product that a sum is formed with is not contracted to one instruction. Stands on element_type.py; used by this room.
 """
 
 from __future__ import annotations

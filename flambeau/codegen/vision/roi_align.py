@@ -1,7 +1,7 @@
 """Kernels of roi_align: means of samples in the bins of regions, and their gradient.
 
 For each channel of a region the rows of the planes are added up with the weights of a row of bins, as whole vectors; then the
-elements of that sum with the weights of each bin. The gradient goes the same way back. Stands on regions.py and strips.py;
+elements of that sum with the weights of each bin. The gradient goes the same way back. Stands on regions.py and strip_mine.py;
 vision_ops/roi_align.py plans the phases.
 """
 

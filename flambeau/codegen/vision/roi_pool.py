@@ -1,7 +1,7 @@
 """Kernels of roi_pool: maxima of the bins of regions whose edges are whole numbers, and their gradient.
 
 A row of bins takes the maximum of each column first, as whole vectors with the rows that they lie in, then that of each bin's
-columns. Stands on numbers.py, regions.py and strips.py; vision_ops/roi_pool.py plans the phases.
+columns. Stands on numbers.py, regions.py and strip_mine.py; vision_ops/roi_pool.py plans the phases.
 """
 
 from __future__ import annotations

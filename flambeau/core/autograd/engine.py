@@ -3,7 +3,7 @@
 Nodes run by priority of creation, latest first, from a heap; nothing recurses, so depth is no limit. Rules return gradients
 as they come out: the engine sums them over broadcast dimensions, casts them, and adds up what meets at one node. Leaves
 come before all else. Where nothing waits at them they take their gradient at once, whose turn it is; where hooks do, every
-ready node is queued as PyTorch queues it (core.autograd.ready_queue). Stands on node, ready and modes; Tensor.backward and
+ready node is queued as PyTorch queues it (core.autograd.ready_queue). Stands on node, ready_queue and modes; Tensor.backward and
 flambeau.autograd are its faces.
 """
 

@@ -1,7 +1,7 @@
 """The deprecated overloads of sums of products, whose factors stand among the tensors: add(x, alpha, y), addcmul(x, value, a, b),
 addmm(beta, x, alpha, a, b). Programs of PyTorch's first years call them.
 
-A call with more arguments than an operator has is looked up here before it is refused. Stands on notices; used by
+A call with more arguments than an operator has is looked up here before it is refused. Stands on base.warn; used by
 core.operator.variants and core.operator.define.
 """
 
