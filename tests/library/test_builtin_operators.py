@@ -140,3 +140,23 @@ def test_overloads_with_out_and_functional_forms_are_derived_from_others():
     drawn = aten.uniform.default(x, 0.0, 1.0)
     torch.manual_seed(0)
     assert drawn.tolist() == torch.rand(2).tolist() and x.tolist() == [1, 4]
+
+
+def test_recurrent_layers_and_convolutions_are_operators_as_traced_programs_name_them():
+    torch.manual_seed(0)
+    x, layer = torch.randn(2, 5, 3), torch.nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True)
+    states = [torch.zeros(4, 2, 4), torch.zeros(4, 2, 4)]
+    found = aten.lstm.input(x, states, layer._flat_weights, True, 2, 0.0, False, True, True)
+    expected, finals = layer(x)
+    assert torch.equal(found[0], expected) and torch.equal(found[2], finals[1])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]), batch_first=True)
+    gru = torch.nn.GRU(3, 4)
+    start = torch.zeros(1, 2, 4)
+    found = aten.gru.data(packed.data, packed.batch_sizes, start, gru._flat_weights, True, 1, 0.0, False, False)
+    assert torch.equal(found[0], gru(packed)[0].data)
+    image, weight = torch.randn(1, 2, 6, 6), torch.randn(3, 2, 3, 3)
+    flags = [False, False, True, True]
+    found = aten._convolution.default(image, weight, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1, *flags)
+    assert torch.equal(found, torch.nn.functional.conv2d(image, weight, stride=2, padding=1))
+    found = aten._convolution_mode.default(image, weight, None, [1, 1], "same", [1, 1], 1)
+    assert torch.equal(found, torch.nn.functional.conv2d(image, weight, padding="same"))

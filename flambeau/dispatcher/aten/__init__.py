@@ -19,6 +19,7 @@ from flambeau.dispatcher.aten import (
     normalization,
     padding,
     pooling,
+    recurrence,
     reductions,
     resampling,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "normalization",
     "padding",
     "pooling",
+    "recurrence",
     "reductions",
     "resampling",
 ]

@@ -37,3 +37,33 @@ def convolution_backward(
         found = gradients_of(convolved, (input, weight), grad_output, output_mask[:2])
     dims = [d for d in range(grad_output._layout.ndim) if d != 1]
     return (*found, grad_output.sum(dims) if output_mask[2] else None)
+
+
+@implementation()
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    benchmark: bool,
+    deterministic: bool,
+    cudnn_enabled: bool,
+    allow_tf32: bool = True,
+) -> Any:
+    """A convolution, as traced programs name it; the last arguments are of GPU libraries."""
+    spatial = [tuple(n) if isinstance(n, list) else n for n in (stride, padding, dilation)]
+    return NAMESPACE["convolution"](input, weight, bias, *spatial, transposed, tuple(output_padding), groups)
+
+
+@implementation()
+def _convolution_mode(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    """A convolution whose padding is "same" or "valid"."""
+    function = NAMESPACE[f"conv{weight._layout.ndim - 2}d"]
+    return function(input, weight, bias, tuple(stride), padding, tuple(dilation), groups)

@@ -16,6 +16,7 @@ from flambeau.core.modes.autocast import cast_arguments, lower
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator.facets import described, record_of
+from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.ops.nn.recurrent import fits, recurrent_layer, register_composed
@@ -288,3 +289,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih=None, b
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_hh=None) -> tuple[Tensor, Tensor]:
     """One step of a long short-term memory; hx and the result are (hidden, cell)."""
     return _cell("LSTM", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
+
+
+# By name, for the operators of PyTorch's dispatcher that they answer.
+NAMESPACE.update({f.__name__: f for f in (rnn_tanh, rnn_relu, gru, lstm)})

@@ -201,8 +201,10 @@ class RNNBase(Module):
     _kind = _noun = ""
 
     def _initial_states(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[Tensor, ...]:
-        shape = self.get_expected_hidden_size(input, batch_sizes)
-        return (flambeau.zeros(shape, dtype=input.dtype, device=input.device),)
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        max_batch_size = self._batch_size(input, batch_sizes)
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size) if self.mode == "LSTM" else (self.hidden_size,)
+        return tuple(flambeau.zeros(count, max_batch_size, size, dtype=input.dtype, device=input.device) for size in sizes)
 
     def _check_state_rank(self, states: tuple[Tensor, ...], batched: bool) -> None:
         rank = 3 if batched else 2
@@ -235,28 +237,18 @@ class RNNBase(Module):
         if states is None:
             states = self._initial_states(input, batch_sizes)
         self.check_forward_args(input, states if len(states) > 1 else states[0], batch_sizes)
-        transpose = self.batch_first and not packed
-        output, finals = recurrence.run_layers(
-            self.mode,
-            input.transpose(0, 1) if transpose else input,
-            batch_sizes,
-            states,
-            self._flat_weights,
-            self.bias,
-            self.num_layers,
-            self.dropout,
-            self.training,
-            self.bidirectional,
-        )
+        # The public function, by which whoever watches calls sees a layer as one operator.
+        function = getattr(flambeau, self.mode.lower())
+        hx = states if self.mode == "LSTM" else states[0]
+        rest = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        output, *finals = function(input, batch_sizes, hx, *rest) if packed else function(input, hx, *rest, self.batch_first)
         if packed:
             output = PackedSequence(output, batch_sizes, original.sorted_indices, unsorted_indices)
             return output, tuple(RNNBase.permute_hidden(self, final, unsorted_indices) for final in finals)
-        if transpose:
-            output = output.transpose(0, 1)
         if not batched:
             output = output.squeeze(0 if self.batch_first else 1)
-            finals = tuple(final.squeeze(1) for final in finals)
-        return output, finals
+            finals = [final.squeeze(1) for final in finals]
+        return output, tuple(finals)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -330,10 +322,6 @@ class LSTM(RNNBase):
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The batch dimension of both states in another order."""
         return hx if permutation is None else tuple(state.index_select(1, permutation) for state in hx)
-
-    def _initial_states(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[Tensor, ...]:
-        shapes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
-        return tuple(flambeau.zeros(shape, dtype=input.dtype, device=input.device) for shape in shapes)
 
     def _check_state_rank(self, states: tuple[Tensor, ...], batched: bool) -> None:
         rank = 3 if batched else 2
