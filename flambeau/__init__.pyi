@@ -611,7 +611,8 @@ def is_inference_mode_enabled() -> _bool:
     """Whether this thread is in inference mode."""
 def is_neg(input: Tensor) -> _bool:
     """Whether this is a view whose elements are the negatives of what lies in memory."""
-def is_tensor(obj: Any) -> Any: ...
+def is_tensor(obj: Any) -> _bool:
+    """Whether it is a tensor."""
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """Whether elements are equal, or |input - other| <= atol + rtol * |other|; NaN equals NaN if equal_nan."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -42,13 +42,24 @@ def _disable_profiler() -> None:
 class profile:
     """Context that measures the operators and record_function blocks of the thread it is entered in.
 
-    enabled: False measures nothing. The other arguments are accepted; shapes, memory, stacks and devices are not recorded.
+    enabled: False measures nothing. record_shapes, profile_memory, with_stack: as of flambeau.profiler.profile; the other
+    arguments are accepted, devices are not measured.
     """
 
-    def __init__(self, enabled: bool = True, **columns: Any):
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        **_: Any,
+    ):
         self.enabled = enabled
         self.entered = False
-        self.measured = _profiler.profile()
+        self.measured = _profiler.profile(
+            record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack
+        )
 
     def __enter__(self) -> profile | None:
         if not self.enabled:
@@ -75,7 +86,7 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **_: Any) -> EventList:
         """Events of one name added up; `.table(sort_by=...)` prints them."""
-        return self._events().key_averages()
+        return self._events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def table(self, **arguments: Any) -> str:
         """The events as text; the arguments are those of EventList.table."""
@@ -96,7 +107,7 @@ class profile:
         self.measured.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Stacks are not recorded: raises NotImplementedError."""
+        """Write the program's calls and the time in each; needs with_stack=True."""
         self.measured.export_stacks(path, metric)
 
     def __repr__(self) -> str:

@@ -20,6 +20,16 @@ def public_module(name: str) -> str:
     return f"{PACKAGE}.{name}" if name else PACKAGE
 
 
+def named(name: str) -> Callable[[T], T]:
+    """Decorate a function that stands in its file under another name than programs know it by."""
+
+    def mark(thing: T) -> T:
+        thing.__name__ = thing.__qualname__ = name  # type: ignore[attr-defined]
+        return thing
+
+    return mark
+
+
 def called(module: str, name: str) -> Callable[[T], T]:
     """Decorate a function or class that programs and pickles know as `torch.<module>.<name>`."""
 

@@ -164,6 +164,13 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
     found = overrides.overriding_arguments([*args, *kwargs.values()])
     if found:
         return overrides.dispatch(caller, tuple(args), kwargs, found)
+    observer = modes.local.observer
+    if observer is not None:
+        return observer.operator(record.packet_name, _run_call, record, args, kwargs)
+    return _run_call(record, args, kwargs)
+
+
+def _run_call(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     assert record.schema is not None
     values = bind(record.schema, args, kwargs)
     stand_ins = stand_ins_in_use()

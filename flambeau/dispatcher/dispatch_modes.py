@@ -34,7 +34,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 
-__all__ = ["DispatchMode", "as_public", "decompositions", "derivatives", "name_of", "resolve"]
+__all__ = ["DispatchMode", "as_public", "decompositions", "derivatives", "made_of_others", "name_of", "resolve"]
 
 # Names of functions that are an operator of another name.
 _RENAMED = {
@@ -155,7 +155,7 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
             return own(*args, **kwargs)
         if result is not NotImplemented:
             return result
-    if name and _made_of_others(function, name):
+    if name and made_of_others(function, name):
         return own(*args, **kwargs)
     found = resolve(name, args, kwargs) if name else None
     if found is None:
@@ -175,7 +175,7 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     return as_public(name, result)
 
 
-def _made_of_others(function: FunctionType, name: str) -> bool:
+def made_of_others(function: FunctionType, name: str) -> bool:
     """Whether a function's body calls the operators that it is made of, which are answered themselves."""
     declared = getattr(function, "operator", None)
     composite = all(builtin_schemas.is_composite(f"aten::{name}", o) or builtin_schemas.is_script(f"aten::{name}", o)
@@ -222,7 +222,7 @@ def _type_of(declared: Any, parameter: str) -> str:
 def overload_of(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     """(overload, args, kwargs) of the call of an operator that PyTorch doesn't make of others; None for any other function."""
     name = name_of(function) if function in _concerned() else ""
-    return None if not name or _made_of_others(function, name) else resolve(name, args, kwargs)
+    return None if not name or made_of_others(function, name) else resolve(name, args, kwargs)
 
 
 def as_public(name: str, result: Any) -> Any:

@@ -201,9 +201,13 @@ def _in_place_step(overload: Any) -> Callable | None:
     from flambeau.dispatcher.namespaces import ops
 
     name = overload._opname.removesuffix("_")
-    if overload._overloadname not in builtin_schemas.overloads_of(f"aten::{name}"):
+    wanted = [str(a.real_type) for a in overload._schema.arguments]
+    alike = [o for o in builtin_schemas.overloads_of(f"aten::{name}")   # pow_.Scalar is that of pow.Tensor_Scalar
+             if [str(a.real_type) for a in builtin_schemas.schema_of(f"aten::{name}", o).arguments] == wanted]
+    if not alike:
         return None
-    recorder = _recorder_of(getattr(getattr(ops.aten, name), overload._overloadname))
+    own = overload._overloadname
+    recorder = _recorder_of(getattr(getattr(ops.aten, name), own if own in alike else alike[0]))
     return recorder and functools.partial(_in_place, overload, recorder)
 
 

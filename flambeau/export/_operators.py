@@ -11,7 +11,7 @@ from typing import Any
 
 import flambeau as torch
 
-__all__ = ["BODY", "FUNCTIONS", "METHODS", "NAMES", "Op"]
+__all__ = ["BODY", "FUNCTIONS", "METHODS", "Op"]
 
 Op = Callable[..., Any]
 
@@ -22,16 +22,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 #: Functions whose bodies are read: PyTorch's are Python too.
 BODY = frozenset("""multi_head_attention_forward softmin dropout1d dropout2d dropout3d gaussian_nll_loss
     normalize unfold fold .__len__ .__iter__ .__reversed__ .__contains__ .__format__ .__repr__ .tolist""".split())
-#: Operators of another name.
-NAMES = {
-    "logsigmoid": "log_sigmoid",
-    "__and__": "__and__", "__or__": "__or__", "__xor__": "__xor__", "__invert__": "bitwise_not",
-    "__pow__": "pow", "__mod__": "remainder", "__floordiv__": "floor_divide", "__truediv__": "div", "__matmul__": "matmul",
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__neg__": "neg",
-    "__abs__": "abs",
-    "__rsub__": "rsub", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__eq__": "eq",
-    "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
-}  # fmt: skip
 
 
 def _function(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,10 +19,10 @@ import flambeau.utils._pytree as pytree
 from flambeau._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from flambeau.base import device as devices
 from flambeau.core.modes import modes
-from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes
+from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.export._functional import RULES
-from flambeau.export._operators import BODY, FUNCTIONS, METHODS, NAMES
+from flambeau.export._operators import BODY, FUNCTIONS, METHODS
 from flambeau.fx.experimental.proxy_mode import PythonKeyTracer, track_tensor, track_tensor_tree
 from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from flambeau.fx.graph import Graph
@@ -63,7 +63,7 @@ def _operator_of(function: FunctionType) -> str:
     if not BODY.isdisjoint(names[:-1]):
         return ""
     for name in [name.lstrip(".") for name in names]:
-        known = NAMES.get(name, name)
+        known = public_names.NAMES.get(name, name)
         if builtin_schemas.overloads_of(f"aten::{known}"):
             return known
     return dispatch_modes.name_of(function)

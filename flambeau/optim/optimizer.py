@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 import flambeau
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.autograd.hooks import RemovableHandle
+from flambeau.core.modes.modes import observed
+from flambeau.core.modes.observing import stretch
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -155,6 +157,12 @@ class Optimizer:
 
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not observed.count:
+                return step(*args, **kwargs)
+            with stretch(f"Optimizer.step#{type(args[0]).__name__}.step"):
+                return step(*args, **kwargs)
+
+        def step(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
             # a copy of each table, for a hook may remove itself
             for hook in (*_global_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
@@ -218,6 +226,13 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the parameters' gradients, or with set_to_none=False fill them with zeros."""
+        if not observed.count:
+            self._zero_grad(set_to_none)
+            return
+        with stretch(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+            self._zero_grad(set_to_none)
+
+    def _zero_grad(self, set_to_none: bool) -> None:
         for group in self.param_groups:
             for parameter in group["params"]:
                 gradient = parameter.grad

@@ -10,14 +10,14 @@ import enum
 import functools
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau.core.modes.modes import Mode
+from flambeau.core.modes.observing import stretch
 from flambeau.core.operator import unsupported as _unsupported
-from flambeau.profiler.averages import EventList, FunctionEvent
+from flambeau.profiler.averages import DeviceType, EventList
+from flambeau.profiler.recorder import Recorder
 
 __all__ = [
     "DeviceType",
@@ -48,13 +48,6 @@ class ProfilerActivity(enum.Enum):
     PrivateUse1 = 5
 
 
-class DeviceType(enum.Enum):
-    """Where an event took place."""
-
-    CPU = 0
-    CUDA = 1
-
-
 class ProfilerAction(enum.Enum):
     """What the profiler does in a step."""
 
@@ -78,6 +71,11 @@ def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
     """A function from the number of a step to what is done in it: skip_first, then cycles of wait, warmup and active steps."""
+
+    given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat, "skip_first": skip_first}
+    if min(given.values()) < 0 or active == 0:
+        needs = ", ".join(f"{name}={value} (need {'>' if name == 'active' else '>='} 0)" for name, value in given.items())
+        raise AssertionError(f"Invalid profiler schedule arguments. Got {needs}.")
 
     def action(step: int) -> ProfilerAction:
         if step < skip_first:
@@ -113,48 +111,16 @@ def tensorboard_trace_handler(
     return write
 
 
-class _Recorder(Mode):
-    """Measures every operator call of a thread."""
-
-    def __init__(self) -> None:
-        self.events: list[FunctionEvent] = []
-        self.depth: list[FunctionEvent] = []
-
-    def begin(self, name: str) -> FunctionEvent:
-        event = FunctionEvent(
-            name, time.perf_counter_ns(), self.depth[-1] if self.depth else None, threading.get_ident()
-        )
-        self.depth.append(event)
-        self.events.append(event)
-        return event
-
-    def finish(self, event: FunctionEvent) -> None:
-        event.end = time.perf_counter_ns()
-        if self.depth and self.depth[-1] is event:
-            self.depth.pop()
-
-    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = getattr(operator, "name", None) or getattr(operator, "__name__", "call")
-        # an operator of torch.ops says its name with the namespace and the overload
-        title = name().partition(".")[0] if callable(name) else f"aten::{name}"
-        if title.startswith("profiler::"):  # the ends of a block are no part of it
-            return call(*args, **kwargs)
-        event = self.begin(title)
-        try:
-            return call(*args, **kwargs)
-        finally:
-            self.finish(event)
-
-
-_current: list[_Recorder] = []
+_current: list[Recorder] = []
 
 
 class profile:
-    """Context that measures operators and record_function blocks of the thread it is entered in.
+    """Context that measures operators, backward passes and record_function blocks of the thread it is entered in.
 
     activities: only the CPU counts. schedule: what to do in which step() (default: measure all). on_trace_ready: called with the
-    profiler at the end of each measured cycle. record_shapes, profile_memory, with_stack, with_flops, with_modules: accepted;
-    these columns are not recorded.
+    profiler at the end of each measured cycle. record_shapes: events have the shapes of their arguments; with_stack: the
+    program's calls that led to them; profile_memory: the bytes that their results hold. with_flops, with_modules: accepted, and
+    not recorded.
     """
 
     def __init__(
@@ -175,30 +141,46 @@ class profile:
         **_: Any,
     ):
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
+        self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
+        self.acc_events = acc_events
         self.step_num = 0
-        self.recorder: _Recorder | None = None
-        self.recorded: list[FunctionEvent] = []
+        self.recorder: Recorder | None = None
+        self.recorded: EventList | None = None
+        self._step: Callable[[], None] | None = None
 
     def _action(self) -> ProfilerAction:
         return ProfilerAction.RECORD if self.schedule is None else self.schedule(self.step_num)
 
     def _measure(self, wanted: bool) -> None:
         if wanted and self.recorder is None:
-            self.recorder = _Recorder()
+            self.recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack)
             self.recorder.__enter__()
             _current.append(self.recorder)
         elif not wanted and self.recorder is not None:
             if self.recorder in _current:  # unless another profiler has stopped this one
                 self.recorder.__exit__(None, None, None)
                 _current.remove(self.recorder)
-            self.recorded, self.recorder = self.recorder.events, None
+            before = self.recorded if self.acc_events and self.recorded is not None else []
+            self.recorded = EventList([*before, *self.recorder.events], self.profile_memory, self.with_stack)
+            self.recorder = None
+
+    def _begin_step(self) -> None:
+        if self.schedule is not None and self.recorder is not None:
+            self._step = self.recorder.begin(f"ProfilerStep#{self.step_num}")
+
+    def _end_step(self) -> None:
+        if self._step is not None:
+            self._step()
+            self._step = None
 
     def start(self) -> None:
         """Begin."""
         self._measure(self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE))
+        self._begin_step()
 
     def stop(self) -> None:
         """End, and hand the result to on_trace_ready."""
+        self._end_step()
         if self.recorder is not None:
             self._measure(False)
             if self.on_trace_ready is not None:
@@ -206,6 +188,7 @@ class profile:
 
     def step(self) -> None:
         """The next step of the schedule begins."""
+        self._end_step()
         before = self._action()
         self.step_num += 1
         after = self._action()
@@ -214,6 +197,7 @@ class profile:
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         self._measure(after in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE))
+        self._begin_step()
 
     def __enter__(self) -> profile:
         self.start()
@@ -222,20 +206,28 @@ class profile:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def events(self) -> EventList:
-        """The events in the order they began."""
-        return EventList(self.recorder.events if self.recorder is not None else self.recorded)
+    def _events(self, what: str) -> EventList:
+        if self.recorder is not None:
+            return EventList(self.recorder.events, self.profile_memory, self.with_stack)
+        assert self.recorded is not None, f"Profiler must be initialized before {what}"
+        return self.recorded
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **_: Any) -> EventList:
-        """Events of one name added up; `.table(sort_by=...)` prints them."""
-        return self.events().key_averages()
+    def events(self) -> EventList:
+        """The events in the order they began. AssertionError before there are any."""
+        return self._events("accessing events")
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """Events of one name (and of one of its shapes, or places) added up; `.table(sort_by=...)` prints them."""
+        return self._events("getting key averages").key_averages(group_by_input_shape, group_by_stack_n)
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing (compressed if the name ends in .gz)."""
         self.events().export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Stacks are not recorded: raises NotImplementedError."""
+        """Write the program's calls and the time in each, as flame graphs read them; needs with_stack=True."""
         self.events().export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
@@ -244,22 +236,14 @@ class profile:
     add_metadata_json = add_metadata
 
 
-class record_function:
+class record_function(stretch):
     """Context and decorator: a stretch of the program that the profiler shows under a name. Costs nothing when none is on."""
 
+    __slots__ = ("args",)
+
     def __init__(self, name: str, args: str | None = None):
-        self.name, self.args = name, args
-        self.open: list[tuple[_Recorder, FunctionEvent]] = []
-
-    def __enter__(self) -> record_function:
-        if _current:
-            self.open.append((_current[-1], _current[-1].begin(self.name)))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.open:
-            recorder, event = self.open.pop()
-            recorder.finish(event)
+        super().__init__(name)
+        self.args = args
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import enum
 import json
-from collections.abc import Iterable
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class DeviceType(enum.Enum):
+    """Where an event took place."""
+
+    CPU = 0
+    CUDA = 1
+
+
+class Interval(NamedTuple):
+    """When something began and ended, in microseconds."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """How long it took."""
+        return self.end - self.start
 
 
 class FunctionEvent:
     """One measured call.
 
-    Times are microseconds, as in PyTorch: cpu_time_total with what it called, self_cpu_time_total without.
+    Times are microseconds, as in PyTorch: cpu_time_total with what it called, self_cpu_time_total without. Where the profiler was
+    asked for them, input_shapes has the shape of every argument of the operator ([] for what is no tensor), stack the program's
+    calls, innermost first, and cpu_memory_usage the bytes that the operator's results hold and its arguments didn't.
     """
 
-    def __init__(self, name: str, start: int, parent: FunctionEvent | None, thread: int):
-        self.name = self.key = name
+    def __init__(self, name: str, start: int, parent: FunctionEvent | None, thread: int, number: int = 0):
+        self.name = self.trace_name = name
+        self.id = number
         self.start, self.end, self.thread = start, start, thread
         self.cpu_parent = parent
         self.cpu_children: list[FunctionEvent] = []
         if parent is not None:
             parent.cpu_children.append(self)
         self.count = 1
+        self.input_shapes: list[list[int]] = []
+        self.stack: list[str] = []
+        self.self_cpu_memory_usage = 0
+        self.is_user_annotation = False
+        self.device_type = DeviceType.CPU
+        self.made: frozenset[int] = frozenset()  # the memory that was counted here or inside, by address
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def time_range(self) -> Interval:
+        """From begin to end."""
+        return Interval(self.start / 1e3, self.end / 1e3)
 
     @property
     def cpu_time_total(self) -> float:
@@ -37,39 +76,61 @@ class FunctionEvent:
         """Time of one call."""
         return self.cpu_time_total / self.count
 
+    @property
+    def cpu_memory_usage(self) -> int:
+        """Bytes, with those of the calls inside."""
+        return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
+
     def chrome(self) -> dict[str, Any]:
         """The event in Chrome's format."""
-        return {
+        event = {
             "ph": "X",
-            "cat": "cpu_op",
-            "name": self.name,
-            "pid": 0,
+            "cat": "user_annotation" if self.is_user_annotation else "cpu_op",
+            "name": self.trace_name,
+            "pid": os.getpid(),
             "tid": self.thread,
             "ts": self.start / 1e3,
             "dur": self.cpu_time_total,
         }
+        details: dict[str, Any] = {"External id": self.id}
+        if self.input_shapes:
+            details["Input Dims"] = self.input_shapes
+        if self.stack:
+            details["Call stack"] = ";".join(self.stack)
+        return {**event, "args": details}
 
     def __repr__(self) -> str:
-        return f"<FunctionEvent {self.name}: {self.cpu_time_total:.3f} us>"
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} cpu_time={_time(self.cpu_time)} start_us={self.start / 1e3} "
+            f"end_us={self.end / 1e3} cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
+        )
 
 
 class FunctionEventAvg:
-    """The calls of one name added up."""
+    """The calls of one name, of one of its shapes of arguments or of one place in the program, added up."""
 
-    def __init__(self, key: str):
+    def __init__(self, key: str, input_shapes: Any = "", stack: Sequence[str] = ()):
         self.key = self.name = key
+        self.input_shapes, self.stack = input_shapes, list(stack)
         self.count = 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.is_user_annotation = False
+        self.device_type = DeviceType.CPU
 
     def add(self, event: FunctionEvent) -> None:
         """Count one more call; time inside a call of the same name counts once."""
         self.count += 1
         self.self_cpu_time_total += event.self_cpu_time_total
+        self.self_cpu_memory_usage += event.self_cpu_memory_usage
         above = event.cpu_parent
         while above is not None and above.name != event.name:
             above = above.cpu_parent
         if above is None:
             self.cpu_time_total += event.cpu_time_total
+            self.cpu_memory_usage += event.cpu_memory_usage
+        self.is_user_annotation = event.is_user_annotation
 
     @property
     def cpu_time(self) -> float:
@@ -79,34 +140,61 @@ class FunctionEventAvg:
     def __repr__(self) -> str:
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={_time(self.self_cpu_time_total)} "
-            f"cpu_time={_time(self.cpu_time)} count={self.count}>"
+            f"cpu_time={_time(self.cpu_time)} input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} "
+            f"count={self.count}>"
         )
 
 
-def _time(microseconds: float) -> str:
-    if microseconds >= 1e6:
+def _time(microseconds: float, unit: str | None = None) -> str:
+    if unit == "s" or (unit is None and microseconds >= 1e6):
         return f"{microseconds / 1e6:.3f}s"
-    return f"{microseconds / 1e3:.3f}ms" if microseconds >= 1e3 else f"{microseconds:.3f}us"
+    return f"{microseconds / 1e3:.3f}ms" if unit == "ms" or (unit is None and microseconds >= 1e3) else f"{microseconds:.3f}us"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) < width else text[: width - 3] + "..."
+
+
+def _bytes(count: int) -> str:
+    for size, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"
 
 
 def _share(time: float, total: float) -> str:
     return "NaN" if total == 0 else f"{100 * time / total:.2f}%"
 
 
+_SPACELESS = str.maketrans(" ;\t\n", "____")
+
+
 class EventList(list[Any]):
-    """Events, or sums of them."""
+    """Events, or sums of them; whether memory and stacks were measured, which tables have columns for."""
+
+    def __init__(self, events: Iterable[Any] = (), profile_memory: bool = False, with_stack: bool = False) -> None:
+        super().__init__(events)
+        self.profile_memory, self.with_stack = profile_memory, with_stack
 
     @property
     def self_cpu_time_total(self) -> float:
         """Time of all events, each without what it called."""
         return sum(event.self_cpu_time_total for event in self)
 
-    def key_averages(self, *_: Any, **__: Any) -> EventList:
-        """The events of each name added up."""
-        sums: dict[str, FunctionEventAvg] = {}
+    def key_averages(
+        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """The events of each name added up; apart by the shapes of their arguments, or by that many of the program's calls."""
+        sums: dict[Any, FunctionEventAvg] = {}
         for event in self:
-            sums.setdefault(event.name, FunctionEventAvg(event.name)).add(event)
-        return EventList(sums.values())
+            shapes = event.input_shapes if group_by_input_shapes else ""
+            stack = event.stack[:group_by_stack_n] if group_by_stack_n > 0 else ()
+            key = (event.key, str(shapes), *stack)
+            found = sums.get(key)
+            if found is None:
+                found = sums[key] = FunctionEventAvg(event.key, shapes, stack)
+            found.add(event)
+        return EventList(sums.values(), self.profile_memory, self.with_stack)
 
     def total_average(self) -> FunctionEventAvg:
         """All events added up."""
@@ -115,21 +203,36 @@ class EventList(list[Any]):
             total.count += event.count
             total.cpu_time_total += event.cpu_time_total
             total.self_cpu_time_total += event.self_cpu_time_total
+            total.cpu_memory_usage += event.cpu_memory_usage
         return total
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing (compressed if the name ends in .gz)."""
         import gzip
 
-        trace = {"traceEvents": [event.chrome() for event in self]}
+        process = {"ph": "M", "name": "process_name", "pid": os.getpid(), "tid": 0, "args": {"name": "python"}}
+        trace = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": [process, *[event.chrome() for event in self]]}
         with gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w") as file:
             json.dump(trace, file)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Stacks are not recorded: raises NotImplementedError."""
-        raise NotImplementedError(
-            "torch.profiler.profile.export_stacks is not implemented in flambeau: use python -m cProfile"
-        )
+        """Write the program's calls behind every event and a figure, as flame graphs read them. ValueError for another metric;
+        AssertionError where the profiler wasn't asked for stacks.
+        """
+        assert self.with_stack, "export_stacks() requires with_stack=True"
+        if metric not in self.supported_export_stacks_metrics():
+            raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}")
+        with open(path, "w") as file:
+            for event in self:
+                figure = int(getattr(event, metric))
+                if event.stack and figure > 0:
+                    calls = ";".join(call.translate(_SPACELESS) for call in reversed(event.stack))
+                    file.write(f"{calls} {figure}\n")
+
+    @staticmethod
+    def supported_export_stacks_metrics() -> list[str]:
+        """What export_stacks takes for a metric: time on the CPU."""
+        return ["self_cpu_time_total"]
 
     def table(
         self,
@@ -140,37 +243,50 @@ class EventList(list[Any]):
         max_shapes_column_width: int = 80,
         header: str | None = None,
         top_level_events_only: bool = False,
-        **_: Any,
+        time_unit: str | None = None,
     ) -> str:
-        """Names, times and counts as text; sort_by: an attribute such as "cpu_time_total"."""
-        rows = list(self)
+        """Names, times and counts as text; sort_by: an attribute such as "cpu_time_total"; time_unit: "s", "ms" or "us"."""
+        rows = [event for event in self if not top_level_events_only or getattr(event, "cpu_parent", None) is None]
+        if not rows:
+            return ""
         if sort_by is not None:
-            rows.sort(
-                key=lambda event: getattr(event, sort_by.replace("cuda", "cpu").replace("device", "cpu")), reverse=True
-            )
+            metric = sort_by.replace("cuda", "cpu").replace("device", "cpu")
+            rows.sort(key=lambda event: getattr(event, metric), reverse=True)
         total = self.self_cpu_time_total
-        width = min(max([len(event.key) for event in self] + [0]) + 4, max_name_column_width)
-        heads = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
-        widths = [width] + [12] * (len(heads) - 1)
+        columns: list[tuple[str, int, Callable[[Any], str]]] = [
+            ("Self CPU %", 12, lambda event: _share(event.self_cpu_time_total, total)),
+            ("Self CPU", 12, lambda event: _time(event.self_cpu_time_total, time_unit)),
+            ("CPU total %", 12, lambda event: _share(event.cpu_time_total, total)),
+            ("CPU total", 12, lambda event: _time(event.cpu_time_total, time_unit)),
+            ("CPU time avg", 12, lambda event: _time(event.cpu_time, time_unit)),
+        ]
+        if self.profile_memory:
+            columns += [
+                ("CPU Mem", 12, lambda event: _bytes(event.cpu_memory_usage)),
+                ("Self CPU Mem", 12, lambda event: _bytes(event.self_cpu_memory_usage)),
+            ]
+        columns.append(("# of Calls", 12, lambda event: str(event.count)))
+        if any(event.input_shapes for event in self):
+            wide = min(max(len(str(event.input_shapes)) for event in self) + 4, max_shapes_column_width)
+            columns.append(("Input Shapes", wide, lambda event: _cut(str(event.input_shapes), wide)))
+        placed = any(event.stack for event in self)
+        if placed:
+            wide = min(max(len(call) for event in self for call in event.stack or [""]) + 4, max_src_column_width)
+            columns.append(("Source Location", wide, lambda event: _cut(event.stack[0] if event.stack else "", wide)))
+        width = min(max(len(event.key) for event in self) + 4, max_name_column_width)
+        columns.insert(0, ("Name", width, lambda event: _cut(event.key, width)))
 
         def row(cells: Iterable[str]) -> str:
-            return "".join(cell.rjust(size) + "  " for cell, size in zip(cells, widths))
+            return "".join(cell.rjust(size) + "  " for cell, (_, size, _) in zip(cells, columns))
 
-        line = row("-" * size for size in widths)
+        line = row("-" * size for _, size, _ in columns)
         lines = [header] if header else []
-        lines += [line, row(heads), line]
+        lines += [line, row(head for head, _, _ in columns), line]
         for event in rows[:row_limit] if row_limit >= 0 else rows:
-            name = event.key if len(event.key) < width else event.key[: width - 3] + "..."
-            cells = (
-                _share(event.self_cpu_time_total, total),
-                _time(event.self_cpu_time_total),
-                _share(event.cpu_time_total, total),
-                _time(event.cpu_time_total),
-                _time(event.cpu_time),
-                str(event.count),
-            )
-            lines.append(row((name, *cells)))
-        return "\n".join([*lines, line, f"Self CPU time total: {_time(total)}", ""])
+            lines.append(row(cell(event) for _, _, cell in columns))
+            if placed:  # the calls behind the first one, each in a row of its own
+                lines += [row([""] * (len(columns) - 1) + [_cut(call, columns[-1][1])]) for call in event.stack[1:]]
+        return "\n".join([*lines, line, f"Self CPU time total: {_time(total, time_unit)}", ""])
 
     def __str__(self) -> str:
         return self.table()

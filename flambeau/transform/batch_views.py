@@ -137,7 +137,7 @@ def view(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     return batch.wrap(x.value.view((batch.size, *geometry.infer_size(views.plain(sizes), x._layout.numel))))
 
 
-@rule("reshape", "_reshape_method")
+@rule("reshape")
 def reshape(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A view where possible, else a copy."""
     x = args[0]
@@ -200,7 +200,7 @@ def embed(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     return whole
 
 
-@rule("__getitem__", "getitem")
+@rule("__getitem__")
 def getitem(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """x[index]: the views of its ints and slices, then the tensors among its items."""
     input, index = args
@@ -210,7 +210,7 @@ def getitem(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     return invoke(indexing.gathering(), (view, tensors))
 
 
-@rule("__setitem__", "setitem")
+@rule("__setitem__")
 def setitem(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """x[index] = value."""
     input, index, value = args

@@ -52,7 +52,7 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         )
     if isinstance(operator, Pointwise):
         return pointwise(level, function, operator, args, kwargs)
-    if name in ("__setitem__", "setitem"):
+    if name == "__setitem__":
         return setitem(level, *args)
     record = operator if operator is not None else RECORDS.get(name)
     jvp = None if record is None else record.jvp

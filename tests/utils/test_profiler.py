@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 import flambeau as torch
 from flambeau.autograd import profiler
+from flambeau.profiler import profile
 
 
 def test_a_measured_stretch(tmp_path: Path) -> None:
@@ -26,7 +28,7 @@ def test_a_measured_stretch(tmp_path: Path) -> None:
     assert lines[-1].startswith("Self CPU time total: ")
     measured.function_events.export_chrome_trace(str(tmp_path / "trace.json"))
     names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
-    assert names == {"block", "aten::matmul"}
+    assert {"block", "aten::ones", "aten::matmul"} <= names
     with pytest.raises(RuntimeError, match="not reentrant"), measured:
         pass
 
@@ -48,4 +50,131 @@ def test_another_profiler_may_stop_it() -> None:
         torch.autograd._disable_profiler()
         assert not torch.autograd._profiler_enabled()
         torch.ones(2) * 2
-    assert [event.key for event in measured.function_events] == ["aten::add"]
+    assert [event.key for event in measured.function_events] == ["aten::ones", "aten::add"]
+
+
+def names_of(events) -> list[str]:
+    return [event.name for event in events]
+
+
+def test_backward_passes_and_optimizers() -> None:
+    weight = torch.ones(2, 3, requires_grad=True)
+    sgd = torch.optim.SGD([weight], lr=0.1)
+    with profile() as measured:
+        sgd.zero_grad()
+        (weight * 2).sum().backward()
+        sgd.step()
+    top = [event for event in measured.events() if event.cpu_parent is None]
+    turn = "autograd::engine::evaluate_function: "
+    assert names_of(top) == [
+        "Optimizer.zero_grad#SGD.zero_grad", "aten::mul", "aten::sum", "aten::ones_like", turn + "SumBackward0",
+        turn + "MulBackward0", turn + "torch::autograd::AccumulateGrad", "Optimizer.step#SGD.step",
+    ]  # fmt: skip
+    assert names_of(top[4].cpu_children) == ["SumBackward0"]
+    assert names_of(top[4].cpu_children[0].cpu_children) == ["aten::expand"]
+    assert top[0].is_user_annotation and not top[1].is_user_annotation
+    assert all(event.end >= event.start for event in measured.events())
+
+
+def test_a_failing_call_ends_its_event() -> None:
+    with profile() as measured, torch.profiler.record_function("block"):
+        with pytest.raises(RuntimeError):
+            torch.ones(2) + torch.ones(3)
+        torch.zeros(1)
+    assert names_of(measured.events()[0].cpu_children) == ["aten::ones", "aten::ones", "aten::add", "aten::zeros"]
+
+
+def test_operators_of_programs_and_functions_are_shown_with_what_they_are_made_of() -> None:
+    @torch.library.custom_op("tests_profiler::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    class Thrice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3
+
+    x = torch.ones(2, requires_grad=True)
+    with profile() as measured:
+        twice(x.detach())
+        Thrice.apply(x).sum().backward()
+    shown = {event.name: names_of(event.cpu_children) for event in measured.events()}
+    assert shown["tests_profiler::twice"] == shown["Thrice"] == shown["ThriceBackward"] == ["aten::mul"]
+
+
+def test_shapes_stacks_and_memory(tmp_path: Path) -> None:
+    layer, x = torch.nn.Linear(4, 2), torch.ones(3, 4)
+    with profile(record_shapes=True, with_stack=True, profile_memory=True) as measured:
+        layer(x)
+        layer(torch.ones(5, 4))
+        x[0]
+    events = {event.name: event for event in measured.events()}
+    assert events["aten::linear"].input_shapes == [[5, 4], [2, 4], [2]]
+    assert events["aten::select"].input_shapes == [[3, 4], [], []]
+    assert events["aten::linear"].cpu_memory_usage == 40 and events["aten::select"].cpu_memory_usage == 0
+    assert events["aten::linear"].stack[0].endswith(": test_shapes_stacks_and_memory")
+    together = measured.key_averages()
+    assert [(e.count, e.cpu_memory_usage) for e in together if e.key == "aten::linear"] == [(2, 64)]
+    apart = measured.key_averages(group_by_input_shape=True)
+    assert [e.input_shapes for e in apart if e.key == "aten::linear"] == [[[3, 4], [2, 4], [2]], [[5, 4], [2, 4], [2]]]
+    heads = apart.table().splitlines()[1].split("  ")
+    assert [head.strip() for head in heads if head.strip()][6:] == ["CPU Mem", "Self CPU Mem", "# of Calls", "Input Shapes"]
+    assert "40 B" in apart.table()
+    assert "Source Location" in measured.key_averages(group_by_stack_n=1).table()
+    measured.export_stacks(str(tmp_path / "stacks"))
+    assert any("test_shapes_stacks_and_memory " in line for line in (tmp_path / "stacks").read_text().splitlines())
+    with pytest.raises(ValueError, match="metric should be one of"):
+        measured.export_stacks(str(tmp_path / "stacks"), "else")
+
+
+def test_steps_of_a_schedule() -> None:
+    cycles = []
+    plan = torch.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+    with profile(schedule=plan, on_trace_ready=lambda p: cycles.append((p.step_num, names_of(p.events())))) as measured:
+        for _ in range(6):
+            torch.zeros(1)
+            measured.step()
+    assert cycles == [(4, ["ProfilerStep*", "aten::zeros"] * 2)]
+    assert [event.trace_name for event in measured.events()][::2] == ["ProfilerStep#2", "ProfilerStep#3"]
+    with pytest.raises(AssertionError, match=r"active=0 \(need > 0\)"):
+        torch.profiler.schedule(wait=0, warmup=0, active=0)
+    with pytest.raises(AssertionError, match="must be initialized before accessing events"):
+        profile().events()
+    with profile() as empty:
+        pass
+    assert empty.key_averages().table() == ""
+    with pytest.raises(AssertionError, match="requires with_stack=True"):
+        empty.export_stacks("nowhere")
+
+
+def test_other_threads_are_not_measured() -> None:
+    with profile() as measured:
+        thread = threading.Thread(target=lambda: torch.zeros(2).add(1))
+        thread.start()
+        thread.join()
+        torch.ones(1)
+    assert names_of(measured.events()) == ["aten::ones"]
+
+
+def test_beside_a_mode_and_another_profiler() -> None:
+    seen = []
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, 2)
+    with profile() as outer, Watch(), profile() as inner:
+        x.t() @ x
+        torch.nn.functional.softmax(x, -1)
+    assert seen == ["t", "matmul", "softmax"]
+    assert names_of(outer.events()) == names_of(inner.events()) == ["aten::t", "aten::matmul", "aten::mm", "aten::softmax"]
+    code = torch.add.__code__
+    with profile():
+        assert torch.add.__code__ is not code
+    assert torch.add.__code__ is code

@@ -9,6 +9,7 @@ flambeau.autograd are its faces.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import traceback
@@ -25,7 +26,7 @@ from flambeau.core.autograd.gradient_edge import GradientEdge
 from flambeau.core.autograd.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
 from flambeau.core.autograd.ready_queue import Ready
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.modes.modes import active, local
+from flambeau.core.modes.modes import active, local, observed
 from flambeau.core.tensor import tensor as tensors
 
 __all__ = ["backward", "execute", "grad", "queue_callback"]
@@ -52,12 +53,16 @@ def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
     run = running.run = Run(None if leading is None else leading.union(wanted or ()), keep_graph, run_before, accumulate)
     run.reached = counts
     local.grad = create_graph
+    observer = local.observer if observed.count else None
     try:
-        _run(roots, counts, leading, Ready() if hooked else None, keep_graph, wanted, captured, accumulate)
+        queue = Ready() if hooked or observer is not None else None
+        _run(roots, counts, leading, queue, keep_graph, wanted, captured, accumulate, observer)
         while run.callbacks:
             run.callbacks.pop(0)()
     finally:
         local.grad, running.run = grad_before, run_before
+        if observer is not None:
+            observer.evaluates(None)
 
 
 #: Backward passes inside one another that one thread takes on, before Python's stack runs out.
@@ -125,7 +130,7 @@ _age = attrgetter("sequence")
 
 
 def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | None, queue: Ready | None, keep_graph: bool,
-         wanted: Wanted | None, captured: list[Any] | None, accumulate: bool) -> None:
+         wanted: Wanted | None, captured: list[Any] | None, accumulate: bool, observer: Any) -> None:
     buffers: dict[Node, list[Any]] = {}
     ready: list[Any] = [] if queue is None else queue.nodes
     arrival = count().__next__      # the tuples of a heap are compared; no two leaves' nodes may be
@@ -154,6 +159,8 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
         else:
             node = following
         following = None
+        if observer is not None:
+            observer.evaluates(node)
         gradients = buffers.pop(node, None) or [None] * node.output_count
         extras = node.extras
         if extras is not None and (extras.tensor_hooks or extras.retained):
@@ -172,12 +179,16 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
             _pre_hooks(node, gradients)
         if type(node) is AccumulateGrad:
             if gradients[0] is not None:
-                _accumulate(node, gradients)
+                if observer is None:
+                    _accumulate(node, gradients)
+                else:
+                    observer.applies(node, _accumulate, node, gradients)
             continue
         if gradients[0] is None and not node.runs_without and all(g is None for g in gradients):
             results: Any = (None,) * len(node.edges)
         else:
-            results = _apply_watched(node, gradients) if anomaly.enabled else node.apply(gradients)
+            apply = functools.partial(_apply_watched, node) if anomaly.enabled else node.apply
+            results = apply(gradients) if observer is None else observer.applies(node, apply, gradients)
         if node.extras is not None and node.extras.post_hooks:
             results = _post_hooks(node, results, tuple(gradients) if extras is not None and extras.post_hooks
                                   else (None,) * len(gradients))     # registered meanwhile
@@ -510,8 +521,8 @@ def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> 
         if not layout.dtype.is_floating_point:
             raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
                                f"{layout.dtype}")
-        if (active.count or layout.flavor is not None) and output is not None and (
-                local.dispatch_modes or dispatching(type(output))):
+        if ((active.count or layout.flavor is not None) and output is not None and (
+                local.dispatch_modes or dispatching(type(output)))) or (observed.count and output is not None):
             return ones_like(output, memory_format=preserve_format)
         one = tensors.empty_layout(layout.dense())
         one.fill_(1)

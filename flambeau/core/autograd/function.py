@@ -18,7 +18,7 @@ from flambeau.base.warn import warn
 from flambeau.core.autograd import inplace, mutation_guard
 from flambeau.core.autograd.node import FREED, NO_EDGE, AccumulateGrad, MultiNode, Node
 from flambeau.core.autograd.saved_tensors import SavedTensor
-from flambeau.core.modes.modes import local, no_grad
+from flambeau.core.modes.modes import local, no_grad, observed
 from flambeau.core.operator import view
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 
@@ -269,6 +269,8 @@ class Function:
                 flavor = argument._layout.flavor
                 if flavor is not None and hasattr(flavor, "apply_function"):
                     return flavor.apply_function(cls, args)
+        if observed.count and local.observer is not None:
+            return local.observer.operator(cls.__name__, call, cls, args)[0]
         return call(cls, args)[0]
 
 

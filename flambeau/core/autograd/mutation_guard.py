@@ -86,7 +86,7 @@ def _written_by(error: CapturedWrite) -> str:
 def _called(frame: FrameType) -> tuple[str | None, bool]:
     """The in-place operator that a frame belongs to, with its overload, or None; and whether what it calls is part of it."""
     name, given = frame.f_code.co_name, frame.f_locals
-    if name == "setitem":
+    if name == "__setitem__":
         return "index_put_" if given.get("tensors") else "copy_", True
     whole = name in ("inplace", "in_place", "zero_")
     if name in ("inplace", "in_place"):  # one body that serves many

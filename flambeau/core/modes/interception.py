@@ -37,6 +37,7 @@ _answer: Callable[..., Any] | None = None   # who answers while modes below auto
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
 _lock = short_lock()
 _count = 0
+_exchanging = False     # whether the providers are being asked; one that is added meanwhile is asked as well
 _exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
 _plain: dict[FunctionType, FunctionType] = {}
 _methods: dict[FunctionType, list[str]] = {}
@@ -51,7 +52,7 @@ def attend(cls: type, functions: Callable[[], Iterable[Callable]], unconcerned: 
     global _classes
     _unconcerned.update(unconcerned)
     _classes = (*_classes, cls)
-    _providers.append(functions)
+    provide(functions)
 
 
 def attend_modes(answer: Callable[..., Any], functions: Callable[[], Iterable[Callable]]) -> None:
@@ -60,7 +61,7 @@ def attend_modes(answer: Callable[..., Any], functions: Callable[[], Iterable[Ca
     """
     global _answer
     _answer = answer
-    _providers.append(functions)
+    provide(functions)
 
 
 def attend_fakes(answer: Callable[..., Any]) -> None:
@@ -72,6 +73,9 @@ def attend_fakes(answer: Callable[..., Any]) -> None:
 def provide(functions: Callable[[], Iterable[Callable]]) -> None:
     """Have `functions()` look first as well, beside Tensor's methods and the operators."""
     _providers.append(functions)
+    if _count and not _exchanging:
+        with _lock:
+            _exchange()
 
 
 class Attention:
@@ -185,8 +189,13 @@ def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _exchange() -> None:
-    if _prepared < len(_providers):
-        _prepare()
+    global _exchanging
+    _exchanging = True
+    try:
+        while _prepared < len(_providers):
+            _prepare()
+    finally:
+        _exchanging = False
     for function, _, looking in _exchanged:
         function.__code__ = looking
 
@@ -201,8 +210,9 @@ def _prepare() -> None:
     methods = {name: f for name, f in vars(Tensor).items() if name not in NEVER_EXCHANGED and isinstance(f, FunctionType)}
     for name, function in methods.items():
         _methods.setdefault(function, []).append(name)
-    public = [f for provide in _providers[_prepared:] for f in provide() if isinstance(f, FunctionType)]
-    _prepared = len(_providers)
+    asked = len(_providers)
+    public = [f for functions in _providers[_prepared:asked] for f in functions() if isinstance(f, FunctionType)]
+    _prepared = asked
     _public.update(public)
     for function in [*public, *methods.values()]:
         if function not in _plain:
@@ -233,13 +243,30 @@ def _called(function: FunctionType, args: tuple[Any, ...], frame: FrameType) -> 
 # The methods that Python's operators are to a mode of `__torch_function__`; the others come under their own names.
 _METHODS_OF_OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-    "_pow_operator": "pow", "__mod__": "remainder", "__neg__": "neg", "__abs__": "abs", "__ne__": "ne", "__gt__": "gt",
+    "__pow__": "pow", "__mod__": "remainder", "__neg__": "neg", "__abs__": "abs", "__ne__": "ne", "__gt__": "gt",
     "__ge__": "ge", "__lt__": "lt", "__le__": "le",
 }  # fmt: skip
 # Functions that no such mode sees: they take no tensor, or only ask what a value is.
-_NEVER_SEEN = frozenset(["<lambda>", "is_tensor", "is_storage", "from_numpy", "frombuffer", "range_closed"])
+_NEVER_SEEN = frozenset(["is_tensor", "is_storage", "from_numpy", "frombuffer", "range"])
 
 _PLACE = "what answers"
+
+
+def called_as(function: FunctionType) -> str:
+    """The name of a public function, or of what a Python operator is."""
+    name = function.__name__
+    return _METHODS_OF_OPERATORS.get(name) or (name.strip("_") if name.startswith("__") else name)
+
+
+def answered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a call gives where nothing above autograd answers it: modes and classes below, fake tensors, `own` at last."""
+    if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
+        assert _answer is not None
+        return _answer(function, own, args, kwargs)
+    if stand_ins_in_use() is not None:
+        assert _answer_of_fakes is not None
+        return _answer_of_fakes(function, own, args, kwargs)
+    return own(*args, **kwargs)
 
 
 def _looking(function: FunctionType, own: FunctionType) -> CodeType:
@@ -255,13 +282,9 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
             _search(kwargs.values(), found)
         if found and local.overrides and function not in _unconcerned:
             return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
-        if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
-            assert _answer is not None
-            return _answer(function, own, args, kwargs)
-        if stand_ins_in_use() is not None:
-            assert _answer_of_fakes is not None
-            return _answer_of_fakes(function, own, args, kwargs)
-        return own(*args, **kwargs)
+        if local.observer is not None:
+            return local.observer.called(function, own, args, kwargs)
+        return answered(function, own, args, kwargs)
 
     free = function.__code__.co_freevars
     return _code(free).replace(

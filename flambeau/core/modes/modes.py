@@ -57,6 +57,7 @@ class Active:
 
 
 active = Active()
+observed = Active()     # the same of observers (core.modes.observing), which change nothing
 
 
 _thread_state = ctypes.pythonapi.PyThreadState_Get
@@ -101,6 +102,7 @@ class _Local(threading.local):
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
     forward_grad: bool = True   # whether dual tensors move what is computed from them
     draws: Any = None       # who answers for random operators: the innermost vmap of the thread
+    observer: Any = None    # who sees the calls of public functions (core.modes.observing)
 
     def __init__(self) -> None:
         self.thread_state: int = _thread_state()

@@ -622,6 +622,7 @@ RENAMED: list[FunctionType] = []
 def renamed(function: Any, name: str) -> Any:
     """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
     made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__qualname__ = name
     made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
     made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)

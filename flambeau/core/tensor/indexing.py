@@ -28,8 +28,8 @@ from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 from flambeau.core.tensor.without_data import known
 
-__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "getitem", "register", "register_fill",
-           "setitem"]
+__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "__getitem__", "__setitem__", "register",
+           "register_fill"]
 
 _WRONG_KIND = ("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})")
 _WRONG_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
@@ -147,7 +147,7 @@ def _keep_view(self: Any, key: Any, index: Sequence[Any], view: Any) -> None:
 
 
 @described(jvp=LINEAR)
-def getitem(self: Any, index: Any) -> Any:
+def __getitem__(self: Any, index: Any) -> Any:
     """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
     try:
         if index.__class__ is Tensor and not active.count and _gather is not None:
@@ -353,7 +353,7 @@ def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
 # ---------------------------------------------------------------- assignment
 
 
-def setitem(self: Any, index: Any, value: Any) -> None:
+def __setitem__(self: Any, index: Any, value: Any) -> None:
     """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
     try:
         if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:   # x[mask] = number

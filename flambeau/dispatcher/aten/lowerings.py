@@ -305,7 +305,7 @@ _loss("soft_margin_loss")
 
 
 @lowering
-def _rpow_operator(own: Any, exponent: Tensor, base: Any) -> Any:
+def __rpow__(own: Any, exponent: Tensor, base: Any) -> Any:
     """A number to the power of a tensor."""
     return packets().pow.Scalar(base, exponent)
 

@@ -9,9 +9,9 @@ from flambeau.masked.maskedtensor.core import mapped, rule, wrapped
 
 
 @rule(
-    "view", "select", "transpose", "split", "t", "slice", "index", "expand", "_unsafe_view", "reshape", "_reshape_method", "cat",
-    "unsqueeze", "unfold", "im2col", "col2im", "stack", "__getitem__", "getitem", "unbind", "chunk", "narrow", "flatten",
-    "expand_as", "view_as", "reshape_as", "permute", "_permute_method", "squeeze", "movedim",
+    "view", "select", "transpose", "split", "t", "slice", "index", "expand", "_unsafe_view", "reshape", "cat",
+    "unsqueeze", "unfold", "im2col", "col2im", "stack", "__getitem__", "unbind", "chunk", "narrow", "flatten",
+    "expand_as", "view_as", "reshape_as", "permute", "squeeze", "movedim",
 )  # fmt: skip
 def alike(func: Callable, *args: Any, **kwargs: Any) -> Any:
     """The function of the data with the function of the masks for a mask."""

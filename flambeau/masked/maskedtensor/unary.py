@@ -41,7 +41,7 @@ def _refuse_tensors(others: tuple[Any, ...]) -> None:
         raise TypeError("MaskedTensor unary ops do not support additional Tensor arguments")
 
 
-@rule(*UNARY_NAMES, "_pow_operator")
+@rule(*UNARY_NAMES, "__pow__")
 def unary(func: Callable, input: Any, *rest: Any, **kwargs: Any) -> Any:
     """The operator of the data."""
     _refuse_tensors((*rest, *kwargs.values()))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.core.modes import interception
 from flambeau.core.modes.autocast import cast_arguments, lower
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import PLAIN
@@ -293,3 +294,4 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_h
 
 # By name, for the operators of PyTorch's dispatcher that they answer.
 NAMESPACE.update({f.__name__: f for f in (rnn_tanh, rnn_relu, gru, lstm)})
+interception.provide(lambda: [rnn_tanh_cell, rnn_relu_cell, gru_cell, lstm_cell])

@@ -28,6 +28,7 @@ from flambeau.base.dtype import (
 )
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
+from flambeau.base.naming import named
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn
 from flambeau.codegen.gather_scatter.triangle import triangle_indices_plan
@@ -495,6 +496,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
     return finish(made, requires_grad, out, line=True)
 
 
+@named("range")
 def range_closed(
     start: Any,
     end: Any = None,

@@ -24,6 +24,7 @@ from flambeau.base.dtype import (
     promote_types,
 )
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.naming import named
 from flambeau.core.modes import modes
 from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator.annotations import Number, Operand
@@ -179,6 +180,7 @@ def _rmod(input: Tensor, other: Operand):
     return nonzero_divisor(s.remainder(other, input), s.as_expr(other), input)
 
 
+@named("__rmod__")
 def _rmod_operator(self: Tensor, other: Any) -> Any:
     """other % self."""
     return remainder(other, self) if isinstance(other, Tensor) else _rmod(self, other)
@@ -487,12 +489,14 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
     return _general_pow(input, exponent, out=out)
 
 
+@named("__pow__")
 def _pow_operator(self: Tensor, exponent: Any) -> Any:
     if exponent.__class__ not in NUMBERS and not isinstance(exponent, (Tensor, int, float, complex, np.generic)):
         return NotImplemented
     return pow(self, exponent)
 
 
+@named("__rpow__")
 def _rpow_operator(self: Tensor, base: Any) -> Any:
     """base ** self."""
     if base.__class__ not in NUMBERS and not isinstance(base, (Tensor, int, float, complex, np.generic)):
@@ -500,6 +504,7 @@ def _rpow_operator(self: Tensor, base: Any) -> Any:
     return _general_pow(base, self)
 
 
+@named("pow_")
 def _pow_in_place(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of pow()."""
     if exponent.__class__ is int and exponent < 0 and not (

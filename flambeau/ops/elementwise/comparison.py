@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base.dtype import FLOAT8, bool_, float8_e5m2, float8_e8m0fnu, float64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
+from flambeau.base.naming import named
 from flambeau.core.modes.modes import active
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
@@ -173,6 +174,7 @@ def bitwise_right_shift(input: Operand, other: Operand):
     return input >> other
 
 
+@named("__invert__")
 def _invert(self: Tensor) -> Tensor:
     """~self."""
     dtype = self._layout.dtype
@@ -181,11 +183,13 @@ def _invert(self: Tensor) -> Tensor:
     return bitwise_not(self)
 
 
+@named("__rlshift__")
 def _left_shift_of(self: Tensor, other: Any) -> Tensor:
     """other << self."""
     return bitwise_left_shift(other, self)
 
 
+@named("__rrshift__")
 def _right_shift_of(self: Tensor, other: Any) -> Tensor:
     """other >> self."""
     return bitwise_right_shift(other, self)

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
+from flambeau.base.naming import named
 from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite
@@ -216,6 +217,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
     return polygamma(n, self)
 
 
+@named("polygamma_")
 def _polygamma_in_place(self: Tensor, n: int) -> Tensor:
     """In-place version of polygamma()."""
     if n < 0:

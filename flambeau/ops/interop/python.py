@@ -22,7 +22,7 @@ from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import PLAIN, become, slots_of
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.variants import public
 from flambeau.core.tensor import create, lazy_conjugate, printing, storage, storage_io
 from flambeau.core.tensor.create import array_of, tolist_array
 from flambeau.core.tensor.nested_data import REQUIRES_GRAD, type_name
@@ -147,7 +147,7 @@ def _number(name: str, kind: type) -> None:
             raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} "
                                f"without overflow")
         return kind(value.real if value.__class__ is complex and kind is not complex else value)
-    convert.__name__ = name
+    convert.__name__ = convert.__qualname__ = name
     setattr(Tensor, name, convert)
 
 
@@ -404,4 +404,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return self.resize_(the_template._layout.shape, memory_format=memory_format)
 
 
-NAMESPACE["is_tensor"] = lambda obj: isinstance(obj, Tensor)
+@public(method=False)
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a tensor."""
+    return isinstance(obj, Tensor)

@@ -14,7 +14,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor, within_memory
 from flambeau.ops.nn import pooling_windows
 from flambeau.ops.nn.average_pool import mean_backward, mean_forward
@@ -209,4 +209,4 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Any, return_ind
     return adaptive_max_pool3d(input, output_size, True)
 
 
-NAMESPACE["adaptive_max_pool1d"] = adaptive_max_pool1d_with_indices
+NAMESPACE["adaptive_max_pool1d"] = renamed(adaptive_max_pool1d_with_indices, "adaptive_max_pool1d")

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, float32, float64, int64
 from flambeau.base.layout import Layout
+from flambeau.base.naming import named
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.losses import ctc as kernels
 from flambeau.codegen.plan import Phase, Plan
@@ -176,6 +177,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return loss if batched else loss.squeeze(0)
 
 
+@named("ctc_loss")
 def torch_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none, mean, sum."""
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS[reduction], zero_infinity)

@@ -17,6 +17,7 @@ from flambeau.base import memory_order
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, Size, register_cache
+from flambeau.base.naming import named
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import refused
@@ -501,6 +502,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return fused_group_norm(input, weight, bias, num_groups, eps)[0]
 
 
+@named("group_norm")
 def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                           eps: float = 1e-5) -> Tensor:
     """nn.functional.group_norm: see group_norm. Raises ValueError when there is one value per group."""

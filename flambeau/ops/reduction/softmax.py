@@ -13,6 +13,7 @@ from flambeau.base import geometry
 from flambeau.base.dtype import asked_for
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
+from flambeau.base.naming import named
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, exact
 from flambeau.core.operator.row_program import FULL, Rows
@@ -148,6 +149,7 @@ def implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
+@named("softmax")
 def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """nn.functional.softmax: torch.softmax, with a deprecated default for `dim`."""
     if not hasattr(input, "softmax") and not hasattr(type(input), "__torch_function__"):
@@ -155,6 +157,7 @@ def functional_softmax(input: Tensor, dim: int | None = None, _stacklevel: int =
     return softmax(input, implicit_dim("softmax", input.dim(), _stacklevel) if dim is None else dim, dtype)
 
 
+@named("log_softmax")
 def functional_log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """nn.functional.log_softmax: torch.log_softmax, with a deprecated default for `dim`."""
     if not hasattr(input, "log_softmax") and not hasattr(type(input), "__torch_function__"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.naming import named
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -100,6 +101,7 @@ def unique(
     return _answer(_of_sorted(input, ordered.index_select(0, starts)), inverse, counts if return_counts else None)
 
 
+@named("unique")
 def _unique_method(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
                    dim: int | None = None) -> Any:
     """torch.unique of this tensor."""

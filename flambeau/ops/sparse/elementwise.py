@@ -78,7 +78,7 @@ def is_pending(x: Any) -> bool:
     return False
 
 
-@rule("pow", "_pow_operator")
+@rule("pow", "__pow__")
 def power(x: Any, exponent: Any) -> Any:
     """x to the power of a number."""
     if not isinstance(x, SparseTensor) or isinstance(exponent, SparseTensor):

@@ -131,7 +131,7 @@ def transpose_(x: Any, dim0: int, dim1: int) -> Any:
     return replace(x, transpose(x, dim0, dim1))
 
 
-@rule("permute", "_permute_method")
+@rule("permute")
 def permute(x: Any, *order: Any, dims: Any = None) -> Any:
     """The dimensions in another order; sparse ones stay in front of dense ones."""
     order = dims if dims is not None else order[0] if len(order) == 1 and isinstance(order[0], (tuple, list)) else order
@@ -246,7 +246,7 @@ def unbind(x: Any, dim: int = 0) -> tuple[Any, ...]:
 SparseTensor.__iter__ = lambda x: iter(unbind(x))
 
 
-@rule("getitem", "__getitem__")
+@rule("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
     """x[key] for integers, full slices, None and an ellipsis; NotImplementedError for others, as in PyTorch."""
     items = key if isinstance(key, tuple) else (key,)
@@ -267,17 +267,17 @@ def getitem(x: Any, key: Any) -> Any:
                 raise refused("as_strided", x)
             dim += 1
         elif isinstance(item, Tensor) and (item._layout.ndim or item._layout.dtype.is_floating_point):
-            raise refused("getitem", x)
+            raise refused("__getitem__", x)
         elif not isinstance(item, bool) and hasattr(item, "__index__"):
             x, whole = (select(x, dim, item) if isinstance(x, SparseTensor) else x.select(dim, int(item))), False
         else:
-            raise refused("getitem", x)
+            raise refused("__getitem__", x)
     if whole and None not in items:
         return renamed(x.like(x._entries.alias()), "AliasBackward0")
     return x
 
 
-@rule("setitem", "__setitem__")
+@rule("__setitem__")
 def setitem(x: Any, key: Any, value: Any) -> None:
     """TypeError where a sparse tensor is written to, RuntimeError where it is written to a dense one."""
     if isinstance(x, SparseTensor):
@@ -407,7 +407,7 @@ def _unsupported(name: str, words: str) -> None:
 
 for _name in ("expand", "expand_as", "broadcast_to", "repeat"):
     _unsupported(_name, "expand is unsupported for Sparse tensors")
-for _name in ("_reshape_method", "reshape", "flatten", "ravel", "unflatten", "reshape_as"):
+for _name in ("reshape", "flatten", "ravel", "unflatten", "reshape_as"):
     _unsupported(_name, "reshape is not implemented for sparse tensors")
 
 

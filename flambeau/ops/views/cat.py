@@ -25,7 +25,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import JOINED
 from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.pointwise import common_device, zeros_plan
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.operator.view import select, slice_
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.indexing.gather_plans import make_plan, zeros_and_move
@@ -214,7 +214,7 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
     return _cat(given, dim, _sizes(given, dim), out=out)
 
 
-NAMESPACE.update(cat=cat, concat=cat, concatenate=cat)
+NAMESPACE.update(cat=cat, concat=renamed(cat, "concat"), concatenate=renamed(cat, "concatenate"))
 
 
 @operator(method=False, function=False, out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE), name="stack", autocast=widest,

@@ -23,6 +23,7 @@ from flambeau.base.layout import (
     contiguous_format,
     register_cache,
 )
+from flambeau.base.naming import named
 from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.base.warn import warn_once
 from flambeau.core.autograd.inplace import AsStridedBackward0, check_history, refuse_write, visible_base
@@ -172,6 +173,7 @@ NAMESPACE["reshape"] = reshape
 
 
 @described(jvp=LINEAR)
+@named("reshape")
 def _reshape_method(self: Any, *shape: Any, **keywords: Any) -> Any:
     """The same elements in another shape; one size may be -1. A view where possible, a copy otherwise."""
     given = (keywords["shape"],) if "shape" in keywords else shape
@@ -337,6 +339,7 @@ def permute(input: Any, dims: Sequence[int]) -> Any:
     return _permute(input, tuple(dims))
 
 
+@named("permute")
 def _permute_method(self: Any, *dims: Any, **keywords: Any) -> Any:
     """The dimensions in the order `dims` (ints, or one sequence)."""
     return _permute(self, given_sizes("permute", "dims", (keywords["dims"],) if "dims" in keywords else dims))
@@ -531,8 +534,8 @@ def positive(input: Any) -> Any:
     return input
 
 
-Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+Tensor.__getitem__ = indexing.__getitem__  # type: ignore[attr-defined]
+Tensor.__setitem__ = indexing.__setitem__  # type: ignore[attr-defined]
 
 # ---------------------------------------------------------------- in place: the tensor becomes its own view
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from flambeau.base.failures import ExceptionWrapper
 from flambeau.base.tracebacks import filter_traceback
+from flambeau.core.modes.observing import stretch
 from flambeau.utils.data import transport
 from flambeau.utils.data import worker as workers
 from flambeau.utils.data.dataset import IterableDataset
@@ -57,26 +58,30 @@ class _BaseDataLoaderIter:
 
     def __next__(self) -> Any:
         try:
-            batch = self._next_data()
-            self._num_yielded += 1
-            loader = self.loader
-            promised = loader._IterableDataset_len_called
-            if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
-                message = (
-                    f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
-                f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
-                )
-                if loader.num_workers > 0:
-                    message += (
-                        "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
-                    "replica at each worker. Please see "
-                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
-                    )
-                warnings.warn(message, stacklevel=2)
-            return batch
+            with stretch(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
+                return self._next()
         except Exception as error:
             filter_traceback(error)
             raise
+
+    def _next(self) -> Any:
+        batch = self._next_data()
+        self._num_yielded += 1
+        loader = self.loader
+        promised = loader._IterableDataset_len_called
+        if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
+            message = (
+                f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
+                f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
+            )
+            if loader.num_workers > 0:
+                message += (
+                    "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset "
+                    "replica at each worker. Please see "
+                    "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                )
+            warnings.warn(message, stacklevel=3)
+        return batch
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):

@@ -1,6 +1,6 @@
 """The graph of a module that TensorBoard shows: the operators that one call makes, inside the modules that make them.
 
-The module is called once with the given input, and a mode sees every operator call. Stands on core.modes.modes and nn's
+The module is called once with the given input, and a mode sees every operator call. Stands on core.modes.observing and nn's
 hooks; what the arguments of a call are, besides tensors, is not shown.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from tensorboard.compat.proto.attr_value_pb2 import AttrValue
@@ -19,7 +20,8 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
 import flambeau as torch
-from flambeau.core.modes.modes import Mode
+from flambeau.core.modes.observing import Observer
+from flambeau.dispatcher import public_names
 
 __all__ = ["graph"]
 
@@ -35,7 +37,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return []
 
 
-class _Recorder(Mode):
+class _Recorder(Observer):
     """Makes a node of every operator call, in the scope of the innermost module that is at work."""
 
     def __init__(self, model: Any):
@@ -89,11 +91,13 @@ class _Recorder(Mode):
     def sources(self, tensors: list[torch.Tensor]) -> list[str]:
         return [self.names[id(tensor)] for tensor in tensors if id(tensor) in self.names]
 
-    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = call(*args, **kwargs)
+    def called(self, function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = public_names.called(function)
+        if not name:
+            return self.go_on(function, own, args, kwargs)
+        result = self.alone(function, own, args, kwargs)
         made = _tensors(result)
         if made:
-            name = getattr(operator, "name", None) or getattr(operator, "__name__", "call")
             self.add(name, f"aten::{name}", self.sources(_tensors([args, kwargs])), made)
         return result
 

@@ -1,0 +1,99 @@
+"""Observers: who sees the calls of public functions in a thread without answering any: the profiler, the log of operators,
+graphs for TensorBoard.
+
+While one is on, public functions look for it as for a mode (core.modes.interception). It stands below modes of
+`__torch_function__` and overriding classes, and above modes below autograd: it sees what is about to be computed. The engine
+tells it which node's turn it is, and `stretch` what a program calls a part of itself. Without one, nothing is asked.
+Stands on core.modes.interception; used by flambeau.profiler, op_log, autograd's Functions, optimizers, data loaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from flambeau.core.modes.interception import Attention, answered
+from flambeau.core.modes.modes import local, observed
+
+__all__ = ["Observer", "stretch"]
+
+
+class Observer:
+    """Sees the calls of this thread inside `with observer:`; what is on around it sees them as well."""
+
+    outer: Observer | None = None
+    _attention: Attention | None = None
+
+    def __enter__(self) -> Any:
+        self._attention = Attention()
+        self.outer, local.observer = local.observer, self
+        observed.enter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._attention = None
+        observed.leave()
+        if local.observer is self:
+            local.observer = self.outer
+            return
+        above = local.observer      # one that was entered later is still on
+        while above is not None and above.outer is not self:
+            above = above.outer
+        if above is not None:
+            above.outer = self.outer
+
+    def called(self, function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A public function is called; `own` is the function as it is while nobody looks. Gives the result of `go_on`."""
+        return self.go_on(function, own, args, kwargs)
+
+    def go_on(self, function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call's result, by the observer around this one, then by whoever answers."""
+        if self.outer is not None:
+            return self.outer.called(function, own, args, kwargs)
+        return answered(function, own, args, kwargs)
+
+    def alone(self, function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call's result, without the calls inside it being seen here."""
+        local.observer = self.outer
+        try:
+            return self.go_on(function, own, args, kwargs)
+        finally:
+            local.observer = self
+
+    def operator(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
+        """An operator that a program defines, "ns::name", is called: gives call(*args)."""
+        return call(*args) if self.outer is None else self.outer.operator(name, call, *args)
+
+    def begin(self, name: str) -> Callable[[], None] | None:
+        """A stretch of the program begins; gives what ends it."""
+        return None if self.outer is None else self.outer.begin(name)
+
+    def evaluates(self, node: Any) -> None:
+        """The engine turns to a node of the graph; None: it has come to its end."""
+        if self.outer is not None:
+            self.outer.evaluates(node)
+
+    def applies(self, node: Any, call: Callable[..., Any], *args: Any) -> Any:
+        """The engine applies the node: gives call(*args)."""
+        return call(*args) if self.outer is None else self.outer.applies(node, call, *args)
+
+
+class stretch:
+    """Context: a part of the program that observers see under a name."""
+
+    __slots__ = ("end", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end: Callable[[], None] | None = None
+
+    def __enter__(self) -> stretch:
+        if observed.count and local.observer is not None:
+            self.end = local.observer.begin(self.name)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.end is not None:
+            self.end()
+            self.end = None
