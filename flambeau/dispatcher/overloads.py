@@ -317,8 +317,16 @@ class HigherOrderOperator(OperatorBase):
 
         return register
 
+    def _answer(self) -> Callable[..., Any] | None:
+        return self._function or next((self.py_kernels[key] for key in _CPU_KEYS if key in self.py_kernels), None)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is something to answer a call."""
+        return self._answer() is not None
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        answer = self._function or next((self.py_kernels[key] for key in _CPU_KEYS if key in self.py_kernels), None)
+        answer = self._answer()
         if answer is None:
             raise NotImplementedError(
                 f"torch.ops.higher_order.{self.__name__} is not implemented in flambeau: call the functions among "

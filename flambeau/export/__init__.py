@@ -2,10 +2,15 @@
 
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.export._export import export
+from flambeau.export._files import load, save
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ExportGraphSignature
+from flambeau.utils._pytree import register_dataclass
 
-__all__ = ["ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "export"]
+__all__ = [
+    "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "export", "load", "register_dataclass",
+    "save",
+]  # fmt: skip
 
 globals().update(
     _unsupported.all_of(
@@ -18,8 +23,8 @@ globals().update(
 globals().update(
     _unsupported.all_of(
         "export.",
-        "use export(...).module(), whose weights travel with torch.save(module.state_dict())",
-        "load save unflatten register_dataclass default_decompositions",
+        "use export(...).module()",
+        "unflatten default_decompositions",
         "UnflattenedModule",
     )
 )

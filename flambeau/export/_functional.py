@@ -134,6 +134,34 @@ def embedding(
     return op("embedding", weight, input, row, scale_grad_by_freq, sparse)
 
 
+@_rule
+def embedding_bag(
+    op: Op,
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Sums, means or maxima of rows of a table; bags of one size are cut like those of different sizes."""
+    number = {"sum": 0, "mean": 1, "max": 2}.get(mode)
+    if max_norm is not None or number is None or input.dim() > 2:
+        return NotImplemented
+    if input.dim() == 2:
+        step = input.shape[1]
+        offsets = op("arange.start_step", 0, input.numel(), step, dtype=input.dtype, device=input.device)
+        input = op("reshape", input, [-1])
+        per_sample_weights = None if per_sample_weights is None else op("reshape", per_sample_weights, [-1])
+    settings = (scale_grad_by_freq, number, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return op("embedding_bag.padding_idx", weight, input, offsets, *settings)[0]
+
+
 def _reduction(kwargs: dict[str, Any]) -> int:
     if kwargs.get("size_average") is not None or kwargs.get("reduce") is not None:
         raise NotImplementedError("torch.export: size_average= and reduce= are not implemented in flambeau; use reduction=")

@@ -287,7 +287,8 @@ def _as_bound(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     if not any(isinstance(x, torch.Tensor) for x in args) or kwargs.get("device") is not None:
         made["device"] = torch.device(kwargs.get("device") or "cpu")
     made["pin_memory"] = False
-    return {**{n: x for n, x in kwargs.items() if n not in made and n != "device"}, **made}
+    given = {**{n: x for n, x in kwargs.items() if n != "device"}, **made}
+    return {n: given[n] for n in sorted(given, key=[a.name for a in overload._schema.arguments].index)}
 
 
 def guard_error(error: BaseException) -> GuardOnDataDependentSymNode:

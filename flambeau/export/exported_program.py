@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.export._unlift import unlifted
-from flambeau.export._verifier import check
+from flambeau.export._verifier import TrainingIRVerifier, Verifier
 from flambeau.export.graph_signature import ExportGraphSignature, InputKind
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
@@ -64,7 +64,7 @@ class ExportedProgram:
         example_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
         constants: dict[str, Any] | None = None,
         *,
-        verifiers: list[type] | None = None,
+        verifiers: list[type[Verifier]] | None = None,
     ) -> None:
         self._graph_module = GraphModule(root, graph)
         self._graph_signature = graph_signature
@@ -73,6 +73,7 @@ class ExportedProgram:
         self._module_call_graph = module_call_graph
         self._example_inputs = example_inputs
         self._constants = constants or {}
+        self._verifiers: list[type[Verifier]] = verifiers or [TrainingIRVerifier]
         self.validate()
 
     # ---- what it is made of
@@ -153,9 +154,19 @@ class ExportedProgram:
         return CallSpec(signature.in_spec, signature.out_spec)
 
     @property
+    def verifiers(self) -> list[type[Verifier]]:
+        """The classes that check the program."""
+        return self._verifiers
+
+    @property
+    def verifier(self) -> type[Verifier]:
+        """The first of them, which is that of the dialect."""
+        return self._verifiers[0]
+
+    @property
     def dialect(self) -> str:
-        """"TRAINING": operators as they are called."""
-        return "TRAINING"
+        """"TRAINING" where operators are as they are called, "ATEN" where they have been taken apart."""
+        return self.verifier.dialect
 
     # ---- its state
 
@@ -203,7 +214,8 @@ class ExportedProgram:
 
     def validate(self) -> None:
         """Check that the graph is well formed, and that signature, state and inputs fit. torch._export.verifier's errors."""
-        check(self)
+        for verifier in self._verifiers:
+            verifier().check(self)
 
     def _value_of(self, spec: Any) -> Any:
         """The tensor of an input that no caller gives."""
@@ -222,4 +234,6 @@ class ExportedProgram:
         kept = [copy.deepcopy(x, memo) for x in (
             self._graph_signature, self._state_dict, self._range_constraints, self._module_call_graph, self._example_inputs,
             self._constants)]  # fmt: skip
-        return ExportedProgram(copy.deepcopy(self._graph_module, memo), copy.deepcopy(self.graph, memo), *kept)
+        return ExportedProgram(
+            copy.deepcopy(self._graph_module, memo), copy.deepcopy(self.graph, memo), *kept, verifiers=self._verifiers
+        )

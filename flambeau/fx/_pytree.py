@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.utils._pytree import PyTree, TreeSpec
+from flambeau.utils._pytree import PyTree, TreeSpec, tree_flatten
 
 __all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
 
@@ -38,17 +38,17 @@ def _deregister_pytree_flatten_spec(cls: type[Any]) -> None:
 
 
 def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
-    """The leaves of `pytree` in the order of `spec`, whose keys and lengths it must have. Raises RuntimeError for other types."""
+    """The leaves of `pytree` in the order of `spec`, whose keys and lengths it must have. RuntimeError for a container
+    of a program's own with another structure."""
     if spec.is_leaf():
         return [pytree]
     flatten = SUPPORTED_NODES.get(spec.type)
-    if flatten is None:
-        raise RuntimeError(
-            f"{type(pytree)} does not have a flatten_fn_spec associated with it. Please register one with "
-            "torch.fx._pytree.register_pytree_flatten_spec.  If you have serialized your model, make sure that any custom "
-            "pytrees have been registered before loading it."
-        )
-    leaves: list[Any] = []
+    if flatten is None:     # a program's own container
+        leaves, found = tree_flatten(pytree)
+        if found != spec:
+            raise RuntimeError(f"Real spec {found} of object {pytree} is different from expected spec {spec}.")
+        return leaves
+    leaves = []
     for child, child_spec in zip(flatten(pytree, spec), spec.children()):
         leaves += tree_flatten_spec(child, child_spec)
     return leaves

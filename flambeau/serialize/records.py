@@ -6,6 +6,7 @@ Stands on the archive; programs that move checkpoints about (splitting, streamin
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -14,6 +15,9 @@ from flambeau.base.naming import public_module
 from flambeau.serialize.archive import ArchiveReader, ArchiveWriter, is_archive
 from flambeau.serialize.reading import checked
 from flambeau.serialize.writing import identity_of
+
+#: The version of the container from which on it is said beside the records, not among them.
+HIDDEN_VERSION = 6
 
 
 def is_path(given: Any) -> bool:
@@ -79,17 +83,23 @@ class PyTorchFileReader:
 
 
 class PyTorchFileWriter:
-    """Writes a file of records, to a path or a binary file; `write_end_of_file` completes it."""
+    """Writes a file of records, to a path or a binary file; `write_end_of_file` completes it. folder: what the folder that all
+    records lie in is called, which is otherwise named after the file."""
 
     __module__ = public_module("_C")
 
-    def __init__(self, file: Any, compute_crc32: bool = True, storage_alignment: int = 64):
+    def __init__(self, file: Any, compute_crc32: bool = True, storage_alignment: int = 64, *, folder: str | None = None):
         self._own = is_path(file)
         self._file = open(file, "wb") if self._own else file        # noqa: SIM115 - closed with write_end_of_file
-        self._folder = os.path.splitext(os.path.basename(file))[0] if self._own else "archive"
-        self._archive = ArchiveWriter(self._file, self._folder or "archive", compute_crc32)
+        self._folder = folder or (os.path.splitext(os.path.basename(file))[0] if self._own else "") or "archive"
+        self._archive = ArchiveWriter(self._file, self._folder, compute_crc32)
+        self._version = 3
         self._identity = ""
         self._checksum = 0
+
+    def set_min_version(self, version: int) -> None:
+        """Say in the file that readers must know at least this version of the container."""
+        self._version = max(self._version, version)
 
     def archive_name(self) -> str:
         """The name of the folder that all records lie in."""
@@ -117,7 +127,8 @@ class PyTorchFileWriter:
         if self._identity:
             return
         written = self.get_all_written_records()
-        for name, content in (("version", b"3\n"), ("byteorder", b"little")):
+        place = "version" if self._version < HIDDEN_VERSION else ".data/version"
+        for name, content in ((place, b"%d\n" % self._version), ("byteorder", sys.byteorder.encode())):
             if name not in written:
                 self._archive.record(name, content)
         identity = identity_of(self._archive, self._checksum)

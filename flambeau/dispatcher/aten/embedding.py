@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import int64
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
@@ -17,7 +16,7 @@ from flambeau.ops.nn.embedding_bag import embedding_bag
 MODES = ("sum", "mean", "max")
 
 
-@implementation("_embedding_bag", "_embedding_bag_forward_only")
+@implementation("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
 def _embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -27,7 +26,7 @@ def _embedding_bag(
     sparse: bool = False,
     per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
-    padding_idx: int = -1,
+    padding_idx: int | None = -1,
 ) -> Any:
     """The bags; which bag each index is in; how many each bag has; and where a maximum came from."""
     result = embedding_bag(
@@ -41,13 +40,14 @@ def _embedding_bag(
         sparse,
         per_sample_weights,
         include_last_offset,
-        None if padding_idx < 0 else padding_idx,
+        None if padding_idx is None or padding_idx < 0 else padding_idx,
     )
     starts = offsets[:-1] if include_last_offset else offsets
     count = indices.numel()
     ends = NAMESPACE["cat"]((starts[1:], starts.new_full((1,), count)))
     sizes = ends - starts
-    bags = NAMESPACE["repeat_interleave"](NAMESPACE["arange"](starts.numel(), dtype=int64), sizes)
+    places = NAMESPACE["arange"](count, dtype=starts._layout.dtype, device=starts.device)
+    bags = NAMESPACE["searchsorted"](starts, places, right=True) - 1     # empty bags begin where the next one does
     return result, bags.to(offsets._layout.dtype), sizes, offsets.new_empty((0,))
 
 
