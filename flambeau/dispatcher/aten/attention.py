@@ -37,7 +37,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
     scores = (query @ key.transpose(-2, -1)) * factor
     if is_causal:
         rows, columns = scores.shape[-2:]
-        scores = scores.masked_fill(NAMESPACE["ones"](rows, columns, dtype=bool_).triu(1), -math.inf)
+        scores = scores.masked_fill(NAMESPACE["ones"](rows, columns, dtype=bool_, device=scores.device).triu(1), -math.inf)
     if attn_mask is not None:
         scores = scores + attn_mask
     return result, scores.logsumexp(-1)

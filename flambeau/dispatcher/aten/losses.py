@@ -122,11 +122,12 @@ def nll_loss_backward(
     ignore_index: int,
     total_weight: Tensor,
 ) -> Tensor:
-    """The gradient of the negative log likelihood loss."""
+    """The gradient of the negative log likelihood loss; a mean's divides by `total_weight`, of these rows or more."""
+    kind = "sum" if reduction else "none"
     return gradient_of(
-        lambda x: cross_entropy.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]),
+        lambda x: cross_entropy.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=kind),
         self,
-        grad_output,
+        grad_output / total_weight if REDUCTIONS[reduction] == "mean" else grad_output,
     )
 
 

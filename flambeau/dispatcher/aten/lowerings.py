@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.base import dtype as dtypes
 from flambeau.base.layout import contiguous_format
 from flambeau.core.tensor.tensor import Tensor
 
@@ -111,6 +112,21 @@ def layer_norm(
     """Layer norm, of whose results the first."""
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     return packets().native_layer_norm.default(input, shape, weight, bias, eps)[0]
+
+
+@lowering
+def rms_norm(own: Any, input: Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """The input over the root of its mean square, of a dtype that is computed in as it is."""
+    aten, layout = packets(), input._layout
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    fits = len(shape) > 0 and tuple(layout.shape[-len(shape) :]) == shape
+    if not fits or layout.dtype.itemsize < 4 or not layout.dtype.is_floating_point:
+        return NotImplemented
+    epsilon = dtypes.finfo(layout.dtype).eps if eps is None else eps
+    mean = aten.mean.dim(aten.pow.Tensor_Scalar(input, 2), list(range(layout.ndim - len(shape), layout.ndim)), True)
+    factor = aten.rsqrt.default(aten.add.Scalar(mean, epsilon))
+    result = aten.mul.Tensor(input, factor)
+    return result if weight is None else aten.mul.Tensor(result, weight)
 
 
 @lowering

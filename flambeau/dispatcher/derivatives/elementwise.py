@@ -104,3 +104,24 @@ def _(g: Any, self: Any, min: Any, max: Any) -> Any:
         below = aten.le.Scalar(self, max)
         inside = below if inside is None else aten.logical_and_.default(inside, below)
     return _where(inside, g, 0.0)
+
+
+@derivative("binary_cross_entropy_with_logits", node="BinaryCrossEntropyWithLogitsBackward0")
+def _(g: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: Any, need: Any) -> Any:
+    probability = aten.sigmoid.default(self)
+    if pos_weight is None:
+        slope = aten.sub.Tensor(probability, target)
+    else:
+        positive = aten.mul.Tensor(pos_weight, target)
+        slope = aten.sub.Tensor(aten.mul.Tensor(aten.sub.Tensor(aten.add.Scalar(positive, 1), target), probability), positive)
+    share = g if reduction != 1 else aten.div.Scalar(g, self._layout.numel)
+    if weight is not None:
+        share = aten.mul.Tensor(share, weight)
+    for_self = aten.mul.Tensor(slope, share) if need["self"] else None
+    if not need["target"]:
+        return for_self, None
+    loss = aten.log_sigmoid_forward.default(aten.neg.default(self))[0]
+    own = aten.log_sigmoid_forward.default(self)[0]
+    if pos_weight is not None:
+        own = aten.mul.Tensor(own, pos_weight)
+    return for_self, aten.mul.Tensor(aten.sub.Tensor(loss, own), share)

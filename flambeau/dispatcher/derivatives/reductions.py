@@ -85,3 +85,29 @@ def _(g: Any, self: Any, dim: Any, correction: Any, keepdim: Any, out: Any) -> A
 def _(g: Any, self: Any, dim: Any, keepdim: Any, out: Any) -> Any:
     share = aten.exp.default(aten.sub.Tensor(self, _whole(out, self, dim, keepdim)))
     return aten.mul.Tensor(_whole(g, self, dim, keepdim), share)
+
+
+@derivative("linalg_vector_norm", node="LinalgVectorNormBackward0")
+def _(g: Any, self: Any, ord: Any, dim: Any, keepdim: Any, out: Any) -> Any:
+    """Where the norm is 0 the gradient is the smallest, 0."""
+    g, norm = _whole(g, self, dim, keepdim), _whole(out, self, dim, keepdim)
+    if ord == 0:
+        return None
+    if ord == 2:
+        factor = aten.masked_fill_.Scalar(aten.div.Tensor(g, norm), aten.eq.Scalar(norm, 0), 0)
+        return aten.mul.Tensor(self, factor)
+    if ord == 1:
+        return aten.mul.Tensor(aten.sgn.default(self), g)
+    size = aten.abs.default(self)
+    if math.isinf(ord):
+        largest = aten.eq.Tensor(size, norm)
+        count = aten.sum.dim_IntList(largest, list(dim) if dim else None, True)
+        return aten.mul.Tensor(aten.mul.Tensor(aten.sgn.default(self), largest), aten.div.Tensor(g, count))
+    factor = aten.div.Tensor(g, aten.pow.Tensor_Scalar(norm, ord - 1))
+    factor = aten.masked_fill_.Scalar(factor, aten.eq.Scalar(norm, 0), 0)
+    if ord < 2:
+        power = aten.mul.Tensor(aten.sgn.default(self), aten.pow.Tensor_Scalar(size, ord - 1))
+        power = aten.masked_fill_.Scalar(power, aten.eq.Scalar(self, 0), 0)
+    else:
+        power = aten.mul.Tensor(self, aten.pow.Tensor_Scalar(size, ord - 2))
+    return aten.mul.Tensor(power, factor)
