@@ -1,15 +1,15 @@
-"""torch.distributed.tensor: tensors over several devices, which need several processes.
+"""torch.distributed.tensor: tensors whose parts lie on several processes, used as if they were whole (DTensor).
 
-Placements are values; DTensor is a name to import and to ask `isinstance` of, for no tensor here is one.
+`placement_types` says how a tensor lies along a dimension of a mesh, `_api` has DTensor, `_redistribute` moves parts, `_dispatch`
+computes with them by the rules in `_ops`, `parallel` makes modules of it.
 """
 
-from flambeau.core.operator import unsupported as _unsupported
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
+from flambeau.distributed.tensor._api import DTensor, distribute_module, distribute_tensor
+from flambeau.distributed.tensor._factories import empty, full, ones, rand, randn, zeros
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
-from flambeau.distributed.without_group import ADVICE as _ADVICE
-from flambeau.distributed.without_group import absent as _several_absent
 
-DTensor = _unsupported.kind("distributed.tensor.DTensor", _ADVICE)
-globals().update(_several_absent("tensor", "distribute_module distribute_tensor empty full ones rand randn zeros"))
-
-__all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "init_device_mesh"]
+__all__ = [
+    "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty",
+    "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
+]  # fmt: skip

@@ -43,6 +43,13 @@ class Shard(Placement):
     def is_shard(self, dim: int | None = None) -> bool:
         return dim is None or dim == self.dim
 
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """The size of a rank's chunk and where it begins, when a dimension of this size is cut as torch.chunk does."""
+        full = -(-curr_local_size // num_chunks)
+        start = min(curr_local_size, full * rank)
+        return min(curr_local_size, start + full) - start, start
+
     def __repr__(self) -> str:
         return f"Shard(dim={self.dim})"
 
@@ -57,6 +64,9 @@ class _StridedShard(Placement):
 
     def __init__(self, dim: int, *, split_factor: int) -> None:
         self.dim, self.split_factor = dim, split_factor
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        return dim is None or dim == self.dim
 
     def __repr__(self) -> str:
         return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"

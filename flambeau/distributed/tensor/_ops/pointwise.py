@@ -1,0 +1,70 @@
+"""Sharding of operators that compute element by element, their operands broadcast, and of factories like a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flambeau.distributed.tensor._ops.registry import OpCall, R, Way, partials, rule
+from flambeau.distributed.tensor.placement_types import Placement, Shard, _StridedShard
+
+#: Operators f(x) with f(x + y) = f(x) + f(y): parts that are still to be summed may go through. So may an average's.
+_LINEAR = frozenset({"neg", "clone", "_to_copy", "positive", "lift_fresh", "zeros_like", "zero_", "copy_"})
+#: Linear in all tensors together, if they are partial alike.
+_JOINTLY_LINEAR = frozenset({"add", "add_", "sub", "sub_", "where"})
+#: Linear in each of these arguments alone, the others being whole.
+_LINEAR_IN = {"mul": (0, 1), "mul_": (0,), "div": (0,), "div_": (0,)}
+
+
+def _aligned(shape: tuple[int, ...], result: tuple[int, ...], placement: Shard | _StridedShard) -> Placement | None:
+    """How an operand lies where the result lies so: cut alike, or whole where it is broadcast."""
+    dim = placement.dim - (len(result) - len(shape))
+    if dim < 0 or (shape[dim] == 1 and result[placement.dim] != 1):
+        return R
+    if shape[dim] != result[placement.dim]:
+        return None
+    return Shard(dim) if isinstance(placement, Shard) else _StridedShard(dim, split_factor=placement.split_factor)
+
+
+def pointwise(call: OpCall) -> Iterable[Way]:
+    """Every dimension of the result may be cut; linear operators may leave a sum to be made."""
+    shape = tuple(call.results[0].shape) if call.results else tuple(call.operands[0].shape)
+    count = len(call.results)
+    strided = [p for p in map(call.now, range(len(call.operands))) if isinstance(p, _StridedShard)]
+    for placement in [*map(Shard, range(len(shape))), *dict.fromkeys(strided)]:
+        operands = [_aligned(tuple(spec.shape), shape, placement) for spec in call.operands]
+        if all(found is not None for found in operands):
+            yield Way((placement,) * count, tuple(found for found in operands if found is not None))
+    name = call.func._opname
+    tensors = len(call.operands)
+    for partial in partials(call):
+        if partial.reduce_op not in ("sum", "avg"):
+            continue
+        every = Way((partial,) * count, (partial,) * tensors)
+        if name in _LINEAR:
+            yield every
+        elif name == "where":
+            yield Way((partial,), (R, *(partial,) * (tensors - 1)))
+        elif name in _JOINTLY_LINEAR and tensors == 2:
+            yield every
+        elif name in _LINEAR_IN:
+            for index in _LINEAR_IN[name]:
+                if index < tensors:
+                    yield Way((partial,) * count, tuple(partial if k == index else R for k in range(tensors)))
+
+
+# What isn't marked pointwise among PyTorch's tags, but acts so.
+rule(
+    "_to_copy", "clone", "copy_", "fill_", "zero_", "zeros_like", "ones_like", "empty_like", "full_like", "rand_like",
+    "randn_like", "randint_like", "bernoulli", "bernoulli_", "normal_", "uniform_", "exponential_", "random_", "native_dropout",
+    "native_dropout_backward", "where", "lift_fresh", "masked_fill", "masked_fill_", "lerp", "lerp_", "addcmul", "addcmul_",
+    "addcdiv", "addcdiv_", "isclose", "nan_to_num", "nan_to_num_", "_nested_tensor_from_mask",
+)(pointwise)  # fmt: skip
+
+
+@rule("new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided")
+def new(call: OpCall) -> Iterable[Way]:
+    """A tensor of its own sizes, placed as the one it is made from where they are the same."""
+    if tuple(call.results[0].shape) == tuple(call.operands[0].shape):
+        for dim in range(len(call.results[0].shape)):
+            yield Way((Shard(dim),), (Shard(dim),))
+    yield Way((R,), (call.now(0),))
