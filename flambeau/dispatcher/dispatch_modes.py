@@ -193,7 +193,8 @@ def _own_overload(function: FunctionType) -> OpOverload | None:
         return None
     from flambeau.dispatcher.namespaces import ops
 
-    name = function.__name__.strip("_") + "_" * function.__name__.endswith("_")
+    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
+    name = function.__name__.strip("_") + "_" * in_place
     if record_of(f"flambeau::{name}") is None:
         parts: list[str] = []
         for parameter in interception.plain_signature(function).parameters.values():

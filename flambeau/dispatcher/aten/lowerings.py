@@ -289,6 +289,27 @@ def scaled_dot_product_attention(
     return attend(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)[0]
 
 
+# ---------------------------------------------------------------- numbers on the left
+
+
+@lowering
+def __rtruediv__(own: Any, self: Tensor, other: Any) -> Any:
+    """The reciprocal, times."""
+    return packets().mul.Tensor(packets().reciprocal.default(self), other)
+
+
+@lowering
+def _rmod(own: Any, self: Tensor, other: Any) -> Any:
+    """A number's remainder."""
+    return NotImplemented if isinstance(other, Tensor) else packets().remainder.Scalar_Tensor(other, self)
+
+
+@lowering
+def __rfloordiv__(own: Any, self: Tensor, other: Any) -> Any:
+    """A number's quotient, rounded down."""
+    return packets().floor_divide.default(other, self)
+
+
 # ---------------------------------------------------------------- losses of elements
 
 

@@ -5,6 +5,7 @@ computes with them by the rules in `_ops`, `parallel` makes modules of it.
 """
 
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
+from flambeau.distributed.tensor import _dispatch as _dispatch
 from flambeau.distributed.tensor._api import DTensor, distribute_module, distribute_tensor
 from flambeau.distributed.tensor._factories import empty, full, ones, rand, randn, zeros
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard

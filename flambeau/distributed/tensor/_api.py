@@ -78,6 +78,8 @@ class DTensor(torch.Tensor):
 
     _local_tensor: torch.Tensor
     _spec: DTensorSpec
+    #: What answers operators: the module `_dispatch`, which stands on this class, puts its function here.
+    _dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
     @staticmethod
     def __new__(cls, local_tensor: torch.Tensor, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
@@ -102,9 +104,7 @@ class DTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from flambeau.distributed.tensor._dispatch import dispatch
-
-        return dispatch(func, args, kwargs or {})
+        return cls._dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"DTensor(local_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, placements={self._spec.placements})"

@@ -6,11 +6,11 @@ that are alike. What is no single call on parts (a norm, rows of an embedding) i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import flambeau as torch
-import flambeau.utils._pytree as pytree
-from flambeau.distributed.tensor import _composites
+from flambeau.distributed.tensor import _composites, _lists
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, local_shape_and_offset
 from flambeau.distributed.tensor._ops.registry import LOCAL_SIZES, OpCall, Operand
@@ -25,7 +25,7 @@ class _Known(NamedTuple):
     """What is kept of calls that are alike."""
 
     sharding: Sharding
-    structure: Any  # of the results: a tree whose leaves are the tensors
+    tensors: bool  # whether the results are tensors
     local_sizes: tuple[str, tuple[int, ...]] | None  # an argument, and what it has to be for this rank's part
 
 
@@ -42,9 +42,11 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         answer = composite(func, *args, **kwargs)
         if answer is not NotImplemented:
             return answer
+    if func._opname.startswith(("_foreach_", "_fused_")):
+        return _lists.dispatch(func, args, kwargs)
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
-    mesh = next(leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, DTensor)).device_mesh
+    mesh = next(leaf for leaf in _leaves(given.values()) if isinstance(leaf, DTensor)).device_mesh
     tensors: list[torch.Tensor] = []
     specs: list[DTensorSpec] = []
 
@@ -62,7 +64,8 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if known is None:
         known = _known[key] = _find(func, arguments, specs, len(args), written)
     if not mesh._is_current_rank_part_of_mesh():
-        return _wrapped(known, [torch.empty(0, dtype=spec._meta.dtype) for spec in known.sharding.results])
+        empty = [torch.empty(0, dtype=spec._meta.dtype) for spec in known.sharding.results]
+        return _wrapped(known, empty if len(empty) > 1 else empty[0])
     local = [
         redistribute_local_tensor(tensor._local_tensor, spec, wanted) if isinstance(tensor, DTensor) else tensor
         for tensor, spec, wanted in zip(tensors, specs, known.sharding.operands, strict=True)
@@ -78,13 +81,20 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = func(*values[:count], **dict(list(placed.items())[count:]))
     if written is not None:
         return given[written]
-    leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    return _wrapped(known, leaves) if known.structure is not None else result
+    return _wrapped(known, result) if known.tensors else result
 
 
 def _map(function: Any, value: Any) -> Any:
     """A value with its leaves replaced; lists are the only containers that schemas have."""
     return [_map(function, item) for item in value] if isinstance(value, (list, tuple)) else function(value)
+
+
+def _leaves(value: Any) -> list[Any]:
+    return (
+        [value]
+        if not isinstance(value, Iterable) or isinstance(value, (torch.Tensor, str))
+        else [x for v in value for x in _leaves(v)]
+    )
 
 
 def _hashable(value: Any) -> Any:
@@ -102,6 +112,8 @@ def _written(func: Any) -> str | None:
         for argument in func._schema.arguments
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
+    if any(tag.name == "inplace_view" for tag in func.tags):
+        raise NotImplementedError(f"{func} changes a DTensor's shape in place; use the operator that makes a view")
     if len(written) > 1 or (written and written[0] != func._schema.arguments[0].name):
         raise NotImplementedError(
             f"{func}: operators that write to {written} don't take DTensors; use the one that makes new tensors"
@@ -120,7 +132,7 @@ def _spec_of(func: Any, tensor: torch.Tensor, mesh: Any) -> DTensorSpec:
     if tensor.ndim == 0 and tensor.numel() == 1:  # a number; every rank has it
         meta = TensorMeta(tensor.shape, tensor.stride(), tensor.dtype)
         return DTensorSpec(mesh, (Replicate(),) * mesh.ndim, meta)
-    if _implicit_replication:
+    if implicit_replication:
         return DTensorSpec(mesh, (Replicate(),) * mesh.ndim, TensorMeta(tensor.shape, tensor.stride(), tensor.dtype))
     raise RuntimeError(
         f"{func}: got mixed torch.Tensor and DTensor, need to convert all"
@@ -130,8 +142,10 @@ def _spec_of(func: Any, tensor: torch.Tensor, mesh: Any) -> DTensorSpec:
     )
 
 
+DTensor._dispatch = staticmethod(dispatch)
+
 #: How many `implicit_replication` blocks are open.
-_implicit_replication: list[None] = []
+implicit_replication: list[None] = []
 
 
 def _find(
@@ -146,7 +160,7 @@ def _find(
         run["device"] = "meta"
     values = list(run.values())
     results = func(*values[:positional], **dict(list(run.items())[positional:]))
-    leaves, structure = pytree.tree_flatten(results)
+    leaves = _leaves(results)
     tensors = all(isinstance(leaf, torch.Tensor) or leaf is None for leaf in leaves)
     metas = [
         TensorMeta(leaf.shape, tuple(leaf.stride()), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)
@@ -159,11 +173,16 @@ def _find(
     if sizes in arguments and written is None:
         result = sharding.results[0]
         local_sizes = sizes, local_shape_and_offset(result.shape, result.mesh, result.placements)[0]
-    return _Known(sharding, structure if tensors else None, local_sizes)
+    return _Known(sharding, tensors, local_sizes)
 
 
-def _wrapped(known: _Known, leaves: list[torch.Tensor]) -> Any:
-    made = [
-        DTensor(local, spec, requires_grad=False) for local, spec in zip(leaves, known.sharding.results, strict=True)
-    ]
-    return pytree.tree_unflatten(made, known.structure)
+def _wrapped(known: _Known, result: Any) -> Any:
+    """The ranks' results as DTensors, in the lists or tuples that they come in."""
+    specs = iter(known.sharding.results)
+
+    def wrap(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)([wrap(item) for item in value])
+        return DTensor(value, next(specs), requires_grad=False) if isinstance(value, torch.Tensor) else value
+
+    return wrap(result)

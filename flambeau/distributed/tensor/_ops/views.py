@@ -29,7 +29,7 @@ def _view(*names: str) -> Callable[[Callable[[OpCall], Dims]], Callable[[OpCall]
     return register
 
 
-@_view("alias", "detach", "detach_", "view_as_real_copy")
+@_view("alias", "detach")
 def _same(call: OpCall) -> Dims:
     return list(range(call.operands[0].ndim))
 
@@ -39,7 +39,7 @@ def _transposed(call: OpCall) -> Dims:
     return list(range(call.operands[0].ndim))[::-1]
 
 
-@_view("transpose", "transpose_")
+@_view("transpose")
 def _transpose(call: OpCall) -> Dims:
     dims: Dims = list(range(call.operands[0].ndim))
     if dims:
@@ -54,7 +54,7 @@ def _permute(call: OpCall) -> Dims:
     return [dim % count for dim in call["dims"]]
 
 
-@_view("unsqueeze", "unsqueeze_")
+@_view("unsqueeze")
 def _unsqueeze(call: OpCall) -> Dims:
     count = call.operands[0].ndim
     dims: Dims = list(range(count))
@@ -62,7 +62,7 @@ def _unsqueeze(call: OpCall) -> Dims:
     return dims
 
 
-@_view("squeeze", "squeeze_")
+@_view("squeeze")
 def _squeeze(call: OpCall) -> Dims:
     shape = call.operands[0].shape
     chosen = set(call.dims("dim"))

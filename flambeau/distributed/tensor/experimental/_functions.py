@@ -1,0 +1,137 @@
+"""implicit_replication, local_map and register_sharding of torch.distributed.tensor.experimental."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import flambeau as torch
+from flambeau.distributed.device_mesh import DeviceMesh
+from flambeau.distributed.tensor import _dispatch
+from flambeau.distributed.tensor._api import DTensor
+from flambeau.distributed.tensor._ops.registry import RULES, OpCall, Operand, Way
+from flambeau.distributed.tensor.placement_types import Placement, Replicate
+
+__all__ = ["implicit_replication", "local_map", "register_sharding"]
+
+
+@contextmanager
+def implicit_replication() -> Iterator[None]:
+    """A block in which plain tensors may be mixed with DTensors: each is taken for one that every rank has."""
+    _dispatch.implicit_replication.append(None)
+    try:
+        yield
+    finally:
+        _dispatch.implicit_replication.pop()
+
+
+def local_map(
+    func: Callable[..., Any] | None = None,
+    out_placements: Any = None,
+    in_placements: tuple[Any, ...] | None = None,
+    in_grad_placements: tuple[Any, ...] | None = None,
+    device_mesh: DeviceMesh | None = None,
+    *,
+    redistribute_inputs: bool = False,
+) -> Callable[..., Any]:
+    """A function on ranks' parts as one on DTensors.
+
+    Args:
+        func: takes plain tensors where it is given DTensors; without it a decorator is returned.
+        out_placements: of each result (a sequence of placements for a single one); None for what isn't a tensor.
+        in_placements: of each argument, None for what isn't a tensor; without them arguments are taken as they lie.
+        in_grad_placements: how each argument's gradient lies.
+        device_mesh: by default that of the arguments.
+        redistribute_inputs: move arguments that lie otherwise, rather than raise ValueError.
+    """
+    if func is None:
+        return lambda function: local_map(
+            function,
+            out_placements,
+            in_placements,
+            in_grad_placements,
+            device_mesh,
+            redistribute_inputs=redistribute_inputs,
+        )
+    if not callable(func):
+        raise ValueError(f"func must be callable, got {func}")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        mesh = device_mesh or next((arg.device_mesh for arg in args if isinstance(arg, DTensor)), None)
+        if in_placements is not None and len(in_placements) != len(args):
+            raise AssertionError(
+                f"in_placements length {len(in_placements)} does not match the number of input args {len(args)}!"
+            )
+        local = []
+        for place, arg in enumerate(args):
+            if isinstance(arg, DTensor):
+                arg = _as_wanted(arg, in_placements[place] if in_placements else None, redistribute_inputs)
+                gradients = in_grad_placements[place] if in_grad_placements else None
+                arg = arg.to_local(grad_placements=gradients)
+            local.append(arg)
+        result = func(*local, **kwargs)
+        if mesh is None:
+            return result
+        if not isinstance(result, (list, tuple)):
+            return _placed(result, mesh, out_placements)
+        wanted = [out_placements] * len(result) if _is_one(out_placements) else list(out_placements)
+        if len(wanted) != len(result):
+            raise AssertionError(
+                "local_map requires one PlacementType be provided for each output value, "
+                f"received {len(wanted)} for {len(result)}"
+            )
+        return type(result)(
+            [_placed(value, mesh, placements) for value, placements in zip(result, wanted, strict=True)]
+        )
+
+    return mapped
+
+
+def _is_one(placements: Any) -> bool:
+    return placements is None or all(isinstance(placement, Placement) for placement in placements)
+
+
+def _as_wanted(tensor: DTensor, placements: Sequence[Placement] | None, move: bool) -> DTensor:
+    if placements is None or tuple(placements) == tensor.placements:
+        return tensor
+    if not move:
+        raise ValueError(
+            f"arg {tensor} in local_map has a mismatched placements: "
+            f"arg placements is {tensor.placements} but the input "
+            f"placements is {tuple(placements)}! "
+            "If redistribute_inputs is wanted, set redistribute_inputs=True to local_map."
+        )
+    return tensor.redistribute(placements=placements)
+
+
+def _placed(value: Any, mesh: DeviceMesh, placements: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or placements is None:
+        return value
+    return DTensor.from_local(value, mesh, tuple(placements), run_check=False)
+
+
+def register_sharding(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a rule for an overload of an operator (or several), of one's own or of aten.
+
+    The function gets the operator's arguments, tensors among them as specs (`shape`, `ndim`, `placements`), and returns a list of
+    (placements of the results, placements of the arguments, None for what isn't a tensor), each along one dimension of a mesh.
+    """
+    overloads = op if isinstance(op, list) else [op]
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def rule(call: OpCall) -> Iterable[Way]:
+            given = [call.operands[value] if isinstance(value, Operand) else value for value in call.arguments.values()]
+            keyword = [argument.name for argument in call.func._schema.arguments if argument.kwarg_only]
+            count = len(given) - len(keyword)
+            for results, operands in function(*given[:count], **dict(zip(keyword, given[count:], strict=True))):
+                yield Way(
+                    tuple(placement or Replicate() for placement in results),
+                    tuple(placement for placement in operands if placement is not None),
+                )
+
+        for overload in overloads:
+            RULES[overload._opname] = rule
+        return function
+
+    return register
