@@ -1,4 +1,4 @@
-"""Operators on lists of DTensors, as optimizers call them (`_foreach_add_`, `_fused_adamw_`): every rank on the lists of its parts.
+"""Operators on lists of DTensors, as optimizers call them (`_foreach_add_`): every rank on the lists of its parts.
 
 They compute element by element, so that tensors in the same place of their lists have only to lie alike. Used by `_dispatch`.
 """
