@@ -23,7 +23,8 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 # Rooms of the same floor don't know each other, but for these.
 SIBLINGS = {
     "distributed": {"nn"},
-    "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize"},  # graphs of modules on fake tensors, and their files
+    "_decomp": {"utils"},  # lists of operators may be pytrees
+    "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
     "_export": {"export"},  # its inner names
     "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
     "onnx": {"nn", "export"},

@@ -33,6 +33,7 @@ from flambeau.ops.creation.copy import convert
 from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
+from flambeau.ops.views.view import _unsafe_view
 
 __all__ = ["DispatchMode", "as_public", "decompositions", "derivatives", "made_of_others", "name_of", "resolve"]
 
@@ -78,7 +79,7 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
     yield from FOREACH.values()
     yield from views.DECLARED
     yield from RENAMED
-    yield from (convert, index)
+    yield from (convert, index, _unsafe_view)
     yield from (f for room in (loss, margin_loss) for name, f in vars(room).items()
                 if isinstance(f, FunctionType) and not name.startswith("_") and f.__name__ == name)
     for declared in OPERATORS.values():

@@ -3,14 +3,29 @@
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.export._export import export
 from flambeau.export._files import load, save
+from flambeau.export.decomp_utils import CustomDecompTable
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ExportGraphSignature
 from flambeau.utils._pytree import register_dataclass
 
 __all__ = [
-    "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "export", "load", "register_dataclass",
+    "CustomDecompTable",
+    "ExportGraphSignature",
+    "ExportedProgram",
+    "ModuleCallEntry",
+    "ModuleCallSignature",
+    "default_decompositions",
+    "export",
+    "load",
+    "register_dataclass",
     "save",
-]  # fmt: skip
+]
+
+
+def default_decompositions() -> CustomDecompTable:
+    """The table by which run_decompositions takes a program apart unless it is given another: pop what is to stay whole."""
+    return CustomDecompTable()
+
 
 globals().update(
     _unsupported.all_of(
@@ -24,7 +39,7 @@ globals().update(
     _unsupported.all_of(
         "export.",
         "use export(...).module()",
-        "unflatten default_decompositions",
+        "unflatten",
         "UnflattenedModule",
     )
 )

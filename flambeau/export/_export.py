@@ -130,7 +130,7 @@ def _state_inputs(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[InputSp
     ):
         for name, tensor in items:
             fake = mode.fake_mode.from_tensor(tensor)
-            node = mode.input(f"{letter}_{name.replace('.', '_')}", fake).node
+            node = mode.input(f"{letter}_{name.removeprefix('self_').replace('.', '_')}", fake).node
             if kind == InputKind.BUFFER:
                 mode.buffers[name] = fake
             persistent = name in saved if kind == InputKind.BUFFER else None

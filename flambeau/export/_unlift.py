@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.export.graph_signature import ConstantArgument, InputKind
+from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.graph_module import GraphModule
+from flambeau.fx.node import Node
 
 if TYPE_CHECKING:
     from flambeau.export.exported_program import ExportedProgram
@@ -95,7 +96,7 @@ def _with_attributes(program: ExportedProgram) -> tuple[Graph, list[Any]]:
     for node in program.graph.nodes:
         spec = specs.get(node.name) if node.op == "placeholder" else None
         if node.op == "output":
-            graph.output(torch.fx.node.map_arg(node.args[0], known.__getitem__))
+            graph.output(_results(program, graph, [known.get(x, x) for x in node.args[0]], known))
         elif spec is not None and spec.kind != InputKind.USER_INPUT:
             known[node] = made = graph.create_node("get_attr", spec.target, (), {}, name=spec.target.replace(".", "_").lower())
             made.meta = dict(node.meta)
@@ -104,6 +105,25 @@ def _with_attributes(program: ExportedProgram) -> tuple[Graph, list[Any]]:
             if spec is not None:
                 leaves.append(known[node])
     return graph, leaves
+
+
+def _results(program: ExportedProgram, graph: Graph, results: list[Any], known: dict[Any, Any]) -> tuple[Any, ...]:
+    """What the module returns; what was written to buffers and inputs is written to them first."""
+    signature = program.graph_signature
+    of_inputs = {spec.arg.name: node for spec, node in zip(signature.input_specs, program.graph.find_nodes(op="placeholder"))}
+    of_state = {spec.target: of_inputs[spec.arg.name] for spec in signature.input_specs if spec.target is not None}
+    copies: dict[Any, Any] = {}
+    own = []
+    for value, spec in zip(results, signature.output_specs):
+        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
+            own.append(value)
+            continue
+        target = of_inputs[spec.target] if spec.kind == OutputKind.USER_INPUT_MUTATION else of_state[spec.target]
+        written = (known[target], value)
+        made = graph.create_node("call_function", torch.ops.aten.copy_.default, written, {}, name="copy__default")
+        made.meta = dict(value.meta)
+        copies[value] = made
+    return tuple(copies.get(x, x) if isinstance(x, Node) else x for x in own)
 
 
 def _checks(program: ExportedProgram, leaves: list[Any]) -> list[tuple[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import flambeau as torch
@@ -205,12 +205,23 @@ class ExportedProgram:
         """
         return unlifted(self, check_guards)
 
-    def run_decompositions(self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False) -> NoReturn:
-        """NotImplementedError: the graph stays one of operators as they are called."""
-        raise NotImplementedError(
-            "ExportedProgram.run_decompositions is not implemented in flambeau: use the graph as it is, or torch.fx's make_fx on "
-            "module(), whose graph is below autograd"
-        )
+    def run_decompositions(
+        self, decomp_table: Mapping[Any, Callable[..., Any]] | None = None, decompose_custom_triton_ops: bool = False
+    ) -> ExportedProgram:
+        """A program without writes in place, taken apart into the operators that the table leaves whole.
+
+        decomp_table: from overloads to functions; None stands for torch.export.default_decompositions(), {} only makes it free
+        of writes. What was written to, buffers and inputs, are outputs in front of the results, and the signature says so.
+        NotImplementedError for a write through a view, or by an operator, that has no form without a write.
+        """
+        from flambeau._decomp.table import CustomDecompTable
+        from flambeau.export._decompose import decomposed
+
+        graph, signature = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
+        return ExportedProgram(
+            self._graph_module, graph, signature, self._state_dict, dict(self._range_constraints),
+            copy.deepcopy(self._module_call_graph), self._example_inputs, self._constants, verifiers=[Verifier],
+        )  # fmt: skip
 
     def validate(self) -> None:
         """Check that the graph is well formed, and that signature, state and inputs fit. torch._export.verifier's errors."""

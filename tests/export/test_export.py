@@ -288,8 +288,6 @@ def test_what_cannot_be_exported() -> None:
     program = export(nn.ReLU(), (x,))
     with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
         program(x)
-    with pytest.raises(NotImplementedError, match="run_decompositions is not implemented in flambeau"):
-        program.run_decompositions({})
 
 
 def test_a_failure_leaves_the_module_and_functions_as_they_were() -> None:

@@ -7,6 +7,7 @@ operator of the namespace is called.
 
 from flambeau.dispatcher.aten import (
     activations,
+    assertions,
     attention,
     conversions,
     convolution,
@@ -28,6 +29,7 @@ from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS
 __all__ = [
     "IMPLEMENTATIONS",
     "activations",
+    "assertions",
     "attention",
     "conversions",
     "convolution",

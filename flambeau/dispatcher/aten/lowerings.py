@@ -57,32 +57,58 @@ def matmul(own: Any, input: Tensor, other: Tensor) -> Any:
         return aten.squeeze.dim(aten.mm.default(aten.unsqueeze.default(input, 0), other), 0)
     if x.ndim == 2 and y.ndim == 2:
         return aten.mm.default(input, other)
-    if x.ndim > 2 and y.ndim <= 2:
-        rows = math.prod(x.shape[:-1])
-        flat = aten.view.default(input, [rows, x.shape[-1]]) if x.is_contiguous else input.reshape(rows, x.shape[-1])
-        product = aten.mm.default(flat, other) if y.ndim == 2 else aten.mv.default(flat, other)
-        return aten._unsafe_view.default(product, [*x.shape[:-1], *y.shape[1:]])
-    if x.ndim < 1 or y.ndim < 2:
+    if not x.ndim or not y.ndim:
         return NotImplemented
+    swapped = y.ndim > x.ndim
+    larger = aten.transpose.int(other, -2, -1) if swapped else input
+    if x.ndim > 2 >= y.ndim or y.ndim > 2 >= x.ndim:
+        if not _folds(larger, input if swapped else other):
+            return _batched(aten, input, other)
+        if swapped:
+            larger = aten.transpose.int(other, -2, -1)
+            made = _folded(aten, larger, input if x.ndim == 1 else aten.t.default(input))
+            return made if x.ndim == 1 else aten.transpose.int(made, -2, -1)
+        return _folded(aten, input, other)
     return _batched(aten, input, other)
+
+
+def _folds(larger: Tensor, smaller: Tensor) -> bool:
+    """Whether batches are multiplied as one matrix: they lie one behind another, or that saves a gradient's memory."""
+    layout = larger._layout
+    if smaller.requires_grad or not layout.numel:
+        return True
+    shape, strides = layout.shape, layout.strides
+    return all(strides[d] == strides[d + 1] * shape[d + 1] for d in range(layout.ndim - 2))
+
+
+def _folded(aten: Any, larger: Tensor, smaller: Tensor) -> Any:
+    """A product of batches with one matrix or vector, as that of one matrix."""
+    lead, width = larger._layout.shape[:-1], larger._layout.shape[-1]
+    flat = larger.reshape(math.prod(lead), width)
+    if smaller._layout.ndim == 1:
+        return aten._unsafe_view.default(aten.mv.default(flat, smaller), [*lead])
+    return aten._unsafe_view.default(aten.mm.default(flat, smaller), [*lead, smaller._layout.shape[1]])
 
 
 def _batched(aten: Any, input: Tensor, other: Tensor) -> Any:
     """A product of batches, whose leading sizes broadcast."""
     from flambeau.base import geometry
 
-    x = aten.unsqueeze.default(input, 0) if input._layout.ndim == 1 else input
-    lead = geometry.broadcast(x._layout.shape[:-2], other._layout.shape[:-2])
+    x, y = input._layout.shape, other._layout.shape
+    lead = geometry.broadcast(x[:-2], y[:-2])
     count = math.prod(lead)
 
-    def flat(t: Tensor) -> Any:
-        sizes = t._layout.shape[-2:]
+    def flat(t: Tensor, sizes: Any) -> Any:
         return aten.expand.default(t, [*lead, *sizes]).reshape(count, *sizes)
 
-    product = aten.bmm.default(flat(x), flat(other))
-    shape = [*lead, x._layout.shape[-2], other._layout.shape[-1]]
-    made = aten._unsafe_view.default(product, shape)
-    return aten.squeeze.dim(made, -2) if input._layout.ndim == 1 else made
+    first = flat(input, x[-2:] if len(x) > 1 else (1, *x))
+    second = flat(other, y[-2:])
+    shape = [*lead, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())]
+    if len(y) == 1:
+        product = aten.squeeze.dim(aten.bmm.default(first, aten.unsqueeze.default(second, 2)), -1)
+    else:
+        product = aten.bmm.default(first, second)
+    return aten._unsafe_view.default(product, shape)
 
 
 def _soft(name: str) -> None:

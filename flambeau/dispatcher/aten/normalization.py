@@ -158,3 +158,19 @@ def native_batch_norm_without_training(
 ) -> Any:
     """Batch norm by the running statistics."""
     return NAMESPACE["native_batch_norm"](input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+@implementation("_native_batch_norm_legit_functional")
+def native_batch_norm_without_writes(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Batch norm, the mean and inverse deviation that it used, and what it would write: the new running statistics."""
+    mean, var = running_mean.clone(), running_var.clone()
+    return *native_batch_norm(input, weight, bias, mean, var, training, momentum, eps), mean, var

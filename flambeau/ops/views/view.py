@@ -73,7 +73,7 @@ view_to = declare("view", "ViewBackward0", geometry.view_geometry,
                 lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
 _reshape_alias = declare("reshape", "ReshapeAliasBackward0", geometry.view_geometry,
                          lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
-_unsafe_view = node_class("UnsafeViewBackward0", lambda gradient, layout: gradient.reshape(layout.shape))
+_unsafe_view_node = node_class("UnsafeViewBackward0", lambda gradient, layout: gradient.reshape(layout.shape))
 
 
 @public(namespace=False, jvp=LINEAR)
@@ -139,6 +139,15 @@ def view_dtype(input: Any, dtype: DType) -> Any:
     return tensor_from(input._storage, offset, Layout.of(shape, strides, dtype, layout.device))
 
 
+def _unsafe_view(self: Any, size: tuple[int, ...]) -> Any:
+    """A contiguous tensor that nobody else holds, in another shape: no view, as its memory is its own."""
+    layout = self._layout
+    made = tensor_from(self._storage, 0, Layout.contiguous(size, layout.dtype, layout.device))
+    if self._node is not None:
+        made._node = _unsafe_view_node(((self._node, self._index),), (layout,))
+    return made
+
+
 def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
     try:
         layout = input._layout
@@ -150,10 +159,7 @@ def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
         copy = input.clone(memory_format=contiguous_format)
         if layout.flavor is not None:       # its memory is not a plain tensor's: all examples', or a value's and a tangent's
             return view_to(copy, shape)
-        made = tensor_from(copy._storage, 0, Layout.contiguous(shape, layout.dtype, layout.device))
-        if copy._node is not None:
-            made._node = _unsafe_view(((copy._node, copy._index),), (copy._layout,))
-        return made
+        return _unsafe_view(copy, shape)
     except Exception as error:
         filter_traceback(error)
         raise

@@ -1,0 +1,150 @@
+"""Dropout, norms, resampling and products, as exported graphs have them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import flambeau as torch
+from flambeau._decomp.composites.registry import composite
+
+__all__: list[str] = []
+
+aten = torch.ops.aten
+
+
+@composite(aten.dropout.default)
+def dropout(input: Any, p: float, train: bool) -> Any:
+    return aten.native_dropout.default(input, p, True)[0] if train and p else aten.clone.default(input)
+
+
+@composite(aten.dropout_.default)
+def dropout_(self: Any, p: float, train: bool) -> Any:
+    return aten.copy_.default(self, dropout(self, p, train)) if train and p else self
+
+
+@composite(aten.batch_norm.default)
+def batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Any:
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite(aten.native_batch_norm.default)
+def native_batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    if not training:
+        return aten._native_batch_norm_legit_no_training.default(
+            input, weight, bias, running_mean, running_var, momentum, eps
+        )
+    if running_mean is None:
+        return aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, eps)
+    return aten._native_batch_norm_legit.default(
+        input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+
+
+@composite(aten.instance_norm.default)
+def instance_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Any:
+    count, channels, *rest = input.shape
+
+    def each(x: Any) -> Any:
+        return None if x is None else aten.repeat.default(x, [count])
+
+    own = [each(x) for x in (weight, bias, running_mean, running_var)]
+    flat = input.contiguous().view(1, count * channels, *rest)
+    made = batch_norm(flat, *own, use_input_stats, momentum, eps, cudnn_enabled)
+    for x, written in ((running_mean, own[2]), (running_var, own[3])):
+        if x is not None:
+            aten.copy_.default(aten.alias.default(x), written.view(count, channels).mean(0, False))
+    return made.view(input.shape)
+
+
+@composite(aten.rms_norm.default)
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    low = input.dtype in (torch.float16, torch.bfloat16)
+    x = aten._to_copy.default(input, dtype=torch.float32) if low else input
+    dims = [input.dim() - len(normalized_shape) + i for i in range(len(normalized_shape))]
+    mean = aten.mean.dim(aten.pow.Tensor_Scalar(x, 2), dims, True)
+    made = aten.mul.Tensor(x, aten.rsqrt.default(aten.add.Scalar(mean, eps)))
+    if weight is not None:
+        made = aten.mul.Tensor(made, weight)
+    return aten._to_copy.default(made, dtype=input.dtype) if low else made
+
+
+@composite(aten.prelu.default)
+def prelu(self: Any, weight: Any) -> Any:
+    if weight.dim() != self.dim():
+        shape = [1] * self.dim()
+        if self.dim() > 1:
+            shape[1] = weight.numel()
+        elif self.dim() == 1:
+            shape[0] = weight.numel()
+        weight = weight.reshape(shape)
+    return aten._prelu_kernel.default(self, weight)
+
+
+@composite(aten.one_hot.default)
+def one_hot(self: Any, num_classes: int = -1) -> Any:
+    if num_classes == -1:
+        return NotImplemented
+    for compare, bound, words in (
+        (aten.ge.Scalar, 0, "non-negative."),
+        (aten.lt.Scalar, num_classes, "smaller than num_classes."),
+    ):
+        known = aten.all.default(compare(self, bound))
+        aten._assert_async.msg(known, f"one_hot: Class values must be {words}")
+    column = aten.unsqueeze.default(self, -1)
+    return aten.eq.Tensor(column, torch.arange(num_classes, dtype=torch.int64)).to(torch.int64)
+
+
+# ---------------------------------------------------------------- resampling
+
+
+def _sizes(input: Any, output_size: Any, scale_factors: Any) -> tuple[list[int], list[Any]]:
+    """The sizes of a resampled image, and the factors that it is told."""
+    if output_size is not None:
+        return list(output_size), [None] * len(output_size)
+    return [math.floor(n * f) for n, f in zip(input.shape[2:], scale_factors)], list(scale_factors)
+
+
+def _resampled(name: str) -> None:
+    def function(input: Any, output_size: Any, *args: Any) -> Any:
+        *corners, factors = args
+        sizes, given = _sizes(input, output_size, factors)
+        return getattr(aten, name).default(input, sizes, *corners, *given)
+
+    composite(getattr(aten, name).vec)(function)
+
+
+for _name in ("linear1d", "bicubic2d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d"):
+    _resampled(f"upsample_{_name}")
+for _name in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d"):
+    _resampled(f"_upsample_{_name}")

@@ -1,0 +1,228 @@
+"""torch._subclasses.functional_tensor: programs that write in place, as the modes outside see them without a write.
+
+Inside `with FunctionalTensorMode():` an operator that writes is answered by the one that doesn't, and the tensor written to
+stands for the result from then on; so do, when they are next read, the tensors that share its memory: what a write through a
+view makes of the tensor behind it is `functional_views`' knowledge, and views are taken anew of that. Tensors stay the objects
+that they are, with the data that they had; `current` gives what one stands for. Used by torch.func.functionalize and
+ExportedProgram.run_decompositions.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau._subclasses.functional_views import View, written_back
+from flambeau.core.modes.modes import local
+from flambeau.dispatcher.handlers import hand_over
+from flambeau.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["FunctionalTensorMode"]
+
+_aten = torch.ops.aten
+#: What writes to its arguments under a name that doesn't say so, or has its results under another.
+_FUNCTIONAL = {
+    _aten._native_batch_norm_legit.default: _aten._native_batch_norm_legit_functional.default,
+    _aten.lift_fresh.default: _aten.alias.default,
+}
+#: Views that a tensor becomes in place.
+_BECOMES = {
+    _aten.t_.default: _aten.t.default,
+    _aten.transpose_.default: _aten.transpose.int,
+    _aten.swapaxes_.default: _aten.transpose.int,
+    _aten.swapdims_.default: _aten.transpose.int,
+    _aten.unsqueeze_.default: _aten.unsqueeze.default,
+    _aten.squeeze_.default: _aten.squeeze.default,
+    _aten.squeeze_.dim: _aten.squeeze.dim,
+    _aten.squeeze_.dims: _aten.squeeze.dims,
+    _aten.as_strided_.default: _aten.as_strided.default,
+}
+
+
+class _Base:
+    """The values of a tensor that is no view: the present one, and how many there were before."""
+
+    __slots__ = ("generation", "value")
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value, self.generation = value, 0
+
+
+class _Alias:
+    """A tensor: what it is a view of, by which views, and what it stands for."""
+
+    __slots__ = ("base", "generation", "tensor", "value", "views")
+
+    def __init__(self, tensor: torch.Tensor, base: _Base, views: tuple[View, ...], value: torch.Tensor) -> None:
+        self.tensor, self.base, self.views = weakref.ref(tensor), base, views
+        # A view taken after a write counts as older than it: PyTorch takes it once more when it is first read.
+        self.value, self.generation = value, 0
+
+    def current(self) -> torch.Tensor:
+        """What it stands for, after the writes to tensors that share its memory."""
+        if self.generation != self.base.generation:
+            value = self.base.value
+            for view in self.views:
+                value = view.of(value)
+            self.value, self.generation = value, self.base.generation
+        return self.value
+
+    def write(self, value: torch.Tensor) -> None:
+        """Have it stand for another value, and what shares its memory for what follows from that."""
+        behind = [self.base.value]
+        for view in self.views[:-1]:
+            behind.append(view.of(behind[-1]))
+        for view, base in zip(reversed(self.views), reversed(behind)):
+            value = written_back(view, base, value)
+        self.base.value = value
+        self.base.generation += 1
+        self.current()
+
+
+class FunctionalTensorMode(TorchDispatchMode):
+    """Answers operators that write by those that don't: `with FunctionalTensorMode() as mode:`, then `mode.current(result)`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aliases: dict[int, _Alias] = {}
+        self._by_place: dict[tuple[int, int, int], tuple[Any, _Alias]] = {}
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True."""
+        return True
+
+    def current(self, tree: Any) -> Any:
+        """A tensor, or a container of tensors and others, as the value that it stands for."""
+        return pytree.tree_map(lambda x: self._current(x) if isinstance(x, torch.Tensor) else x, tree)
+
+    def value_of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What a tensor stood for when it was last asked for: nothing is recorded for writes since."""
+        alias = self._alias(tensor)
+        return tensor if alias is None else alias.value
+
+    def written(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor, or one that shares its memory, was written to."""
+        alias = self._alias(tensor)
+        return alias is not None and (alias.base.generation > 0 or bool(alias.views))
+
+    # ---- what is known of tensors
+
+    def _named(self, tensor: torch.Tensor) -> _Alias | None:
+        found = self._aliases.get(id(tensor))
+        return found if found is not None and found.tensor() is tensor else None
+
+    def _alias(self, tensor: torch.Tensor) -> _Alias | None:
+        found = self._named(tensor)
+        if found is not None:
+            return found
+        held = self._by_place.get(_place(tensor))
+        return held[1] if held is not None and held[0]() is tensor._storage else None
+
+    def _current(self, tensor: torch.Tensor) -> torch.Tensor:
+        alias = self._alias(tensor)
+        return tensor if alias is None else alias.current()
+
+    def _track(self, tensor: torch.Tensor, base: _Base, views: tuple[View, ...], value: torch.Tensor) -> _Alias:
+        made = self._aliases[id(tensor)] = _Alias(tensor, base, views, value)
+        self._by_place[_place(tensor)] = weakref.ref(tensor._storage), made
+        return made
+
+    def _tracked(self, tensor: torch.Tensor) -> _Alias:
+        found = self._alias(tensor)
+        return found or self._track(tensor, _Base(tensor), (), tensor)
+
+    # ---- the operators
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is _aten.detach_.default:
+            return args[0]
+        if func in _BECOMES:
+            return self._become(func, _BECOMES[func], args, kwargs)
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs)
+        given, named = self.current((args, kwargs))
+        if func is _aten.lift_fresh_copy.default:
+            return _aten.clone.default(*given)
+        made = hand_over(func, given, named) if func._composite else func(*given, **named)
+        if func.is_view and isinstance(args[0], torch.Tensor):
+            return self._view(func, args, kwargs, given[0], made)
+        for x in pytree.tree_leaves(made):
+            if isinstance(x, torch.Tensor) and self._named(x) is None and self._alias(x) is not None:
+                self._track(x, _Base(x), (), x)     # made of views that only the modes outside saw
+        return made
+
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: torch.Tensor, made: Any) -> Any:
+        """The views as tensors that share the memory of the argument; `made` are those of the value that it stands for."""
+        first = self._tracked(args[0])
+        shown = made if value is args[0] else _without_modes(func, args, kwargs)
+        several = isinstance(made, (tuple, list))
+        for at, (tensor, view) in enumerate(zip(shown, made) if several else [(shown, made)]):
+            if tensor is not args[0]:
+                how = View(func, args[1:], kwargs, at if several else None)
+                self._track(tensor, first.base, (*first.views, how), view)
+        return shown
+
+    def _become(self, func: Any, view: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        alias = self._tracked(args[0])
+        value = view(alias.current(), *args[1:], **kwargs)
+        _without_modes(func, args, kwargs)
+        made = self._track(args[0], alias.base, (*alias.views, View(view, args[1:], kwargs, None)), value)
+        made.generation = alias.generation
+        return args[0]
+
+    def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        schema = func._schema
+        pure, outs = _without_writes(func)
+        given = {a.name: x for a, x in zip(schema.arguments, args)} | kwargs
+        targets = [given[a.name] for a in schema.arguments if a.is_write and given.get(a.name) is not None]
+        named = {n: x for n, x in kwargs.items() if n not in outs}
+        made = pure(*self.current(args), **self.current(named))
+        results = list(made) if isinstance(made, (tuple, list)) else [made]
+        flat = [x for t in targets for x in (t if isinstance(t, (list, tuple)) else [t])]
+        if len(results) < len(flat):
+            raise NotImplementedError(f"{func} is not implemented in flambeau without writes in place: write to a copy")
+        news, own = results[len(results) - len(flat) :], results[: len(results) - len(flat)]
+        for target, value in zip(flat, news):
+            self._tracked(target).write(_like(target, value))
+        returned = [target for r in schema.returns if r.alias_info is not None for target in targets[:1]] if not outs else flat
+        if returned:
+            return returned[0] if len(schema.returns) == 1 else (*own, *returned)
+        return tuple(own) if len(own) > 1 else own[0] if own else None
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int, int]:
+    return id(tensor._storage), tensor._offset, id(tensor._layout)
+
+
+def _like(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """A result in the dtype of the tensor that it is written to."""
+    return value if value.dtype is target.dtype else _aten._to_copy.default(value, dtype=target.dtype)
+
+
+def _without_modes(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    before, local.dispatch_modes = local.dispatch_modes, []
+    try:
+        return func(*args, **kwargs)
+    finally:
+        local.dispatch_modes = before
+
+
+def _without_writes(func: Any) -> tuple[Any, Iterable[str]]:
+    """The operator that gives as results what another writes, and the arguments that it lacks."""
+    if func in _FUNCTIONAL:
+        return _FUNCTIONAL[func], ()
+    schema = func._schema
+    outs = [a.name for a in schema.arguments if a.is_out]
+    name = func.overloadpacket.__name__
+    if func.namespace == "aten":
+        packet = func.overloadpacket if outs else getattr(torch.ops.aten, name.removesuffix("_"), None)
+        wanted = [str(a.type) for a in schema.arguments if not a.is_out]
+        for pure in [getattr(packet, n) for n in packet.overloads()] if outs or name.endswith("_") else []:
+            if not pure._schema.is_mutable and [str(a.type) for a in pure._schema.arguments] == wanted:
+                return pure, outs
+    raise NotImplementedError(f"{func} is not implemented in flambeau without writes in place: write to a copy")

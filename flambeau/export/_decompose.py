@@ -1,0 +1,187 @@
+"""ExportedProgram.run_decompositions: the graph without writes, and of the operators that a table leaves whole.
+
+The graph is run on fake tensors and recorded again. An operator that PyTorch makes of others before any table is asked is taken
+apart first; FunctionalTensorMode then answers writes by what doesn't write; make_fx's mode, outside of it, asks the table and
+records. Used by exported_program.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau._decomp.composites import Composite
+from flambeau._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from flambeau._subclasses.functional_tensor import FunctionalTensorMode
+from flambeau.codegen.runtime.launch import watchers
+from flambeau.core.modes.modes import local
+from flambeau.dispatcher import handlers
+from flambeau.dispatcher.overloads import OpOverload
+from flambeau.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from flambeau.fx import traceback as fx_traceback
+from flambeau.fx.experimental.proxy_mode import ProxyTorchDispatchMode, PythonKeyTracer, track_tensor_tree
+from flambeau.fx.graph import Graph
+from flambeau.fx.interpreter import Interpreter
+from flambeau.fx.node import Node
+
+if TYPE_CHECKING:
+    from flambeau.export.exported_program import ExportedProgram
+
+__all__ = ["decomposed"]
+
+Table = Mapping[Any, Callable[..., Any]]
+_MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
+              InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION}  # fmt: skip
+
+
+class _Tracer(PythonKeyTracer):
+    """make_fx's, for tensors without values: one that nothing recorded has made is an error, never a constant."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.root, self.graph, self.tensor_attrs = torch.nn.Module(), graph, {}
+        self.running: Any = None
+
+    def create_node(self, kind: str, target: Any, *args: Any, **kwargs: Any) -> Any:
+        """A node."""
+        if kind == "call_function" and getattr(target, "namespace", "") == "flambeau":
+            raise self.unseen()
+        return super().create_node(kind, target, *args, **kwargs)
+
+    def create_arg(self, a: Any) -> Any:
+        """A value as a node's argument."""
+        if isinstance(a, FakeTensor):
+            raise self.unseen()
+        return super().create_arg(a)
+
+    def unseen(self) -> NotImplementedError:
+        """The error of an operator that is computed by what can't be recorded."""
+        return NotImplementedError(
+            f"torch.export: a decomposition of {self.running} is not implemented in flambeau: take it out of the table, "
+            f"`table = torch.export.default_decompositions(); table.pop({self.running})`, and it stays whole"
+        )
+
+
+class _Again(Interpreter):
+    """Runs a program's graph on fake tensors; composite operators that the table has are taken apart, others are kept whole."""
+
+    def __init__(self, program: ExportedProgram, table: Table, tracer: _Tracer, mode: FunctionalTensorMode) -> None:
+        super().__init__(program.graph_module)
+        self.table, self.tracer, self.mode = table, tracer, mode
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of the program."""
+        watchers.append(self._unseen)
+        try:
+            return super().run(*args, **kwargs)
+        finally:
+            watchers.remove(self._unseen)
+
+    def _unseen(self) -> None:
+        """Asked before a kernel would run: one that no operator stands for is an error, as what it writes wouldn't be seen."""
+        if local.dispatch_modes:
+            raise self.tracer.unseen()
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of an operator."""
+        self.tracer.running = target
+        made = self.call(target, args, kwargs)
+        for x in pytree.tree_leaves(made):
+            if isinstance(x, torch.Tensor) and self.tracer.tracked(self.mode.value_of(x)) is None:
+                raise self.tracer.unseen()
+        return made
+
+    def call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of an operator, by the table's function where it is made of others."""
+        if not isinstance(target, OpOverload) or not target._composite:
+            return super().call_function(target, args, kwargs)
+        rule = self.table.get(target)
+        if rule is not None:
+            return rule(*args, **kwargs)
+        if any(a.alias_info is not None for a in [*target._schema.arguments, *target._schema.returns]):
+            return Composite(target)(*args, **kwargs)
+        return handlers.hand_over(target, args, kwargs)
+
+
+def decomposed(program: ExportedProgram, table: Table) -> tuple[Graph, ExportGraphSignature]:
+    """The graph and signature of a program without writes, in the operators that the table leaves."""
+    graph = Graph()
+    tracer = _Tracer(graph)
+    proxies = ProxyTorchDispatchMode(tracer, "fake")
+    proxies.decomposition_table = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
+    functional = FunctionalTensorMode()
+    with fx_traceback.preserve_node_meta():
+        inputs = [_input(node, tracer) for node in program.graph.find_nodes(op="placeholder")]
+        with torch.no_grad(), _fake_mode_of(inputs), proxies, functional:
+            made = _Again(program, table, tracer, functional).run(*inputs)
+            outputs = functional.current(list(made))
+            written = [(i, functional.current(x)) for i, x in enumerate(inputs)
+                       if isinstance(x, torch.Tensor) and functional.written(x)]  # fmt: skip
+
+    def node_of(value: Any) -> Any:
+        found = tracer.tracked(value) if isinstance(value, torch.Tensor) else None
+        return value if found is None else found.proxy.node
+
+    signature = program.graph_signature
+    changed, specs = _changes([(i, node_of(x)) for i, x in written if x is not inputs[i]], signature)
+    results = [node_of(x) for x in outputs]
+    old = signature.output_specs[len(signature.output_specs) - len(results) :] if results else []
+    for node, spec in zip(results, old):
+        named = isinstance(node, Node)
+        specs.append(OutputSpec(spec.kind, TensorArgument(node.name) if named else copy.copy(spec.arg), spec.target))
+    graph.output((*changed, *results))
+    for node in reversed(list(graph.nodes)):
+        if node.op == "call_function" and not node.users and not _is_needed(node):
+            graph.erase_node(node)
+    graph.lint()
+    return graph, ExportGraphSignature(copy.deepcopy(signature.input_specs), specs)
+
+
+def _is_needed(node: Node) -> bool:
+    """Whether a node without users stays: it checks something, or writes to what only the operator knows."""
+    return node.is_impure() or (isinstance(node.target, OpOverload) and not node.target._schema.returns)
+
+
+def _input(node: Node, tracer: PythonKeyTracer) -> Any:
+    """The placeholder of a node's name, and the value that it stands for."""
+    proxy = tracer.create_proxy("placeholder", str(node.target), (), {}, name=node.name)
+    proxy.node.name = proxy.node.target = node.name
+    proxy.node.meta.update({n: x for n, x in node.meta.items() if n not in ("val", "tensor_meta")})
+    value = node.meta["val"]
+    if isinstance(value, torch.Tensor):
+        value = value.detach()
+        track_tensor_tree(value, proxy, constant=None, tracer=tracer)
+    else:
+        proxy.node.meta["val"] = value
+    return value
+
+
+def _fake_mode_of(values: list[Any]) -> Any:
+    found = next((x.fake_mode for x in values if isinstance(x, FakeTensor)), None)
+    return FakeTensorMode(allow_non_fake_inputs=True) if found is None else found
+
+
+def _changes(written: list[tuple[int, Any]], signature: ExportGraphSignature) -> tuple[list[Any], list[OutputSpec]]:
+    """The new values of inputs that the program writes to, and what they are."""
+    nodes, specs = [], []
+    for i, node in written:
+        spec = signature.input_specs[i]
+        if spec.kind not in _MUTATIONS:
+            raise NotImplementedError(
+                f"torch.export: a write to the constant {spec.target} is not implemented in flambeau; make it a buffer"
+            )
+        if spec.kind == InputKind.BUFFER and node.op == "call_function" and node.target is torch.ops.aten.copy.default:
+            node = node.args[1]
+        nodes.append(node)
+        target = spec.arg.name if spec.kind == InputKind.USER_INPUT else spec.target
+        specs.append(OutputSpec(_MUTATIONS[spec.kind], TensorArgument(node.name), target))
+    return nodes, specs
