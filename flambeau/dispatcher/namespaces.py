@@ -13,21 +13,11 @@ from typing import Any
 
 from flambeau.base.naming import public_module
 from flambeau.dispatcher import builtin
+from flambeau.dispatcher.higher_order import ANSWERS, NAMES
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
 from flambeau.dispatcher.record import RECORDS
 
 __all__ = ["Namespace", "Ops", "forget", "ops"]
-
-
-#: The operators whose arguments are functions.
-_HIGHER_ORDER = """
-aoti_call_delegate associative_scan auto_functionalized auto_functionalized_v2 autograd_function_apply call_torchbind
-cond custom_function_call executorch_call_delegate flat_apply flex_attention flex_attention_backward foreach_map
-graphsafe_run_with_rng_state hints_wrapper inductor_compiled_code invoke_leaf_function invoke_quant
-invoke_quant_packed invoke_subgraph local_map_hop map_impl out_dtype print run_and_save_rng_state run_const_graph
-run_dtensor_rng_op run_with_rng_state scan strict_mode tag_activation_checkpoint while_loop while_loop_stack_output
-with_effects wrap wrap_activation_checkpoint wrap_with_autocast wrap_with_set_grad_enabled
-"""
 
 
 class Namespace(types.ModuleType):
@@ -66,16 +56,7 @@ class _HigherOrder(Namespace):
     """torch.ops.higher_order."""
 
     def _made(self, name: str) -> Any:
-        if name not in _HIGHER_ORDER.split():
-            return None
-        if name == "cond":
-            return HigherOrderOperator(name, _cond)
-        return HigherOrderOperator(name)
-
-
-def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    """true_fn(*operands) if pred, else false_fn(*operands)."""
-    return true_fn(*operands) if bool(pred) else false_fn(*operands)
+        return HigherOrderOperator(name, ANSWERS.get(name)) if name in NAMES else None
 
 
 class Ops(types.ModuleType):

@@ -71,10 +71,13 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             assign(root, spec.target, value, lambda m, n, v, keep=spec.persistent: m.register_buffer(n, v, persistent=keep))
         else:
             assign(root, spec.target, value, lambda m, n, v: m.register_buffer(n, v, persistent=False))
+    inner = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}    # the graphs that operators run
+    for name in inner:
+        root.add_module(name, program.graph_module.get_submodule(name))
     graph, leaves = _with_attributes(program)
     names = entry.forward_arg_names or []
     if check_guards:
-        last = list(graph.find_nodes(op="placeholder")) + list(graph.find_nodes(op="get_attr"))
+        last = graph.find_nodes(op="placeholder") + [n for n in graph.find_nodes(op="get_attr") if n.target not in inner]
         order = {node: i for i, node in enumerate(graph.nodes)}
         anchor = max(last, key=order.__getitem__, default=None)
         root.add_module("_guards_fn", GuardsFn(_checks(program, leaves)))

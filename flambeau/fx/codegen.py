@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import json
 import re
 import types
 import typing
@@ -171,7 +172,7 @@ def _is_from_torch(obj: Any) -> bool:
 def _format_target(base: str, target: str) -> str:
     """`base.a.b` with getattr where a part of the path is no identifier."""
     for part in target.split("."):
-        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+        base = f"{base}.{part}" if part.isidentifier() else f"getattr({base}, {json.dumps(part, ensure_ascii=False)})"
     return base
 
 
@@ -363,7 +364,7 @@ class CodeGen:
         lines, numbers = [], {}
         index = -1
         for line in "".join(writer.body).split("\n"):
-            counter = re.search(r"# COUNTER: (\d+)", line)
+            counter = re.match(r"# COUNTER: (\d+)$", line)
             if counter:
                 index = int(counter.group(1))
             else:

@@ -8,7 +8,6 @@ or flambeau.
 import collections
 import dataclasses
 import importlib
-import io
 import json
 import sys
 import traceback
@@ -265,6 +264,33 @@ def models(torch):
     return found
 
 
+def inner_graphs(torch):
+    """Models whose programs have graphs within the graph, which only PyTorch writes: name -> (module, args, kwargs)."""
+    nn = torch.nn
+    operators = importlib.import_module(torch.__name__ + "._higher_order_ops")
+
+    class Modes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.f = nn.Linear(3, 3)
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = self.f(x)
+            with torch.no_grad():
+                z = y.float() + 1
+            return z * self.f(x)
+
+    class Loops(nn.Module):
+        def forward(self, x):
+            steps, y = operators.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (torch.tensor(0), x))
+            both = operators.map(lambda a, b: a + b, x, y)
+            last, rows = operators.scan(lambda c, a: (c + a, c * a), torch.zeros(2), x)
+            return torch.cond(x.sum() > 0, lambda a: (a.sin(), a + 1), lambda a: (a.cos(), a - 1), (y,)), steps, both, last, rows
+
+    return {"modes": (Modes(), (torch.rand(2, 3),), {}), "loops": (Loops(), (torch.rand(2, 2),), {})}
+
+
 def flat(torch, value):
     """The leaves of a result."""
     return importlib.import_module(torch.__name__ + ".utils._pytree").tree_leaves(value)
@@ -286,13 +312,20 @@ def apart(torch, made, expected):
     return worst
 
 
-def write(torch, folder):
-    """Save every model, its inputs and its results; {name: error or None}."""
+def text(program):
+    """What is printed of a program, and its code."""
+    return f"{program}\n{program.module().code}"
+
+
+def write(torch, folder, given=models):
+    """Save the models, their inputs and their results; {name: error or None}."""
     said = {}
-    for name, (model, args, kwargs) in models(torch).items():
+    for name, (model, args, kwargs) in given(torch).items():
         try:
             program = torch.export.export(model, args, kwargs)
             torch.export.save(program, f"{folder}/{name}.pt2", extra_files={"name.txt": name})
+            with open(f"{folder}/{name}.txt", "w") as file:
+                file.write(text(torch.export.load(f"{folder}/{name}.pt2")))   # a file doesn't tell tuples from lists
             torch.save([x for x in flat(torch, (args, kwargs)) if isinstance(x, torch.Tensor)], f"{folder}/{name}.inputs")
             torch.save([x.detach() if isinstance(x, torch.Tensor) else x for x in flat(torch, program.module()(*args, **kwargs))],
                        f"{folder}/{name}.results")
@@ -302,10 +335,10 @@ def write(torch, folder):
     return said
 
 
-def read(torch, folder):
-    """Load what was saved; {name: distance of its results or error}."""
+def read(torch, folder, given=models):
+    """Load what was saved, and save it beside it; {name: distance of its results or error}."""
     said = {}
-    for name, (_, args, kwargs) in models(torch).items():
+    for name, (_, args, kwargs) in given(torch).items():
         try:
             files = {"name.txt": ""}
             program = torch.export.load(f"{folder}/{name}.pt2", extra_files=files)
@@ -313,10 +346,11 @@ def read(torch, folder):
             inputs = iter(torch.load(f"{folder}/{name}.inputs"))
             pytree = importlib.import_module(torch.__name__ + ".utils._pytree")
             args, kwargs = pytree.tree_map(lambda x: next(inputs) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+            torch.export.save(program, f"{folder}/again-{name}.pt2", extra_files=files)
+            with open(f"{folder}/{name}.txt") as file:
+                assert text(program) == file.read(), text(program)
             made = flat(torch, program.module()(*args, **kwargs))
             said[name] = apart(torch, made, torch.load(f"{folder}/{name}.results"))
-            again = io.BytesIO()
-            torch.export.save(program, again)
         except Exception:
             said[name] = traceback.format_exc()
     return said
@@ -326,4 +360,8 @@ def main():
     """What the command line says."""
     package = importlib.import_module(sys.argv[1])
     steps = [step.split("=", 1) for step in sys.argv[2:]]
-    print(json.dumps([{"write": write, "read": read}[what](package, folder) for what, folder in steps]))
+    done = []
+    for what, folder in steps:
+        given = inner_graphs if what.endswith("_inner") else models
+        done.append({"write": write, "read": read}[what.removesuffix("_inner")](package, folder, given))
+    print(json.dumps(done))

@@ -52,7 +52,7 @@ class Program(nn.Module):
         return {"low": low * count, "rest": [self.steps * self.factor + high, None, count]}
 
 
-@pytest.mark.parametrize("name", ["program", "weights"])
+@pytest.mark.parametrize("name", ["program", "weights", "branches"])
 def test_what_pytorch_wrote(name) -> None:
     files: dict = {}
     program = load(FILES / f"{name}.pt2", extra_files=files)

@@ -29,11 +29,12 @@ def test_archives_go_both_ways(torch_python, tmp_path) -> None:
     assert {name: error for name, error in pt2_models.write(torch, ours).items() if error} == {}
     command = [torch_python, "-W", "ignore", "-c", "import pt2_models; pt2_models.main()", "torch"]
     here = pathlib.Path(__file__).parent
-    command += [f"read={ours}", f"write={theirs}"]
+    command += [f"read={ours}", f"write={theirs}", f"write_inner={theirs}"]
     answer = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             cwd=here)  # fmt: skip
     assert not answer.returncode, answer.stderr
-    read, written = json.loads(answer.stdout)
-    assert {name: error for name, error in written.items() if error} == {}
+    read, *written = json.loads(answer.stdout)
+    assert {name: error for said in written for name, error in said.items() if error} == {}
     assert len(read) == 20 and read == dict.fromkeys(read, NEAR)
     assert pt2_models.read(torch, theirs) == dict.fromkeys(read, NEAR)
+    assert pt2_models.read(torch, theirs, pt2_models.inner_graphs) == {"modes": NEAR, "loops": NEAR}

@@ -337,7 +337,24 @@ def test_built_in_operators_by_name() -> None:
     library = torch.library.Library("aten", "IMPL")
     with pytest.raises(NotImplementedError, match="is an operator of PyTorch itself"):
         library.impl("sinc", lambda x: x, "CPU")
-    assert torch.ops.higher_order.cond(True, lambda x: x + 1, lambda x: x, (torch.ones(1),)).item() == 2
+
+
+def test_operators_of_functions() -> None:
+    ops, x = torch.ops.higher_order, torch.ones(2, 3, requires_grad=True)
+    assert ops.cond(True, lambda x: x + 1, lambda x: x, (torch.ones(1),)).item() == 2
+    start, count = torch.tensor(0), torch.tensor(3)
+    step, doubled = ops.while_loop(lambda i, a, n: i < n, lambda i, a, n: (i + 1, a * 2), (start, x), (count,))
+    assert step.item() == 3 and torch.equal(doubled, x * 8)
+    assert [y.tolist() for y in ops.map_impl(lambda a, b: (a + b,), [x], [torch.arange(3)])] == [[[1, 2, 3]] * 2]
+    last, rows = ops.scan(lambda c, a, b: [c + a, c * b], [torch.zeros(3)], [x], (torch.tensor(2.0),))
+    assert last.tolist() == [2.0] * 3 and rows.tolist() == [[0.0] * 3, [2.0] * 3]
+    assert not ops.wrap_with_set_grad_enabled(False, lambda a: a * 2, x).requires_grad and torch.is_grad_enabled()
+    assert ops.wrap_with_autocast("cpu", torch.bfloat16, True, None, lambda a: torch.ops.aten.mm.default(a, a.t()), x).dtype is (
+        torch.bfloat16)  # fmt: skip
+    assert ops.wrap(torch.add, x, 1).sum() == 12 and ops.strict_mode(torch.add, (x, x)).sum() == 12
+    assert ops.cond.answered and not ops.flat_apply.answered
+    with pytest.raises(NotImplementedError, match="flat_apply is not implemented in flambeau"):
+        ops.flat_apply()
 
 
 def test_shared_libraries(tmp_path) -> None:

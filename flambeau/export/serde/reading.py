@@ -7,9 +7,10 @@ programs. Its public name is torch._export.serde.serialize.
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import flambeau as torch
@@ -33,6 +34,8 @@ __all__ = ["DYNAMIC", "GraphModuleDeserializer"]
 
 _CONSTANTS = ("as_int", "as_float", "as_bool", "as_string", "as_none")
 _LISTS_OF_NUMBERS = ("as_ints", "as_floats", "as_bools", "as_strings")
+#: In how many graphs or dicts an argument may be.
+DEEPEST = 32
 DYNAMIC = "programs with dynamic sizes are not implemented in flambeau; export the program with sizes that are numbers"
 
 
@@ -74,6 +77,7 @@ class GraphModuleDeserializer:
         self.fake_mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True)
         self.constants: dict[str, Any] = {}
         self.scope: _Scope
+        self._depth = 0
 
     def deserialize(
         self,
@@ -197,7 +201,7 @@ class GraphModuleDeserializer:
         given = {x.name: x for x in inputs}
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        for argument in target._schema.arguments:
+        for i, argument in enumerate(target._schema.arguments):
             found = given.pop(argument.name, None)
             if found is None:
                 if not argument.has_default_value():
@@ -208,12 +212,25 @@ class GraphModuleDeserializer:
                 positional = not argument.has_default_value() and not argument.kwarg_only
                 kind = schema.ArgumentKind.POSITIONAL if positional else schema.ArgumentKind.KEYWORD
             if kind == schema.ArgumentKind.POSITIONAL or keyword.iskeyword(argument.name):
+                if len(args) != i or argument.kwarg_only:
+                    raise SerializeError(f"the argument {argument.name} of a call of {target} can't be given by position")
                 args.append(self.value(found.arg))
             else:
                 kwargs[argument.name] = self.value(found.arg)
         if given:
             raise SerializeError(f"{target} has no argument {next(iter(given))[:80]!r}")
         return tuple(args), kwargs
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
+        """Within a graph or a dict that is an argument. SerializeError beyond what programs have."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise SerializeError(f"graphs and arguments are nested too deeply, in more than {DEEPEST} others")
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     # ---- results
 
@@ -355,10 +372,12 @@ class GraphModuleDeserializer:
         return operator_of(given)
 
     def _as_string_to_argument(self, given: dict[str, schema.Argument]) -> dict[str, Any]:
-        return {name: self.value(x) for name, x in given.items()}
+        with self._deeper():
+            return {name: self.value(x) for name, x in given.items()}
 
     def _as_graph(self, given: schema.GraphArgument) -> Node:
-        made = self._graph(given.graph)
+        with self._deeper():
+            made = self._graph(given.graph)
         self.scope.module.add_module(checked_name(given.name), made)
         return self.scope.graph.create_node("get_attr", given.name, name=given.name)
 
