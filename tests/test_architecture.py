@@ -27,7 +27,7 @@ SIBLINGS = {
     "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
     "_export": {"export"},  # its inner names
     "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
-    "onnx": {"nn", "export"},
+    "onnx": {"nn", "export", "fx", "utils"},  # graphs of exported modules; arguments are pytrees
     "__future__": {"nn"},  # the choices that conversions of modules follow
     "jit": {"nn", "export", "futures"},
     "_jit_internal": {"jit"},
@@ -86,7 +86,9 @@ DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
 OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
-            "fx.passes.graph_drawer": {"pydot"}}  # fmt: skip
+            "fx.passes.graph_drawer": {"pydot"},
+            "onnx._package": {"onnx", "onnxruntime", "onnxscript"}, "onnx._program": {"onnx"},
+            "onnx._types": {"ml_dtypes"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
 DYNAMIC_IMPORTERS = {"locate", "serialize"}  # whose job it is to import by a name that is computed

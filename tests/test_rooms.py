@@ -48,7 +48,6 @@ def test_what_is_not_there_says_what_to_do() -> None:
         lambda: torch.jit.save(torch.nn.Identity(), "file"),
         lambda: torch.jit.load(__file__),
         lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Identity()),
-        lambda: torch.onnx.export(None),
         lambda: torch.export.draft_export(None),
         lambda: torch.distributed.init_process_group("gloo"),
         lambda: torch.ao.quantization.quantize_dynamic(None),

@@ -1,7 +1,7 @@
 """Symbolic functions: how an operator of a program's own is written in ONNX, `symbolic(g, *arguments)`.
 
-They are kept here for an exporter. PyTorch's own (torch.onnx.symbolic_opset9 ... by the operator's name) exist to be named in a
-program's, and say that there is none. Stands on dispatcher for the names.
+They are kept here for the exporter. PyTorch's own (torch.onnx.symbolic_opset9 ... by the operator's name) are the table's
+translations, to be called in a program's. Stands on `_registry`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from types import ModuleType
 from typing import Any
 
 from flambeau.core.operator import unsupported
+from flambeau.onnx._registry import find
 from flambeau.onnx.errors import OnnxExporterError
 
 __all__ = ["ADVICE", "OPSETS", "SYMBOLICS", "opset_module", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
 
-ADVICE = "export the model with PyTorch: the state_dict saved by torch.save(module.state_dict()) loads there"
+ADVICE = "use torch.onnx.export, or write the nodes with g.op"
 OPSETS = range(7, 21)
 #: By operator, then by the version of the operator set from which it holds.
 SYMBOLICS: dict[str, dict[int, Callable[..., Any]]] = {}
@@ -51,12 +52,30 @@ class _Opset(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         from flambeau.dispatcher.builtin_schemas import overloads_of
+        from flambeau.onnx import translations as _translations  # noqa: F401 - they fill the table
 
-        if not overloads_of(f"aten::{name}"):
+        found = next((find("aten", name, overload) for overload in _OVERLOADS if find("aten", name, overload)), None)
+        if found is not None:
+            made: Any = _symbolic(name, found)
+        elif overloads_of(f"aten::{name}"):
+            made = unsupported.function(f"{self.__name__.partition('.')[2]}.{name}", ADVICE)
+        else:
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
-        made = unsupported.function(f"{self.__name__.partition('.')[2]}.{name}", ADVICE)
         setattr(self, name, made)
         return made
+
+
+_OVERLOADS = ("default", "Tensor", "self", "int", "input", "dim_IntList")
+
+
+def _symbolic(name: str, translation: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's translation as a symbolic function: symbolic(g, *arguments)."""
+
+    def symbolic(g: Any, *args: Any, **kwargs: Any) -> Any:
+        return translation(g.builder, *args, **kwargs)
+
+    symbolic.__name__ = symbolic.__qualname__ = name
+    return symbolic
 
 
 def opset_module(package: str, version: int) -> ModuleType:

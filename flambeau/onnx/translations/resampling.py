@@ -1,0 +1,90 @@
+"""Translations of other resolutions and other places: interpolate, grid_sample, affine_grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as torch
+from flambeau.onnx._builder import Builder
+from flambeau.onnx._graph import Value
+from flambeau.onnx._registry import translation
+
+
+def _resized(b: Builder, x: Value, sizes: Any, scales: Any, **how: Any) -> Value:
+    axes = list(range(2, x.rank))
+    if sizes is not None and any(s is None for s in scales or [None]):
+        return b.op("Resize", x, None, None, list(sizes), axes=axes, **how)
+    return b.op("Resize", x, None, b.const([float(s) for s in scales], torch.float32), axes=axes, **how)
+
+
+def _interpolation(name: str, **how: Any) -> None:
+    aligns = how["mode"] != "nearest"
+
+    def vec(b: Builder, x: Value, output_size: Any, *rest: Any) -> Value:
+        scales = rest[-1]
+        return _resized(b, x, output_size, scales, **how, **_places(rest[0] if aligns else None))
+
+    def default(b: Builder, x: Value, output_size: Any, *rest: Any) -> Value:
+        scales = list(rest[1:] if aligns else rest)
+        return _resized(b, x, output_size, scales, **how, **_places(rest[0] if aligns else None))
+
+    translation(f"{name}.vec")(vec)
+    translation(f"{name}.default")(default)
+
+
+def _places(align_corners: bool | None) -> dict[str, Any]:
+    if align_corners is None:
+        return {}
+    return {"coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel"}
+
+
+for _dims, _linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
+    _interpolation(
+        f"upsample_nearest{_dims}d", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
+    _interpolation(
+        f"_upsample_nearest_exact{_dims}d",
+        mode="nearest",
+        coordinate_transformation_mode="half_pixel",
+        nearest_mode="round_prefer_ceil",
+    )
+    _interpolation(f"upsample_{_linear}{_dims}d", mode="linear")
+_interpolation("upsample_bicubic2d", mode="cubic", cubic_coeff_a=-0.75)
+_interpolation("_upsample_bilinear2d_aa", mode="linear", antialias=1)
+_interpolation("_upsample_bicubic2d_aa", mode="cubic", antialias=1, cubic_coeff_a=-0.5)
+
+
+@translation("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    b: Builder, x: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Value:
+    """Values at places between -1 and 1."""
+    names = ("linear", "nearest", "cubic") if b.opset >= 20 else ("bilinear", "nearest", "bicubic")
+    return b.op(
+        "GridSample",
+        x,
+        grid,
+        mode=names[interpolation_mode],
+        padding_mode=("zeros", "border", "reflection")[padding_mode],
+        align_corners=int(align_corners),
+    )
+
+
+@translation("affine_grid_generator")
+def affine_grid_generator(b: Builder, theta: Value, size: list[Any], align_corners: bool) -> Value:
+    """The places that an affine map gives: coordinates between -1 and 1, with a one, times the map."""
+    dims = len(size) - 2
+    lines = []
+    for i, n in enumerate(reversed(size[2:])):  # x first, whose dimension is the last
+        count = b.number(n, theta.dtype)
+        line = b.cast(b.op("Range", b.number(0, None), b.number(n, None), b.number(1, None), shape=(1,)), theta.dtype)
+        if align_corners:
+            line = b.op("Sub", b.op("Div", b.op("Mul", line, 2), b.op("Max", b.op("Sub", count, 1), 1)), 1)
+        else:
+            line = b.op("Sub", b.op("Div", b.op("Add", b.op("Mul", line, 2), 1), count), 1)
+        line = b.reshape(line, [-1 if d == dims - 1 - i else 1 for d in range(dims)])
+        lines.append(b.unsqueeze(b.op("Expand", line, size[2:], shape=[1] * dims), dims))
+    lines.append(b.full([*size[2:], 1], 1, theta.dtype))
+    points = b.reshape(b.op("Concat", *lines, axis=dims), [1, -1, dims + 1])
+    made = b.op("MatMul", points, b.op("Transpose", theta, perm=[0, 2, 1]))
+    return b.reshape(made, [*[size[0]], *size[2:], dims])
