@@ -47,7 +47,7 @@ SIBLINGS = {
     "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
     "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
     "_guards": {"_subclasses", "utils"},  # asks which of these is on
-    "func": {"nn", "utils"},  # functional_call takes modules; arguments are pytrees
+    "func": {"nn", "utils", "_subclasses"},  # functional_call takes modules; arguments are pytrees; functionalize is a mode
     "_functorch": {"func", "nn"},  # older names of its functions, some of modules
     "_vmap_internals": {"func", "utils"},  # an older vmap
     "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them

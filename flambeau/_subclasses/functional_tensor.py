@@ -20,7 +20,7 @@ from flambeau.core.modes.modes import local
 from flambeau.dispatcher.handlers import hand_over
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["FunctionalTensorMode"]
+__all__ = ["FunctionalTensorMode", "ViewCopyMode"]
 
 _aten = torch.ops.aten
 #: What writes to its arguments under a name that doesn't say so, or has its results under another.
@@ -58,8 +58,7 @@ class _Alias:
 
     def __init__(self, tensor: torch.Tensor, base: _Base, views: tuple[View, ...], value: torch.Tensor) -> None:
         self.tensor, self.base, self.views = weakref.ref(tensor), base, views
-        # A view taken after a write counts as older than it: PyTorch takes it once more when it is first read.
-        self.value, self.generation = value, 0
+        self.value, self.generation = value, 0      # a view taken after a write counts as older than it
 
     def current(self) -> torch.Tensor:
         """What it stands for, after the writes to tensors that share its memory."""
@@ -83,10 +82,15 @@ class _Alias:
 
 
 class FunctionalTensorMode(TorchDispatchMode):
-    """Answers operators that write by those that don't: `with FunctionalTensorMode() as mode:`, then `mode.current(result)`."""
+    """Answers operators that write by those that don't: `with FunctionalTensorMode() as mode:`, then `mode.current(result)`.
 
-    def __init__(self) -> None:
+    reads_before_views: whether a view is taken of a tensor's present value, as exported programs have it, or of that which was
+    read last, as torch.func.functionalize has it; if they differ, the view is taken once more when it is read.
+    """
+
+    def __init__(self, reads_before_views: bool = True) -> None:
         super().__init__()
+        self.reads_before_views = reads_before_views
         self._aliases: dict[int, _Alias] = {}
         self._by_place: dict[tuple[int, int, int], tuple[Any, _Alias]] = {}
 
@@ -145,20 +149,22 @@ class FunctionalTensorMode(TorchDispatchMode):
             return self._become(func, _BECOMES[func], args, kwargs)
         if func._schema.is_mutable:
             return self._write(func, args, kwargs)
+        if func.is_view and isinstance(args[0], torch.Tensor):
+            return self._view(func, args, kwargs)
         given, named = self.current((args, kwargs))
         if func is _aten.lift_fresh_copy.default:
             return _aten.clone.default(*given)
         made = hand_over(func, given, named) if func._composite else func(*given, **named)
-        if func.is_view and isinstance(args[0], torch.Tensor):
-            return self._view(func, args, kwargs, given[0], made)
         for x in pytree.tree_leaves(made):
             if isinstance(x, torch.Tensor) and self._named(x) is None and self._alias(x) is not None:
                 self._track(x, _Base(x), (), x)     # made of views that only the modes outside saw
         return made
 
-    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: torch.Tensor, made: Any) -> Any:
-        """The views as tensors that share the memory of the argument; `made` are those of the value that it stands for."""
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Views as tensors that share the memory of the argument."""
         first = self._tracked(args[0])
+        value = first.current() if self.reads_before_views else first.value
+        made = func(value, *args[1:], **kwargs)
         shown = made if value is args[0] else _without_modes(func, args, kwargs)
         several = isinstance(made, (tuple, list))
         for at, (tensor, view) in enumerate(zip(shown, made) if several else [(shown, made)]):
@@ -193,6 +199,22 @@ class FunctionalTensorMode(TorchDispatchMode):
         if returned:
             return returned[0] if len(schema.returns) == 1 else (*own, *returned)
         return tuple(own) if len(own) > 1 else own[0] if own else None
+
+
+class ViewCopyMode(TorchDispatchMode):
+    """Answers views by copies of what they show: `view` by `view_copy`. To be on outside of a FunctionalTensorMode."""
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True."""
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if func.is_view and func.namespace == "aten":
+            copies = getattr(_aten, f"{func.overloadpacket.__name__}_copy", None)
+            if copies is not None and func._overloadname in copies.overloads():
+                func = getattr(copies, func._overloadname)
+        return func(*args, **(kwargs or {}))
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int, int]:

@@ -276,6 +276,17 @@ for _dims in (1, 2, 3):
 
 
 @_rule
+def kl_div(op: Op, input: Any, target: Any, *args: Any, log_target: bool = False, **kwargs: Any) -> Any:
+    """The divergence; a mean over the batch is a sum, divided."""
+    if args:
+        return NotImplemented
+    batch = kwargs.get("reduction") == "batchmean" and input.dim() != 0
+    number = 2 if batch else _reduction(kwargs)
+    made = op("kl_div", input, target, number, **({"log_target": True} if log_target else {}))
+    return op("div", made, input.shape[0]) if batch else made
+
+
+@_rule
 def tanhshrink(op: Op, input: Any) -> Any:
     """x - tanh(x)."""
     return op("sub", input, op("tanh", input))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
+
+import flambeau as torch
+import flambeau.utils._pytree as pytree
+from flambeau._subclasses.functional_tensor import FunctionalTensorMode, ViewCopyMode
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor.tensor import tensor_from
 
 __all__ = ["functionalize"]
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """A function with the results of `func`, and the same arguments written to after it, for programs that trace functions.
+    """A function with the results of `func`, and the same arguments written to after it, that a tracer sees without writes.
 
-    remove: "mutations" or "mutations_and_views", else RuntimeError. In PyTorch these tell which operators a tracer sees.
-    Here transforms take in-place operators and views as they are, and nothing below them is traced, so `func` is run
-    itself.
+    remove: "mutations", or "mutations_and_views", with which views are copies as well; else RuntimeError. What `func` writes to
+    its arguments is copied to them at the end. Only modes below autograd, as that of make_fx, see a difference; inside vmap and
+    forward mode they see the writes.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -27,6 +34,28 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
+        given = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if not local.dispatch_modes or any(x._layout.flavor is not None for x in given):    # nobody looks, or a transform does
+            return func(*args, **kwargs)
+        copies = ViewCopyMode() if remove == "mutations_and_views" else contextlib.nullcontext()
+        mode = FunctionalTensorMode(reads_before_views=False)
+        with copies, mode:
+            made = func(*args, **kwargs)
+            results = pytree.tree_map(lambda x: _placed(x, mode) if isinstance(x, torch.Tensor) else x, made)
+            written = [(x, mode.current(x)) for x in given if mode.written(x)]
+        for x, value in written:
+            if value is not x:
+                torch.ops.aten.copy_.default(x, value)
+        return results
 
     return wrapper
+
+
+def _placed(tensor: torch.Tensor, mode: FunctionalTensorMode) -> torch.Tensor:
+    """What a tensor stands for, with the place in the graph of gradients that the tensor has."""
+    value: torch.Tensor = mode.current(tensor)
+    if value is tensor or tensor._node is None:
+        return value
+    made = tensor_from(value._storage, value._offset, value._layout)
+    made._node, made._index = tensor._node, tensor._index
+    return made

@@ -1,4 +1,19 @@
-"""Modules whose exported programs are taken apart, for either implementation: `models(torch)` gives name -> (module, inputs)."""
+"""Modules whose exported programs are taken apart, for either implementation: `models(torch)` gives name -> (module, inputs).
+
+    python decomposition_models.py      # with PyTorch: records what its programs are in decomposed.json
+"""
+
+import json
+import pathlib
+
+RECORDED = pathlib.Path(__file__).with_name("decomposed.json")
+
+
+def printed(torch, module, inputs):
+    """The lines of the code of a program that was taken apart, without what says when values are last used; its signature."""
+    program = torch.export.export(module, inputs).run_decompositions()
+    code = [line.strip().partition(";  ")[0] for line in program.graph_module.code.strip().split("\n")]
+    return [line.replace("torch.ops.aten.", "") for line in code], str(program.graph_signature).split("\n")
 
 
 def models(torch):
@@ -142,6 +157,13 @@ def models(torch):
             x.logsumexp(0), x.std(1), x.var(0, unbiased=False), torch.std_mean(x), x.aminmax(dim=0), x.count_nonzero(),
         )  # fmt: skip
 
+    def products(self, x, y):
+        return (
+            torch.einsum("ij,kj->ik", x, x), torch.einsum("bij,bjk->bik", y, y.mT), torch.einsum("i,j->ij", x[0], x[1]),
+            torch.einsum("...ij,...jk->...ik", y, x.T), torch.einsum("ij->j", x),
+            torch.einsum("bn,anm,bm->ba", x, y.mT, x[:, :3]), torch.einsum("bij->bji", y), torch.einsum("ij,kl->il", x, x),
+        )  # fmt: skip
+
     activations = [
         nn.SiLU(), nn.Hardswish(), nn.ELU(), nn.LeakyReLU(0.1), nn.Softplus(), nn.Softplus(2), nn.Mish(), nn.SELU(), nn.CELU(),
         nn.Hardtanh(), nn.ReLU6(), nn.Tanh(), nn.Sigmoid(), nn.LogSigmoid(), nn.Softsign(), nn.Tanhshrink(), nn.Hardsigmoid(),
@@ -219,6 +241,15 @@ def models(torch):
         "arithmetic": (Function(arithmetic), (rand(3, 4),)),
         "reductions": (Function(reductions), (rand(3, 4),)),
         "half": (nn.Sequential(nn.Linear(4, 4), nn.SiLU(), nn.Softplus()).to(torch.bfloat16), (rand(3, 4).to(torch.bfloat16),)),
+        "products": (Function(products), (rand(3, 4), rand(2, 3, 4))),
         "unfold": (nn.Unfold(2), (rand(1, 2, 4, 4),)),
         "one hot": (Function(lambda self, i: F.one_hot(i, 5)), (classes,)),
     }
+
+
+if __name__ == "__main__":
+    import torch
+    import torch.export
+
+    found = {name: printed(torch, *given) for name, given in models(torch).items()}
+    RECORDED.write_text(json.dumps(found, indent=0) + "\n")
