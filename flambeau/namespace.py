@@ -65,6 +65,22 @@ from flambeau.core.operator.out_rules import OUT_ONLY as _OUT_ONLY
 from flambeau.core.operator.out_rules import Out as _Out
 from flambeau.core.operator.out_rules import exact as _exact
 from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.symbolic_numbers import (
+    SymBool,
+    SymFloat,
+    SymInt,
+    sym_constrain_range,
+    sym_constrain_range_for_size,
+    sym_float,
+    sym_fresh_size,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sqrt,
+    sym_sum,
+)
 from flambeau.core.tensor.legacy_types import CPU as _TYPES
 from flambeau.core.tensor.legacy_types import set_default_tensor_type, tensortype, typename
 from flambeau.core.tensor.storage import Storage as UntypedStorage
@@ -285,62 +301,6 @@ def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     return input.norm(2, dims or None, keepdim)
 
 
-# ---------------------------------------------------------------- symbolic sizes: here they are Python numbers
-
-
-def sym_int(a: Any) -> int:
-    """int(a), rounding toward zero."""
-    return math.trunc(a)
-
-
-def sym_float(a: Any) -> float:
-    """float(a)."""
-    return float(a)
-
-
-def sym_not(a: Any) -> bool:
-    """not a."""
-    return not a
-
-
-def sym_max(a: Any, b: Any) -> Any:
-    """The larger; a float if one of them is."""
-    return max(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
-
-
-def sym_min(a: Any, b: Any) -> Any:
-    """The smaller; a float if one of them is."""
-    return min(float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
-
-
-def sym_sum(args: Any) -> Any:
-    """sum(args)."""
-    return sum(args)
-
-
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
-    """t if b else f."""
-    return t if b else f
-
-
-def sym_sqrt(a: Any) -> float:
-    """The square root."""
-    return math.sqrt(a)
-
-
-def sym_fresh_size(expr: Any) -> Any:
-    """The size itself."""
-    return expr
-
-
-def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = None) -> None:
-    """Raise RuntimeError unless min <= size <= max."""
-    if (min is not None and size < min) or (max is not None and size > max):
-        raise RuntimeError(f"Invalid value range for {size} between [{min}, {max}].")
-
-
-sym_constrain_range_for_size = sym_constrain_range
-
 # ---------------------------------------------------------------- deprecated autocast switches
 
 
@@ -398,9 +358,6 @@ class JITException(RuntimeError):
 globals().update(_TYPED_STORAGES)
 Storage = _TYPED_STORAGES["FloatStorage"]
 _storage_classes = {UntypedStorage, TypedStorage, *_TYPED_STORAGES.values()}
-globals().update(
-    _unsupported.all_of("", "sizes are Python numbers here; use int, float and bool", kinds="SymBool SymFloat SymInt")
-)
 globals().update(
     _unsupported.all_of(
         "", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"

@@ -123,5 +123,8 @@ class UserError(TorchDynamoException):
     """A mistake in the program."""
 
     def __init__(self, error_type: UserErrorType, msg: str, case_name: str | None = None) -> None:
+        if case_name is not None:
+            page = f"https://pytorch.org/docs/main/generated/exportdb/index.html#{case_name.replace('_', '-')}"
+            msg += (" " if msg.endswith(".") else "\n") + f"For more information about this error, see: {page}"
         super().__init__(msg)
-        self.error_type, self.message = error_type, msg
+        self.error_type, self.message, self.msg = error_type, msg, msg

@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from flambeau._subclasses.meta_utils import MetaConverter, Unconvertible
+from flambeau._subclasses.symbolic.run import run
+from flambeau._subclasses.symbolic.state import as_number, describe, env_of, kept, only_numbers, symbolic_of
+from flambeau._subclasses.symbolic.unbacked import UNBACKED
 from flambeau.base import device as devices
-from flambeau.base.layout import Layout
+from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import Layout, Size
+from flambeau.base.symbolic.expressions import product
 from flambeau.core.modes import interception
 from flambeau.core.modes.overrides import DisableTorchFunctionSubclass, disabled
 from flambeau.core.tensor import fakes
@@ -96,6 +101,47 @@ class FakeTensor(Tensor):
         """A fake tensor like `t` in a mode."""
         return fake_mode.from_tensor(t)  # type: ignore[no-any-return]
 
+    # ---- sizes
+    @property
+    def shape(self) -> Any:     # type: ignore[override]
+        """Size of each dimension; torch.SymInts where they have symbols."""
+        found = symbolic_of(self)
+        if found is None:
+            return self._layout.shape
+        return tuple.__new__(Size, [as_number(found.env, e) for e in found.sizes])
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[wrap_dim(dim, self._layout.ndim)]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps in elements from one index to the next."""
+        found = symbolic_of(self)
+        strides = self._layout.strides if found is None else tuple([as_number(found.env, e) for e in found.strides])
+        return strides if dim is None else strides[wrap_dim(dim, self._layout.ndim)]
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        found = symbolic_of(self)
+        if found is None:
+            return self._layout.numel
+        made = as_number(found.env, product(*map(found.env.replace, found.sizes)))
+        if not isinstance(made, int):
+            found.env.made(made, namespaces.ops.aten.sym_numel.default, (self,))
+        return made
+
+    nelement = numel
+
+    def storage_offset(self) -> Any:
+        """The place of the first element in the storage."""
+        found = symbolic_of(self)
+        return self._offset if found is None else as_number(found.env, found.offset)
+
+    def __len__(self) -> int:
+        if not self._layout.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
     # ---- values
     def tolist(self) -> Any:
         """DataDependentOutputException, unless the values are known."""
@@ -149,16 +195,16 @@ class FakeTensorMode(TorchDispatchMode):
     """Inside `with mode:` factories make fake tensors, and tensors with data are refused, or made fake if
     `allow_non_fake_inputs`. `from_tensor(t)` makes one like `t`.
 
-    shape_env: sizes that are symbols; NotImplementedError unless static_shapes is True.
+    shape_env: a torch.fx.experimental.symbolic_shapes.ShapeEnv, whose symbols are the sizes of tensors that from_tensor converts,
+    unless static_shapes is True.
     """
 
     def __init__(self, *, allow_fallback_kernels: bool = True, allow_non_fake_inputs: bool = False, shape_env: Any = None,
                  static_shapes: bool | None = None, export: bool = False):
         super().__init__()
-        if shape_env is not None and not static_shapes:
-            raise NotImplementedError("FakeTensorMode(shape_env=...): sizes are numbers here; pass static_shapes=True")
         self.allow_fallback_kernels, self.allow_non_fake_inputs = allow_fallback_kernels, allow_non_fake_inputs
-        self.shape_env, self.static_shapes, self.export = shape_env, True if static_shapes is None else static_shapes, export
+        self.shape_env, self.export = shape_env, export
+        self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.fake_tensor_converter = FakeTensorConverter(export=export)
         self._mode_key = TorchDispatchModeKey.FAKE
         self.stand_ins = devices.StandIns(self, FakeTensor)
@@ -196,11 +242,30 @@ class FakeTensorMode(TorchDispatchMode):
                     trace: bool = True) -> FakeTensor:
         """The fake tensor like `tensor`: shape, strides, dtype, device, requires_grad; views of one base, and what shares a
         storage, share it here. The same tensor gives the same fake.
+
+        static_shapes: whether its sizes are numbers, as the mode says without; source: what the tensor is of the trace, by which
+        its symbols are named; symbolic_context: which dimensions are dynamic.
         """
-        if static_shapes is False:
-            raise NotImplementedError("from_tensor(..., static_shapes=False): sizes are numbers here")
         with fake_inputs.without_mode(), DisableTorchFunctionSubclass():
-            return self.fake_tensor_converter.from_real_tensor(self, tensor)
+            made = self.fake_tensor_converter.from_real_tensor(self, tensor)
+        static = self.static_shapes if static_shapes is None else static_shapes
+        if not static and self.shape_env is not None and kept(made) is None and made._layout.ndim:
+            sizes = self.shape_env.sizes_for(tuple(made._layout.shape), source, symbolic_context)
+            describe(made, self.shape_env, sizes)
+        return made
+
+    @property
+    def numbers_only(self) -> bool:
+        """Whether this thread is where tensors show numbers only."""
+        return only_numbers()
+
+    def has_symbols(self, name: str, args: Any, kwargs: Any) -> bool:
+        """Whether a call's arguments have symbols, or its result will."""
+        return env_of([args, list(kwargs.values())]) is not None or name in UNBACKED
+
+    def with_symbols(self, overload: Any, args: Any, kwargs: Any) -> Any:
+        """What an operator gives whose arguments have symbols."""
+        return run(overload, args, kwargs, self.shape_env)
 
     def lifted(self, tensor: Any) -> Any:
         """A fake tensor that knows the values of `tensor`, which a program wrote down."""

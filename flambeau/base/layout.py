@@ -74,11 +74,11 @@ class Size(tuple[int, ...]):
 
 
 def _as_ints(items: tuple[Any, ...], position: int) -> list[int]:
-    """The items as ints: whatever has `__index__` counts, except that floats never do."""
+    """The items as ints: whatever has `__index__` counts, except that floats never do; a torch.SymInt stays one."""
     made: list[int] = list(items[:position])
     for number, item in enumerate(items[position:], position):
         try:
-            made.append(item.__index__())
+            made.append(item if getattr(item, "is_symbolic_size", False) is True else item.__index__())
         except (AttributeError, TypeError):
             raise TypeError(
                 f"torch.Size() takes an iterable of 'int' (item {number} is '{type(item).__name__}')") from None

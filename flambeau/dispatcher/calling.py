@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.device import stand_ins_in_use
+from flambeau.base.symbolic.numbers import SymFloat, SymInt
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.interception import watching
 from flambeau.core.modes.modes import autocast_cast
@@ -70,7 +71,7 @@ def bind(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any], nu
             continue
         else:
             raise RuntimeError(f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}")
-        if numbers and isinstance(argument.type, TensorType) and isinstance(value, (int, float, complex)):
+        if numbers and isinstance(argument.type, TensorType) and isinstance(value, (int, float, complex, SymInt, SymFloat)):
             values.append(value)
             continue
         try:

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base import device as devices
+from flambeau.base.symbolic.numbers import SymInt
 from flambeau.core.modes import interception, modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.dispatching import dispatching
@@ -275,14 +276,17 @@ def _with_options(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, A
     return {**kwargs, "device": kwargs.get("device") or devices.get_default_device(), "pin_memory": False}
 
 
+_ONE_BY_ONE = (int, SymInt)     # sizes, which may be given as arguments of their own
+
+
 def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
     """The arguments of a public call in the forms of a schema: sizes given one by one as a list, lists for tuples."""
     arguments = schema.arguments
     names = {a.name for a in arguments}
     given = list(args)
     for at, argument in enumerate(arguments[: schema.positional]):
-        if isinstance(argument.type, ListType) and at < len(given) and type(given[at]) is int:
-            end = next((i for i, x in enumerate(given) if i >= at and type(x) is not int), len(given))
+        if isinstance(argument.type, ListType) and at < len(given) and isinstance(given[at], _ONE_BY_ONE):
+            end = next((i for i, x in enumerate(given) if i >= at and not isinstance(x, _ONE_BY_ONE)), len(given))
             if argument.type.count is None:
                 given[at:end] = [given[at:end]]
             break

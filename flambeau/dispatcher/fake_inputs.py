@@ -44,6 +44,10 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     assert stand_ins is not None
     if modes.local.modes and dispatch_modes.asks(function):
         return own(*args, **kwargs)
+    if stand_ins.mode.shape_env is not None and not stand_ins.mode.numbers_only:
+        made = _with_symbols(stand_ins.mode, function, own, args, kwargs)
+        if made is not NotImplemented:
+            return made
     given = list(_tensors([*args, *kwargs.values()]))
     if function.__name__ in _OVER_VALUES and not any(fakes.is_fake(x._layout) for x in given):
         with without_mode():
@@ -66,6 +70,16 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     if known is not None and isinstance(result, Tensor) and fakes.is_fake(result._layout):
         _hand_on(function, own, args, kwargs, known, result)
     return result
+
+
+def _with_symbols(mode: Any, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of a function whose arguments have sizes with symbols; NotImplemented if none has."""
+    if not mode.has_symbols(function.__name__, args, kwargs):
+        return NotImplemented
+    called = dispatch_modes.overload_of(function, args, kwargs)
+    if called is None:
+        return own(*args, **kwargs)
+    return dispatch_modes.as_public(called[0].overloadpacket.__name__, mode.with_symbols(*called))
 
 
 def _on_zeros(mode: Any, own: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from flambeau.base.dtype import dtype
 from flambeau.base.layout import layout, memory_format
 from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
+from flambeau.base.symbolic.numbers import SymInt, is_symbolic_number
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -101,6 +102,8 @@ class IntType(Type):
         self.written = written
 
     def take(self, value: Any) -> Any:
+        if self.written == "SymInt" and isinstance(value, SymInt):
+            return value
         try:
             return operator.index(value)
         except (TypeError, RuntimeError):
@@ -170,7 +173,7 @@ class NumberType(Type):
     def take(self, value: Any) -> Any:
         if isinstance(value, Tensor) and not value._layout.ndim:
             return value.item()  # type: ignore[attr-defined]
-        if not isinstance(value, numbers.Number):
+        if not isinstance(value, numbers.Number) and not is_symbolic_number(value):
             raise Refused(f"Cast error details: Cannot cast {value!r} to number")
         return value
 

@@ -4,17 +4,22 @@ from flambeau.core.operator import unsupported as _unsupported
 from flambeau.export._export import export
 from flambeau.export._files import load, save
 from flambeau.export.decomp_utils import CustomDecompTable
+from flambeau.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ExportGraphSignature
 from flambeau.utils._pytree import register_dataclass
 
 __all__ = [
+    "AdditionalInputs",
     "CustomDecompTable",
+    "Dim",
     "ExportGraphSignature",
     "ExportedProgram",
     "ModuleCallEntry",
     "ModuleCallSignature",
+    "ShapesCollection",
     "default_decompositions",
+    "dims",
     "export",
     "load",
     "register_dataclass",
@@ -28,12 +33,7 @@ def default_decompositions() -> CustomDecompTable:
 
 
 globals().update(
-    _unsupported.all_of(
-        "export.",
-        "sizes are numbers; export with dynamic_shapes=None, once for each size",
-        "dims draft_export",
-        "Dim ShapesCollection AdditionalInputs Constraint",
-    )
+    _unsupported.all_of("export.", "use export, whose errors say what to change", "draft_export", "Constraint")
 )
 globals().update(
     _unsupported.all_of(

@@ -11,7 +11,15 @@ import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UserError, UserErrorType
 from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from flambeau._subclasses.symbolic.state import describe, kept, sizes_of
+from flambeau.base.symbolic.expressions import rebuild
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.export import _trace
+from flambeau.export import dynamic_shapes as dynamic_inputs
+from flambeau.export._builtins import symbolic_builtins
+from flambeau.export._constraints import Dimension, check_constraints, fake_sizes, range_constraints
+from flambeau.export._runtime_asserts import settle_sizes
+from flambeau.export.dims import _DimHint, _DimHintType
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import (
     ConstantArgument,
@@ -20,8 +28,13 @@ from flambeau.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
     TensorArgument,
 )
+from flambeau.fx.experimental.shape_env import ShapeEnv, Source
+from flambeau.fx.experimental.size_errors import ConstraintViolationError
 from flambeau.nn.modules import hooks
 
 __all__ = ["export"]
@@ -41,19 +54,17 @@ def export(
 ) -> ExportedProgram:
     """The forward of a module on tensors of the example inputs' shapes and dtypes, as a graph of aten's operators.
 
-    args, kwargs: example inputs; tensors and constants in any pytree. The module isn't changed. `strict` makes no difference:
-    the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple; ValueError for what is no module;
-    torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run. NotImplementedError for
-    dynamic_shapes and preserve_module_call_signature, for functions that no operator of aten stands for, and for switching
+    args, kwargs: example inputs; tensors and constants in any pytree. dynamic_shapes: which dimensions have other sizes, too: by
+    argument name, or in the structure of the arguments, for each tensor a dict or sequence of torch.export.Dim, hints
+    (Dim.AUTO, Dim.DYNAMIC), ints and None; a ShapesCollection or AdditionalInputs. The module isn't changed. `strict` makes no
+    difference: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
+    dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError for what is no
+    module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
+    NotImplementedError for preserve_module_call_signature, for functions that no operator of aten stands for, and for switching
     gradients inside forward.
     """
     if not isinstance(mod, torch.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
-    if pytree.tree_any(lambda x: x is not None, dynamic_shapes):
-        raise NotImplementedError(
-            "torch.export.export(dynamic_shapes=...) is not implemented in flambeau: sizes are numbers; pass dynamic_shapes=None "
-            "and export once for each size"
-        )
     if preserve_module_call_signature:
         raise NotImplementedError(
             "torch.export.export(preserve_module_call_signature=...) is not implemented in flambeau: leave it out"
@@ -73,13 +84,19 @@ def export(
                 "container type, use torch.utils._pytree.register_pytree_node. To register a constant input, use "
                 "torch.utils._pytree.register_constant"
             )
-    fake_mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True)
+    said = dynamic_shapes.dynamic_shapes(mod, args, kwargs) if hasattr(dynamic_shapes, "dynamic_shapes") else dynamic_shapes
+    specs = dynamic_inputs.specs_of(dynamic_inputs.combined_args(mod, args, kwargs), said)
+    env = ShapeEnv(trace_asserts=True, prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
+    fake_mode = FakeTensorMode(
+        allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True
+    )
     mode = _trace.ExportMode(mod, fake_mode)
     inputs = _state_inputs(mod, mode)
-    given = pytree.tree_map(lambda x: fake_mode.from_tensor(x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
+    dimensions: list[Dimension] = []
+    given = _fake_inputs(mod, args, kwargs, specs, fake_mode, dimensions)
     user, names = _user_inputs(mod, given, mode)
     called: dict[str, None] = {"": None}
-    with _on_fakes(mod, fake_mode), _modules_followed(mod, mode, called), fake_mode, mode:
+    with _on_fakes(mod, fake_mode), _modules_followed(mod, mode, called), mode.sizes, symbolic_builtins(), fake_mode, mode:
         try:
             made = mod(*given[0], **given[1])
         except DynamicOutputShapeException as error:
@@ -91,10 +108,16 @@ def export(
             raise _trace.guard_error(error) from None
         written = _written_buffers(mod, mode)
     leaves, out_spec = pytree.tree_flatten(made)
-    outputs, results = _outputs(leaves, mode)
+    with mode.sizes:
+        results = _results(leaves, mode)
     for buffer, value in written:
         _write(mode, buffer, value)
     mode.graph.output(tuple(results))
+    with _violations():
+        left = check_constraints(env, dimensions)
+    ranges = range_constraints(env, dimensions, bool(said))
+    settle_sizes(mode.graph, env)
+    outputs = [_output(x) for x in mode.graph.output_node().args[0]]
     for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
         if not node.users:
             mode.graph.erase_node(node)
@@ -110,14 +133,68 @@ def export(
         mode.graph,
         signature,
         _state(mod, signature),
-        {},
+        ranges,
         [ModuleCallEntry(path, None if path else own) for path in called],
         (args, kwargs),
         {**held, **dict(mode.constants.values())},
+        guards=left,
     )
 
 
 # ---------------------------------------------------------------- inputs
+
+
+@contextlib.contextmanager
+def _violations() -> Iterator[None]:
+    """Sizes that aren't as the program says are its error."""
+    try:
+        yield
+    except ConstraintViolationError as error:
+        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, f"{error}{_trace.ADVICE}") from None
+
+
+def _fake_inputs(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    specs: list[tuple[Any, Any, Any]],
+    fake_mode: FakeTensorMode,
+    dimensions: list[Dimension],
+) -> Any:
+    """(args, kwargs) with fake tensors, whose dynamic dimensions have symbols, and symbolic numbers."""
+    env = fake_mode.shape_env
+    made: dict[int, Any] = {}
+    numbers: list[Any] = []
+    names = list(dynamic_inputs.combined_args(mod, args, kwargs))
+    for path, leaf, said in specs:
+        if path and isinstance(path[0], pytree.SequenceKey):    # said by position
+            path = (pytree.MappingKey(names[path[0].idx]), *path[1:])
+        source = "L" + pytree.keystr(path)
+        if isinstance(leaf, torch.Tensor):
+            fake = fake_mode.from_tensor(leaf)
+            own = fake_sizes(env, source, path, leaf, dynamic_inputs.dimensions_of(leaf, said))
+            if kept(fake) is None:
+                describe(fake, env, [d.expr for d in own])
+            else:   # the same tensor, given twice
+                for d, e in zip(own, sizes_of(fake)):
+                    env.evaluate(rebuild("Eq", (d.expr, e)))
+            dimensions += own
+            made[id(leaf)] = fake
+        elif isinstance(said, _DimHint) and said.type != _DimHintType.STATIC:
+            where = Source(source)
+            e = env.create_symbol(leaf, where, positive=None, do_not_specialize_zero_one=True)
+            dimensions.append(Dimension(where, path, leaf, said, e))
+            numbers.append(env.create_symintnode(e, hint=leaf))
+        elif isinstance(leaf, int) and not isinstance(leaf, bool):
+            numbers.append(leaf)
+    each = iter(numbers)
+
+    def converted(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return made[id(x)]
+        return next(each) if isinstance(x, int) and not isinstance(x, bool) else x
+
+    return pytree.tree_map(converted, (args, kwargs))
 
 
 def _state_inputs(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[InputSpec]:
@@ -154,9 +231,7 @@ def _user_inputs(mod: torch.nn.Module, given: Any, mode: _trace.ExportMode) -> t
             full = "_".join([name, *[str(_key(k)) for k in path]])
             node = mode.input(full, value).node
             mode.first_input = mode.first_input or node
-            known = isinstance(value, torch.Tensor)
-            arg = TensorArgument(node.name) if known else ConstantArgument(node.name, value)
-            specs.append(InputSpec(InputKind.USER_INPUT, arg, None))
+            specs.append(InputSpec(InputKind.USER_INPUT, argument_of(node.name, value), None))
     return specs, [*names, *kwargs]
 
 
@@ -239,14 +314,12 @@ def _write(mode: _trace.ExportMode, buffer: torch.Tensor, value: torch.Tensor) -
     node.meta = dict(source.meta)
 
 
-def _outputs(leaves: list[Any], mode: _trace.ExportMode) -> tuple[list[OutputSpec], list[Any]]:
-    """What the results are, and the graph's output."""
-    specs: list[OutputSpec] = []
+def _results(leaves: list[Any], mode: _trace.ExportMode) -> list[Any]:
+    """What the graph returns: nodes and constants."""
     results: list[Any] = []
     for value in leaves:
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) or is_symbolic_number(value):
             results.append(mode.node_of(value))
-            specs.append(OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(results[-1].name), None))
             continue
         if not isinstance(value, (int, float, bool, str, type(None))):
             raise RuntimeError(
@@ -256,5 +329,19 @@ def _outputs(leaves: list[Any], mode: _trace.ExportMode) -> tuple[list[OutputSpe
                 "ergonomic to deal with"
             )
         results.append(value)
-        specs.append(OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None))
-    return specs, results
+    return results
+
+
+def _output(value: Any) -> OutputSpec:
+    """What a result of the graph is."""
+    if not isinstance(value, torch.fx.Node):
+        return OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", value), None)
+    return OutputSpec(OutputKind.USER_OUTPUT, argument_of(value.name, value.meta.get("val")), None)
+
+
+def argument_of(name: str, value: Any) -> Any:
+    """A value of a graph, by the name of its node."""
+    for cls, kind in ((torch.SymInt, SymIntArgument), (torch.SymFloat, SymFloatArgument), (torch.SymBool, SymBoolArgument)):
+        if isinstance(value, cls):
+            return kind(name)
+    return TensorArgument(name) if isinstance(value, torch.Tensor) else ConstantArgument(name, value)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.symbolic.numbers import is_symbolic_number
 
 __all__ = ["BODY", "FUNCTIONS", "METHODS", "Op"]
 
@@ -166,6 +167,8 @@ def __rmatmul__(op: Op, self: Any, other: Any) -> Any:
 def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
     """What slices, numbers and new dimensions make of a tensor, and the tensors that are to index it."""
     items = list(index) if isinstance(index, tuple) else [index]
+    if any(map(_names_symbols, items)) and not any(isinstance(i, (list, bool)) or _is_mask(i) for i in items):
+        return _by_symbols(op, x, items), []
     items = [op("lift", torch.tensor, i) if isinstance(i, list) else i for i in items]
     taken = sum(_dimensions(i) for i in items)
     if taken > x.dim():
@@ -183,7 +186,8 @@ def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
             x = op("select.int", x, dim, item)
         elif isinstance(item, slice):
             start, stop, step = (None if n is None else int(n) for n in (item.start, item.stop, item.step))
-            if index is item or not (start in (None, 0) and (stop is None or stop >= x.shape[dim]) and step in (None, 1)):
+            whole = start in (None, 0) and isinstance(x.shape[dim], int) and (stop is None or stop >= x.shape[dim])
+            if index is item or not (whole and step in (None, 1)):
                 x = op("slice.Tensor", x, dim, start or 0, 2**63 - 1 if stop is None else stop, 1 if step is None else step)
             dim += 1
         elif isinstance(item, torch.Tensor):
@@ -192,6 +196,36 @@ def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
         else:
             raise NotImplementedError(f"torch.export: indexing by {item.__class__.__name__} is not implemented in flambeau")
     return x, tensors
+
+
+def _names_symbols(item: Any) -> bool:
+    """Whether an index depends on symbols."""
+    return any(map(is_symbolic_number, (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)))
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, torch.Tensor)
+
+
+def _by_symbols(op: Op, x: Any, items: list[Any]) -> Any:
+    """What an index makes of a tensor that depends on symbols: as PyTorch rewrites it, bounds are handed on as they are."""
+    if any(i is Ellipsis for i in items):
+        at = next(n for n, i in enumerate(items) if i is Ellipsis)
+        taken = sum(_dimensions(i) for i in items)
+        items[at : at + 1] = [slice(None)] * (x.dim() - taken)
+    dim = 0
+    for item in items:
+        if item is None:
+            x = op("unsqueeze", x, dim)
+            dim += 1
+        elif isinstance(item, slice):
+            step = 1 if item.step is None else item.step
+            if not (item.start is None and item.stop is None and isinstance(step, int) and step == 1):
+                x = op("slice.Tensor", x, dim, item.start, item.stop, step)
+            dim += 1
+        else:
+            x = op("select.int", x, dim, item)
+    return x
 
 
 def _dimensions(item: Any) -> int:

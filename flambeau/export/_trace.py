@@ -17,13 +17,17 @@ import flambeau as torch
 import flambeau.nn.functional as F
 import flambeau.utils._pytree as pytree
 from flambeau._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from flambeau._subclasses.symbolic.run import run
 from flambeau.base import device as devices
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes import modes
+from flambeau.core.tensor.fakes import is_fake, known_value
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.export._functional import RULES
 from flambeau.export._operators import BODY, FUNCTIONS, METHODS
 from flambeau.fx.experimental.proxy_mode import PythonKeyTracer, track_tensor, track_tensor_tree
+from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from flambeau.fx.graph import Graph
 from flambeau.fx.proxy import Proxy
@@ -110,6 +114,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.module, self.fake_mode = module, fake_mode
         self.tracer = _Tracer(self)
         self.tracer.graph = self.graph = Graph()
+        self.sizes = SizeNodes(self.tracer, fake_mode.shape_env)
         self.constants: dict[str, tuple[str, torch.Tensor]] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
@@ -129,17 +134,30 @@ class ExportMode(dispatch_modes.DispatchMode):
         node.target = node.name
         if isinstance(value, torch.Tensor):
             self._track(value, proxy)
+        elif is_symbolic_number(value):
+            self.sizes.of_number(value, proxy)
         else:
             proxy.node.meta["val"] = value
         return proxy
 
-    def node_of(self, value: torch.Tensor) -> Any:
-        """The node that makes a tensor. NotImplementedError if it was made by something that isn't recorded."""
+    def node_of(self, value: Any) -> Any:
+        """The node that makes a tensor or a symbolic number; the number where no symbol is left in one. NotImplementedError if it
+        was made by something that isn't recorded.
+        """
+        if is_symbolic_number(value):
+            return getattr(self.sizes.proxy(value), "node", self.sizes.proxy(value))
         return self._proxy(value)[0].node
 
     def _track(self, value: Any, proxy: Proxy) -> None:
         self._kept.append(value)
+        if is_symbolic_number(value):
+            self.sizes.of_number(value, proxy)
+            return
         track_tensor_tree(value, proxy, constant=None, tracer=self.tracer)
+        for x in [value] if isinstance(value, torch.Tensor) else value if isinstance(value, (list, tuple)) else []:
+            found = self.tracer.tracked(x) if isinstance(x, torch.Tensor) else None
+            if found is not None:
+                self.sizes.of_tensor(x, found.proxy)
 
     def _proxy(self, tensor: torch.Tensor) -> tuple[Proxy, torch.Tensor]:
         """The proxy of a tensor, and the fake tensor that it stands for."""
@@ -193,10 +211,14 @@ class ExportMode(dispatch_modes.DispatchMode):
                     "graph; write it by other operators"
                 )
             return own(*args, **kwargs)
-        if not _belongs_into_graphs(found[0]):
+        if not _belongs_into_graphs(found[0]) and not (function.__name__ == "item" and self._unknown(args[0])):
             return self._number(function, args, kwargs)
         made = self.record(*found)
         return dispatch_modes.as_public(name, made)
+
+    def _unknown(self, tensor: Any) -> bool:
+        """Whether only a run tells the value of a tensor."""
+        return is_fake(tensor._layout) and known_value(tensor) is None and not tensor.dtype.is_complex
 
     def _number(self, function: FunctionType, args: Any, kwargs: dict[str, Any]) -> Any:
         """What a function gives that makes no tensor: sizes are numbers, values aren't there."""
@@ -253,6 +275,8 @@ class ExportMode(dispatch_modes.DispatchMode):
         fakes: dict[int, torch.Tensor] = {}
 
         def proxy_of(x: Any) -> Any:
+            if is_symbolic_number(x):
+                return self.sizes.proxy(x)
             if not isinstance(x, torch.Tensor):
                 return x
             proxy, fakes[id(x)] = self._proxy(x)
@@ -264,7 +288,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         shown = name + "_default" if name == "_assert_tensor_metadata" else name
         proxy = self.tracer.create_proxy("call_function", overload, given, named, name=self.graph._target_to_str(shown))
         with _Without():
-            made = overload(*values, **keywords)
+            made = run(overload, values, keywords, self.fake_mode.shape_env)
         if name.endswith("_") and not name.endswith("__") and isinstance(values[0], torch.Tensor):
             track_tensor(values[0], proxy, constant=None, tracer=self.tracer)
         self._track(made, proxy)
@@ -297,7 +321,7 @@ def guard_error(error: BaseException) -> GuardOnDataDependentSymNode:
     where = "".join(traceback.StackSummary.extract(found).format()).rstrip()  # type: ignore[arg-type]
     caused = "".join(f"Caused by: ({frame.f_code.co_filename}:{line} in forward)\n" for frame, line in found)
     return GuardOnDataDependentSymNode(
-        "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)\n\n"
+        None, "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)\n\n"
         "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and statically_known_true.\n"
         f"{caused}\nThe following call raised this error:\n{where}\n\n{ADVICE}"
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from flambeau.export._guards import Guard, guards_of
+from flambeau.export.graph_signature import InputKind, OutputKind
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
@@ -19,23 +20,17 @@ __all__ = ["GuardsFn", "unlifted"]
 
 
 class GuardsFn(torch.nn.Module):
-    """Checks the inputs of an exported program: forward(*leaves) raises AssertionError for sizes and constants that differ."""
+    """Checks the inputs of an exported program: forward(*leaves) raises AssertionError where they aren't as they were traced."""
 
-    def __init__(self, checks: list[tuple[str, Any]]) -> None:
+    def __init__(self, guards: list[Guard]) -> None:
         super().__init__()
-        self._checks = checks
+        self._guards = guards
 
     def forward(self, *args: Any) -> None:
         """Check the leaves of the inputs."""
-        for value, (name, wanted) in zip(args, self._checks):
-            if isinstance(wanted, tuple):
-                for i, n in enumerate(wanted):
-                    if value.size()[i] != n:
-                        raise AssertionError(f"Guard failed: {name}.size()[{i}] == {n}")
-                if value.dim() != len(wanted):
-                    raise AssertionError(f"Guard failed: len({name}.size()) == {len(wanted)}")
-            elif value != wanted:
-                raise AssertionError(f"Guard failed: {name} == {wanted!r}")
+        for text, holds in self._guards:
+            if not holds(args):
+                raise AssertionError(f"Guard failed: {text}")
 
 
 def assign(root: torch.nn.Module, target: str, value: Any, how: Callable[[torch.nn.Module, str, Any], None]) -> None:
@@ -80,7 +75,7 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
         last = graph.find_nodes(op="placeholder") + [n for n in graph.find_nodes(op="get_attr") if n.target not in inner]
         order = {node: i for i, node in enumerate(graph.nodes)}
         anchor = max(last, key=order.__getitem__, default=None)
-        root.add_module("_guards_fn", GuardsFn(_checks(program, leaves)))
+        root.add_module("_guards_fn", GuardsFn(_guards(program, leaves)))
         if leaves:
             with graph.inserting_after(anchor):
                 graph.create_node("call_module", "_guards_fn", tuple(leaves), {}, name="_guards_fn")
@@ -129,22 +124,16 @@ def _results(program: ExportedProgram, graph: Graph, results: list[Any], known: 
     return tuple(copies.get(x, x) if isinstance(x, Node) else x for x in own)
 
 
-def _checks(program: ExportedProgram, leaves: list[Any]) -> list[tuple[str, Any]]:
-    """(how an input is written, its shape or value)."""
+def _guards(program: ExportedProgram, leaves: list[Any]) -> list[Guard]:
+    """The checks of the inputs."""
     entry = program.module_call_graph[0].signature
     assert entry is not None
-    holders = pytree.tree_unflatten(list(range(len(leaves))), entry.in_spec)
-    names = entry.forward_arg_names or []
+    args, kwargs = pytree.tree_unflatten(list(range(len(leaves))), entry.in_spec)
     found: list[tuple[str, Any]] = [("", None)] * len(leaves)
-    specs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
-    args, kwargs = holders
-    roots = [*zip(names, args), *kwargs.items()]
-    for name, tree in roots:
+    for name, tree in [*zip(entry.forward_arg_names or [], args), *kwargs.items()]:
         for path, at in pytree.tree_leaves_with_path(tree):
-            arg = specs[at].arg
-            wanted = arg.value if isinstance(arg, ConstantArgument) else tuple(leaves[at].meta["val"].shape)
-            found[at] = name + pytree.keystr(path), wanted
-    return found
+            found[at] = name + pytree.keystr(path), leaves[at].meta["val"]
+    return guards_of(found, program.range_constraints, program._guards)
 
 
 def _check_containers(spec: pytree.TreeSpec) -> Callable[..., None]:
@@ -166,3 +155,12 @@ def _check_containers(spec: pytree.TreeSpec) -> Callable[..., None]:
         return args, kwargs
 
     return check
+
+
+def check_inputs(module: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check the inputs of a module that an exported program gave, without running it. AssertionError and ValueError as it
+    raises.
+    """
+    for hook in module._forward_pre_hooks.values():
+        args, kwargs = hook(module, args, kwargs)
+    module._guards_fn(*pytree.tree_leaves((args, kwargs)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau.base.symbolic.expressions import Expr
 from flambeau.export._unlift import unlifted
 from flambeau.export._verifier import TrainingIRVerifier, Verifier
 from flambeau.export.graph_signature import ExportGraphSignature, InputKind
@@ -65,6 +66,7 @@ class ExportedProgram:
         constants: dict[str, Any] | None = None,
         *,
         verifiers: list[type[Verifier]] | None = None,
+        guards: Sequence[Expr] = (),
     ) -> None:
         self._graph_module = GraphModule(root, graph)
         self._graph_signature = graph_signature
@@ -74,6 +76,7 @@ class ExportedProgram:
         self._example_inputs = example_inputs
         self._constants = constants or {}
         self._verifiers: list[type[Verifier]] = verifiers or [TrainingIRVerifier]
+        self._guards = list(guards)     # what else the trace depends on, over the symbols of the inputs
         self.validate()
 
     # ---- what it is made of
@@ -123,7 +126,7 @@ class ExportedProgram:
 
     @property
     def range_constraints(self) -> dict[Any, Any]:
-        """Empty: sizes are numbers."""
+        """The ranges of the inputs' sizes, and of numbers that only a run tells, by their expressions."""
         return self._range_constraints
 
     @property
@@ -220,7 +223,8 @@ class ExportedProgram:
         graph, signature = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
         return ExportedProgram(
             self._graph_module, graph, signature, self._state_dict, dict(self._range_constraints),
-            copy.deepcopy(self._module_call_graph), self._example_inputs, self._constants, verifiers=[Verifier],
+            copy.deepcopy(self._module_call_graph), self._example_inputs, self._constants,
+            verifiers=[Verifier], guards=self._guards,
         )  # fmt: skip
 
     def validate(self) -> None:
@@ -246,5 +250,6 @@ class ExportedProgram:
             self._graph_signature, self._state_dict, self._range_constraints, self._module_call_graph, self._example_inputs,
             self._constants)]  # fmt: skip
         return ExportedProgram(
-            copy.deepcopy(self._graph_module, memo), copy.deepcopy(self.graph, memo), *kept, verifiers=self._verifiers
+            copy.deepcopy(self._graph_module, memo), copy.deepcopy(self.graph, memo), *kept, verifiers=self._verifiers,
+            guards=self._guards,
         )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.fx.names import _get_qualified_name, is_overload, is_own, shown
 from flambeau.fx.namespace import _custom_builtins, _Namespace
 from flambeau.fx.node import Argument, Node, _type_repr
@@ -433,7 +434,7 @@ def _write(writer: _Writer, node: Node, stride: bool | None, device: bool) -> No
     annotation = "" if node.type is None else f" : {writer.type_repr(node.type)}"
     if stride is not None:
         value = next((node.meta[key] for key in ("val", "example_value", "tensor_meta") if key in node.meta), None)
-        known = tensor_annotation(value, stride, device, writer.color)
+        known = f'"Sym({value})"' if is_symbolic_number(value) else tensor_annotation(value, stride, device, writer.color)
         annotation = f": {known}" if known else annotation
     if node.op == "placeholder":
         assert isinstance(node.target, str)

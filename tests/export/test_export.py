@@ -273,9 +273,8 @@ def test_what_cannot_be_exported() -> None:
         export(nn.ReLU(), (object(),))
     with pytest.raises(RuntimeError, match="Found <class 'object'> in output, which is not a known type"):
         export(module(lambda self, x: object()), (x,))
-    for forward in (lambda self, x: x.sum().item(), lambda self, x: x[x > 0], lambda self, x: torch.nonzero(x)):
-        with pytest.raises(NotImplementedError, match=r"torch\.export: .* is not implemented in flambeau; "):
-            export(module(forward), (x,))
+    with pytest.raises(NotImplementedError, match=r"torch\.export: .* is not implemented in flambeau; "):
+        export(module(lambda self, x: torch.unique(x)), (x,))
 
     def switching(self, x):
         with torch.no_grad():
@@ -283,8 +282,6 @@ def test_what_cannot_be_exported() -> None:
 
     with pytest.raises(NotImplementedError, match=r"export the module inside `with torch\.no_grad"):
         export(module(switching), (x,))
-    with pytest.raises(NotImplementedError, match="pass dynamic_shapes=None"):
-        export(nn.ReLU(), (x,), dynamic_shapes={"input": {0: 1}})
     program = export(nn.ReLU(), (x,))
     with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
         program(x)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flambeau.base.symbolic.expressions import Expr, coefficient
+from flambeau.base.symbolic.expressions import Expr, coefficient, expand, integer, sum_of, terms
+from flambeau.base.symbolic.expressions import product as times
 
 __all__ = ["IntInfinity", "ValueRanges", "int_oo", "range_of"]
 
@@ -162,10 +163,10 @@ def decided(e: Expr, known: Mapping[Expr, ValueRanges]) -> bool | None:
         return None if inner is None else not inner
     if len(e.args) != 2:
         return None
-    from flambeau.base.symbolic.expressions import expand
-
     difference = expand(e.args[0] - e.args[1])
     d = range_of(difference, known)
+    if d.lower <= 0 <= d.upper and d.lower != d.upper:
+        d = _relaxed(difference, known, d)
     answers = {
         "Eq": (d.lower == d.upper == 0, d.lower > 0 or d.upper < 0 or _odd_content(difference)),
         "Ne": (d.lower > 0 or d.upper < 0 or _odd_content(difference), d.lower == d.upper == 0),
@@ -175,6 +176,32 @@ def decided(e: Expr, known: Mapping[Expr, ValueRanges]) -> bool | None:
     if answers is None:
         return None
     return True if answers[0] else False if answers[1] else None
+
+
+def _relaxed(e: Expr, known: Mapping[Expr, ValueRanges], r: ValueRanges) -> ValueRanges:
+    """The sign of a sum with quotients x//n, which are between (x - n + 1)/n and x/n; `r` where that says nothing more."""
+    parts = [(*coefficient(t), t) for t in terms(e)]
+    quotients = [q for _, q, _ in parts if q.kind == "FloorDiv" and q.args[1].kind == "Integer" and q.args[1].is_positive]
+    if not quotients or not e.is_integer:
+        return r
+    scale = math.lcm(*[int(q.args[1].value) for q in quotients])
+    ends = []
+    for end in (0, 1):
+        made = []
+        for c, rest, t in parts:
+            if rest in quotients:
+                base, n = rest.args
+                low = (c.value > 0) == (end == 0)
+                made.append(times(integer(int(c.value) * scale // int(n.value)), base - (int(n.value) - 1) if low else base))
+            else:
+                made.append(times(integer(scale), t))
+        ends.append(range_of(sum_of(*made), known))
+    low, high = max(r.lower, _floor(ends[0].lower, scale)), min(r.upper, _floor(ends[1].upper, scale))
+    if ends[0].lower > 0:
+        low = max(low, 1)
+    elif ends[0].lower > -scale:
+        low = max(low, 0)
+    return ValueRanges(low, high) if low <= high else r
 
 
 def _odd_content(difference: Expr) -> bool:

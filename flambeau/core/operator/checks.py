@@ -18,7 +18,12 @@ _NO_WORDS = (
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], Any] | None = None) -> None:
-    """Raise `error_type` with the text that `message` gives unless `cond` is True. TypeError if it is no bool."""
+    """Raise `error_type` with the text that `message` gives unless `cond` is True. TypeError if it is no bool.
+
+    Of sizes with symbols: a guard of the trace, or a check of its graph.
+    """
+    if getattr(cond, "is_symbolic_truth", False) is True:
+        cond = cond.node.expect_true()
     if not isinstance(cond, bool):
         if isinstance(cond, Tensor):
             raise TypeError("cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to "

@@ -126,10 +126,15 @@ def _without_memory(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     from flambeau._subclasses.fake_tensor import FakeTensor
+    from flambeau._subclasses.symbolic.state import kept, plain_sizes
 
-    mode = value.fake_mode if isinstance(value, FakeTensor) else _describing()
-    with without_modes():
-        return mode.from_tensor(value.detach()) if not isinstance(value, FakeTensor) else value.detach()
+    with without_modes(), plain_sizes():
+        if not isinstance(value, FakeTensor):
+            return _describing().from_tensor(value.detach())
+        made = value.detach()
+        if kept(value) is not None:
+            made.__dict__["_symbolic"] = value.__dict__["_symbolic"]
+        return made
 
 
 @functools.cache

@@ -1,0 +1,119 @@
+"""Operators whose results only a run tells: numbers of tensors, and results with as many elements as values say.
+
+Each gives a number, or a tensor, with a new symbol. Used by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau._subclasses.symbolic.rules import Call
+from flambeau._subclasses.symbolic.state import describe, expr_of, plain_sizes, sizes_of, strides_of
+from flambeau.base.symbolic.expressions import as_expr
+from flambeau.base.symbolic.numbers import plain_value
+from flambeau.core.tensor import fakes
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["UNBACKED"]
+
+UNBACKED: dict[str, Callable[[Call], Any]] = {}
+_MOST = 2**63 - 2
+
+
+def _unbacked(*names: str) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
+    def keep(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
+        UNBACKED.update(dict.fromkeys(names, function))
+        return function
+
+    return keep
+
+
+@_unbacked("item", "_local_scalar_dense")
+def _number(call: Call) -> Any:
+    x = call["self"]
+    if not fakes.is_fake(x._layout) or fakes.known_value(x) is not None:
+        return NotImplemented
+    if x.dtype.is_floating_point:
+        return call.env.create_unbacked_symfloat()
+    if x.dtype.is_complex:
+        return NotImplemented
+    if x.dtype.name == "bool":
+        return call.env.create_unbacked_symbool()
+    return call.env.create_unbacked_symint()
+
+
+def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:
+    """A tensor with sizes of which some are symbols that are new."""
+    env = call.env
+    exprs = [as_expr(n) if isinstance(n, int) else n for n in shape]
+    numbers = [int(env.value_of(e)) for e in exprs]
+    with plain_sizes(), like._layout.device.stand_ins.mode:
+        import flambeau as torch
+
+        made = torch.empty(numbers, dtype=dtype, device=like.device)
+    describe(made, env, exprs)
+    return made
+
+
+def _count(call: Call, most: Any = _MOST) -> Any:
+    made = call.env.create_unbacked_symint().node._expr
+    call.env.constrain_size(made, 0, most)
+    return made
+
+
+@_unbacked("nonzero")
+def _nonzero(call: Call) -> Any:
+    x = call["self"]
+    if not fakes.is_fake(x._layout):
+        return NotImplemented
+    import flambeau as torch
+
+    sizes = sizes_of(x)
+    numel = as_expr(1)
+    for n in sizes:
+        numel = numel * n
+    most = int(numel) if numel.is_number else _MOST
+    return _sized(call, x, [_count(call, most), as_expr(len(sizes))], torch.int64)
+
+
+@_unbacked("masked_select")
+def _masked(call: Call) -> Any:
+    x = call["self"]
+    if not fakes.is_fake(x._layout):
+        return NotImplemented
+    numel = as_expr(1)
+    for n in sizes_of(x):
+        numel = numel * n
+    return _sized(call, x, [_count(call, int(numel) if numel.is_number else _MOST)], x.dtype)
+
+
+@_unbacked("slice")
+def _sliced(call: Call) -> Any:
+    bounds = [expr_of(call[n]) for n in ("start", "end") if call[n] is not None]
+    if not any(call.env.unbacked_in(e) for e in bounds):
+        return NotImplemented
+    dim = call.axis()
+    own = list(call.sizes())
+    with plain_sizes():
+        made = call.overload(*[plain_value(x) for x in call.args], **{k: plain_value(x) for k, x in call.kwargs.items()})
+    most = own[dim].value if own[dim].is_number else _MOST
+    number = call.env.create_unbacked_symint(stand_in=made._layout.shape[dim]).node._expr
+    call.env.constrain_size(number, 0, most)
+    own[dim] = number
+    describe(made, call.env, own, strides_of(call["self"]))
+    return made
+
+
+@_unbacked("index")
+def _by_mask(call: Call) -> Any:
+    """An index by one mask of the front dimensions."""
+    x, indices = call["self"], call["indices"]
+    masks = [i for i in indices if isinstance(i, Tensor) and i.dtype.name in ("bool", "uint8")]
+    if not masks or not fakes.is_fake(x._layout):
+        return NotImplemented
+    if len(indices) != 1:
+        raise NotImplementedError(f"{call.overload} by a mask beside other indices is not implemented in flambeau; use one mask")
+    ndim = masks[0]._layout.ndim
+    rest = list(sizes_of(x))[ndim:]
+    return _sized(call, x, [_count(call), *rest], x.dtype)

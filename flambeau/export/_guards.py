@@ -1,0 +1,149 @@
+"""The checks of an exported program's inputs: sizes that were specialized, ranges, equalities, and what else the trace depends
+on.
+
+Each is data: a text, as PyTorch has it, and what computes it from the inputs. Used by `_unlift` and `_constraints`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import flambeau as torch
+from flambeau.base.symbolic.expressions import Expr, integer, rebuild, symbol
+from flambeau.base.symbolic.numbers import is_symbolic_number
+from flambeau.base.symbolic.ranges import ValueRanges, int_oo
+from flambeau.base.symbolic.solving import isolated
+
+__all__ = ["Guard", "guards_of", "text_of"]
+
+#: (text, check): whether the leaves of the inputs fulfil it.
+Guard = tuple[str, Callable[[Sequence[Any]], bool]]
+_SIGNS = {"Eq": "==", "Ne": "!=", "Lt": "<", "Le": "<=", "Gt": ">", "Ge": ">="}
+
+
+def text_of(e: Expr, names: Mapping[Expr, str], level: int = 0) -> str:
+    """An expression as PyTorch prints it in Python, with names in the place of symbols."""
+    if e.is_symbol:
+        return names.get(e, e.name)
+    if e.is_number or e.kind in ("true", "false"):
+        return str(e)
+    if e.kind in _SIGNS:
+        return f"{text_of(e.args[0], names, 2)} {_SIGNS[e.kind]} {text_of(e.args[1], names, 2)}"
+    if e.kind in ("And", "Or"):
+        joined = f" {e.kind.lower()} ".join(text_of(a, names, 1) for a in e.args)
+        return f"({joined})" if level else joined
+    if e.kind in ("Add", "Mul"):
+        own, sign = (3, " + ") if e.kind == "Add" else (4, "*")
+        joined = sign.join(text_of(a, names, own) for a in e.args)
+        return f"({joined})" if level > own else joined
+    if e.kind in ("Mod", "PythonMod", "FloorDiv", "IntTrueDiv"):
+        sign = {"FloorDiv": " // ", "IntTrueDiv": " / "}.get(e.kind, " % ")
+        joined = sign.join(text_of(a, names, 5) for a in e.args)
+        return f"({joined})"
+    if e.kind == "Pow":
+        return "*".join([text_of(e.args[0], names, 4)] * int(e.args[1]))
+    if e.kind in ("Max", "Min"):
+        return f"{e.kind.lower()}({', '.join(text_of(a, names) for a in e.args)})"
+    if e.kind == "Not":
+        return f"not ({text_of(e.args[0], names)})"
+    return f"{e.kind}({', '.join(text_of(a, names) for a in e.args)})"
+
+
+class _Size:
+    """A size of an input, or an input that is a number: its place among the leaves, and its text."""
+
+    def __init__(self, at: int, name: str, dim: int | None) -> None:
+        self.at, self.dim = at, dim
+        self.name = name if dim is None else f"{name}.size()[{dim}]"
+
+    def of(self, leaves: Sequence[Any]) -> int:
+        x = leaves[self.at]
+        return x if self.dim is None else x.size()[self.dim]  # type: ignore[no-any-return]
+
+
+def _equals(size: _Size, n: int) -> Guard:
+    return f"{size.name} == {n}", lambda leaves: size.of(leaves) == n
+
+
+def guards_of(
+    inputs: Sequence[tuple[str, Any]], ranges: Mapping[Expr, ValueRanges], left: Sequence[Expr] = ()
+) -> list[Guard]:
+    """The checks of inputs that were traced as (text, tensor or constant); `left`: further conditions on their symbols."""
+    found: list[Guard] = []
+    where: dict[Expr, _Size] = {}
+    related: list[tuple[_Size, Expr]] = []
+    for at, (name, value) in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            sizes = list(value.shape)
+            found.append((f"len({name}.size()) == {len(sizes)}", _has_dims(at, len(sizes))))
+            pairs = [(_Size(at, name, i), n) for i, n in enumerate(sizes)]
+        elif is_symbolic_number(value):
+            pairs = [(_Size(at, name, None), value)]
+        else:
+            if (isinstance(value, (int, float, str)) and not isinstance(value, bool)) or isinstance(value, bool):
+                found.append((f"{name} == {value!r}", _is_constant(at, value)))
+            continue
+        for size, n in pairs:
+            e = n.node.expr if is_symbolic_number(n) else integer(n)
+            if e.is_number:
+                found.append(_equals(size, int(e)))
+            elif e in where:
+                found.append((f"{size.name} == {where[e].name}", _are_equal(size, where[e])))
+            else:
+                where[e] = size
+                related.append((size, e))
+                found += _bounds(size, ranges.get(e))
+    return found + _relations(where, related, left)
+
+
+def _has_dims(at: int, count: int) -> Callable[[Sequence[Any]], bool]:
+    return lambda leaves: leaves[at].dim() == count
+
+
+def _is_constant(at: int, value: Any) -> Callable[[Sequence[Any]], bool]:
+    if isinstance(value, float) and math.isnan(value):
+        return lambda leaves: math.isnan(leaves[at])
+    return lambda leaves: bool(leaves[at] == value)
+
+
+def _are_equal(a: _Size, b: _Size) -> Callable[[Sequence[Any]], bool]:
+    return lambda leaves: a.of(leaves) == b.of(leaves)
+
+
+def _bounds(size: _Size, r: ValueRanges | None) -> list[Guard]:
+    found: list[Guard] = []
+    if r is not None and r.lower > 2:
+        found.append((f"{size.name} >= {r.lower}", lambda leaves: size.of(leaves) >= r.lower))
+    if r is not None and r.upper != int_oo:
+        found.append((f"{size.name} <= {r.upper}", lambda leaves: size.of(leaves) <= r.upper))
+    return found
+
+
+def _relations(where: dict[Expr, _Size], related: list[tuple[_Size, Expr]], left: Sequence[Expr]) -> list[Guard]:
+    """Sizes that are computed from others, and conditions on several sizes."""
+    known: dict[Expr, Expr] = {e: symbol(size.name) for e, size in where.items() if e.is_symbol}
+    texts = {symbol(size.name): size for size in where.values()}
+    found: list[Guard] = []
+    for size, e in related:
+        if e.is_symbol or not e.free_symbols:
+            continue
+        if e.free_symbols <= known.keys():
+            found.append(_condition(rebuild("Eq", (e.xreplace(known), symbol(size.name))), texts))
+        elif len(e.free_symbols) == 1:
+            (s,) = e.free_symbols
+            solved = isolated(rebuild("Eq", (e, symbol(size.name))), s)
+            if solved is not None:
+                known[s] = solved[1]
+    return found + [_condition(e.xreplace(known), texts) for e in left if e.free_symbols <= known.keys()]
+
+
+def _condition(e: Expr, sizes: dict[Expr, _Size]) -> Guard:
+    own = {s: sizes[s] for s in e.free_symbols}
+    text = text_of(e, {s: size.name for s, size in own.items()})
+
+    def check(leaves: Sequence[Any]) -> bool:
+        return e.xreplace({s: size.of(leaves) for s, size in own.items()}).kind != "false"
+
+    return text, check

@@ -1,0 +1,108 @@
+"""The nodes of symbolic numbers in a graph: sizes of tensors, and what a program computes with them, each when it is first used.
+
+Stands on proxies; used by the tracers of make_fx and of torch.export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as torch
+from flambeau._subclasses.symbolic.state import kept
+from flambeau.base.symbolic.expressions import Expr
+from flambeau.base.symbolic.numbers import is_symbolic_number
+from flambeau.fx.proxy import Proxy
+
+__all__ = ["SizeNodes"]
+
+
+class SizeNodes:
+    """Knows how every expression of a trace comes to be. While `attached` to the ShapeEnv it learns of arithmetic."""
+
+    def __init__(self, tracer: Any, env: Any) -> None:
+        self.tracer, self.env = tracer, env
+        self.origins: dict[Expr, Callable[[], Proxy]] = {}
+        self.proxies: dict[Expr, Proxy] = {}
+
+    def __enter__(self) -> SizeNodes:
+        self.env.recorders.append(self._computed)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.env.recorders.remove(self._computed)
+
+    # ---- origins
+
+    def of_tensor(self, tensor: torch.Tensor, proxy: Proxy) -> None:
+        """The sizes of a tensor that a proxy stands for may be had from it."""
+        found = kept(tensor)
+        if found is None:
+            return
+        for name, exprs in (("sym_size", found.sizes), ("sym_stride", found.strides)):
+            for dim, e in enumerate(exprs):
+                if not e.is_number:
+                    self.origins.setdefault(e, lambda n=name, d=dim: self._read(n, proxy, d))  # type: ignore[misc]
+        if not found.offset.is_number:
+            self.origins.setdefault(found.offset, lambda: self._read("sym_storage_offset", proxy))
+
+    def of_number(self, number: Any, proxy: Proxy) -> None:
+        """A number that a proxy stands for."""
+        proxy.node.meta["val"] = number
+        self.proxies.setdefault(number.node._expr, proxy)
+
+    def _read(self, name: str, proxy: Proxy, dim: int | None = None) -> Proxy:
+        packet = getattr(torch.ops.aten, name)
+        overload, args = (packet.default, (proxy,)) if dim is None else (packet.int, (proxy, dim))
+        made = self.tracer.create_proxy("call_function", overload, args, {})
+        value = proxy.node.meta["val"]
+        reading = {"sym_size": "size", "sym_stride": "stride", "sym_storage_offset": "storage_offset"}[name]
+        made.node.meta["val"] = getattr(value, reading)(*([] if dim is None else [dim]))
+        return made  # type: ignore[no-any-return]
+
+    def _computed(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        e = number.node._expr
+        if not e.args and not e.is_symbol:
+            return
+        self.origins.setdefault(e, lambda: self._call(number, function, args))
+
+    def _call(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Proxy:
+        given = [self.tracer.unwrap_proxy(a) if isinstance(a, torch.Tensor) else self.proxy(a) for a in args]
+        arguments = (given,) if function is torch.sym_sum else tuple(given)
+        made = self.tracer.create_proxy("call_function", function, arguments, {})
+        made.node.meta["val"] = number
+        return made  # type: ignore[no-any-return]
+
+    # ---- use
+
+    def proxy(self, number: Any) -> Any:
+        """The proxy of a symbolic number; a number where no symbol is left in it, and anything else as it is."""
+        if not is_symbolic_number(number):
+            return number
+        e, known = number.node._expr, number.node.expr
+        if known.is_number or known.kind in ("true", "false"):
+            return known.kind == "true" if known.kind in ("true", "false") else number.node.pytype(known.value)
+        for key in (e, known):
+            if key in self.proxies:
+                return self.proxies[key]
+        origin = self.origins.get(e) or self.origins.get(known)
+        made = self._composed(known, number) if origin is None else origin()
+        self.proxies[e] = made
+        return made
+
+    def _composed(self, e: Expr, number: Any) -> Proxy:
+        """An expression that nobody computed as such, from its parts."""
+        from flambeau.fx.experimental.size_expressions import lowered
+
+        def node_of(part: Expr) -> Any:
+            found = self.proxies.get(part)
+            if found is None and part in self.origins:
+                found = self.proxies[part] = self.origins[part]()
+            return found
+
+        return lowered(e, node_of, self._made, self.env)
+
+    def _made(self, function: Callable[..., Any], args: tuple[Any, ...], value: Any) -> Proxy:
+        made = self.tracer.create_proxy("call_function", function, args, {})
+        made.node.meta["val"] = value
+        return made  # type: ignore[no-any-return]
