@@ -132,7 +132,12 @@ class PT2ArchiveReader:
         else:
             checked(file).seek(0)
         with self._stack:
-            self.archive_file = ArchiveReader(file)
+            try:
+                self.archive_file = ArchiveReader(file)
+            except RuntimeError as error:
+                if "not in a subdirectory" in str(error):
+                    error.add_note("Programs that PyTorch saved before 2.8 lie so: load it with PyTorch, and save it again.")
+                raise
             if self.read_string(ARCHIVE_FORMAT_PATH) != ARCHIVE_FORMAT_VALUE:
                 raise AssertionError("Invalid archive format")
             self._stack = self._stack.pop_all()

@@ -9,7 +9,7 @@ import dataclasses
 import io
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import flambeau as torch
@@ -83,7 +83,7 @@ def package_pt2(
         )
     if aoti_files is not None:
         raise NotImplementedError(f"package_pt2(aoti_files=...): {_AOTI}")
-    _check_name(f)
+    _check_name(f, "Expect archive file to be a file ending in .pt2, or is a buffer.")
     programs = {"model": exported_programs} if isinstance(exported_programs, ExportedProgram) else exported_programs
     with PT2ArchiveWriter(f) as writer:
         for name, program in (programs or {}).items():
@@ -97,11 +97,12 @@ def package_pt2(
     return f
 
 
-def _check_name(f: File) -> None:
+def _check_name(f: File, wanted: str) -> None:
+    """Warn of what is neither a buffer nor a file with the usual ending."""
     name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
     usual = name.endswith(".pt2") if isinstance(name, str) else isinstance(f, (io.IOBase, IO)) and f.seekable()
     if not usual:
-        logger.warning("Expect archive file to be a file ending in .pt2, or is a buffer. Instead got {%s}", f)
+        logger.warning("%s Instead got {%s}", wanted, f)
 
 
 def _write_program(
@@ -133,6 +134,7 @@ def load_pt2(
     damaged files and other versions, UnpicklingError for sample inputs of classes that aren't known, NotImplementedError for
     operators that flambeau lacks and for libraries of AOTInductor, which alone the other arguments are about.
     """
+    _check_name(f, "Unable to load package. f must be a buffer or a file ending in .pt2.")
     with PT2ArchiveReader(f) as reader:
         version = reader.read_string(ARCHIVE_VERSION_PATH)
         if version != ARCHIVE_VERSION_VALUE:
@@ -151,11 +153,17 @@ def load_pt2(
 
 def _read_program(reader: PT2ArchiveReader, name: str, opset_version: Mapping[str, int] | None) -> ExportedProgram:
     serialized = text.loads(schema.ExportedProgram, _payloads.text_record(reader, MODELS_FILENAME_FORMAT.format(name)))
-    state = _payloads.read_tensors(
-        reader, WEIGHTS_CONFIG_FILENAME_FORMAT.format(name), WEIGHTS_DIR, torch.nn.Parameter
-    )
-    constants = _payloads.read_tensors(
-        reader, CONSTANTS_CONFIG_FILENAME_FORMAT.format(name), CONSTANTS_DIR, lambda tensor, requires_grad: tensor
-    )
+    state = _read_tensors(reader, name, WEIGHTS_CONFIG_FILENAME_FORMAT, WEIGHTS_DIR, torch.nn.Parameter)
+    constants = _read_tensors(reader, name, CONSTANTS_CONFIG_FILENAME_FORMAT, CONSTANTS_DIR, lambda tensor, requires_grad: tensor)
     inputs = _payloads.read_inputs(reader, SAMPLE_INPUTS_FILENAME_FORMAT.format(name))
     return ExportedProgramDeserializer(opset_version).deserialize(serialized, state, constants, inputs)
+
+
+def _read_tensors(
+    reader: PT2ArchiveReader, name: str, config: str, folder: str, as_parameter: Callable[[torch.Tensor, bool], torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The weights or constants of a program."""
+    pickled = f"{folder}{name}.pt"
+    if pickled in reader:
+        return _payloads.read_pickled(reader, pickled)
+    return _payloads.read_tensors(reader, config.format(name), folder, as_parameter)

@@ -27,7 +27,7 @@ from flambeau.serialize.allowed import safe_globals
 from flambeau.serialize.reading import ZipLoad
 from flambeau.serialize.reading import load as load_pickle
 
-__all__ = ["read_inputs", "read_tensors", "text_record", "write_tensors"]
+__all__ = ["read_inputs", "read_pickled", "read_tensors", "text_record", "write_inputs", "write_tensors"]
 
 #: A compressed record of JSON may be this many times as large as its bytes in the file; PyTorch's aren't compressed.
 _EXPANSION = 32
@@ -142,6 +142,14 @@ def _tensor(records: ZipLoad, meta: schema.TensorMeta, record: str, storages: di
             raise ValueError(f"Record {record}: size {size} is not a multiple of element size {dtype.itemsize} for dtype {dtype}")
         storages[record, dtype] = records.storage(record, StorageType("torch", str(dtype), dtype), count)
     return storage_io.make_tensor(storages[record, dtype], dtype, values.number_of(meta.storage_offset), sizes, strides)
+
+
+def read_pickled(reader: PT2ArchiveReader, record: str) -> dict[str, torch.Tensor]:
+    """The tensors of a record that PyTorch 2.8 wrote, which is a file of torch.save. SerializeError for anything else in it."""
+    found = _unpickled(reader, record)
+    if not isinstance(found, dict) or not all(isinstance(x, torch.Tensor) for x in found.values()):
+        raise SerializeError(f"{record} must hold a dict of tensors")
+    return found
 
 
 def _unpickled(reader: PT2ArchiveReader, record: str) -> Any:
