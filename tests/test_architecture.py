@@ -107,6 +107,11 @@ CIRCLES = {
     # an operator's overloads are answered by implementations that are written in operators
     frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.calling", "dispatcher.dispatch_modes",
                "dispatcher.graphs", "dispatcher.namespaces", "dispatcher.overloads"}),
+    # a value's attributes are what can be called, and what calls give are values
+    frozenset({"jit.frontend.callables", "jit.frontend.classes", "jit.frontend.values"}),
+    # what a compiled function names are functions and classes that are compiled in their turn
+    frozenset({"jit.frontend.annotations", "jit.frontend.functions", "jit.frontend.python_classes",
+               "jit.frontend.python_resolver", "jit.frontend.python_values"}),
 }
 
 

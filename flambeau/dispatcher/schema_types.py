@@ -72,9 +72,23 @@ class Type:
 
     def isSubtypeOf(self, other: Type) -> bool:
         """Whether every value of this type is one of the other."""
-        return (
-            self == other or isinstance(other, AnyType) or (isinstance(other, OptionalType) and self == other.element)
-        )
+        if self == other or isinstance(other, AnyType):
+            return True
+        if isinstance(other, OptionalType):
+            return isinstance(self, NoneType) or self.isSubtypeOf(other.element)
+        return any(self.isSubtypeOf(member) for member in other.containedUnionTypes())
+
+    def containedUnionTypes(self) -> list[Type]:
+        """The members of a union; none for any other type."""
+        return []
+
+    def containedTypes(self) -> list[Type]:
+        """The types that it is made of."""
+        return []
+
+    def withContained(self, parts: list[Type]) -> Type:
+        """The type made of others in place of `containedTypes`."""
+        return self
 
 
 class TensorType(Type):
@@ -110,6 +124,10 @@ class IntType(Type):
             raise _refuse(value) from None
 
 
+    def isSubtypeOf(self, other: Type) -> bool:
+        return isinstance(other, (IntType, NumberType)) or super().isSubtypeOf(other)
+
+
 class _CodeType(IntType):
     """What PyTorch passes as a number and Python has objects of a class for: dtypes, layouts, memory formats."""
 
@@ -139,11 +157,17 @@ class FloatType(Type):
                 pass
         raise _refuse(value)
 
+    def isSubtypeOf(self, other: Type) -> bool:
+        return isinstance(other, (FloatType, NumberType)) or super().isSubtypeOf(other)
+
 
 class ComplexType(Type):
     """A complex number."""
 
     written = "complex"
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        return isinstance(other, NumberType) or super().isSubtypeOf(other)
 
     def take(self, value: Any) -> Any:
         if not isinstance(value, numbers.Complex):
@@ -240,6 +264,19 @@ class OptionalType(Type):
         """The type of what is not None."""
         return self.element
 
+    def containedTypes(self) -> list[Type]:
+        return [self.element]
+
+    def withContained(self, parts: list[Type]) -> Type:
+        return OptionalType(parts[0])
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        if isinstance(other, OptionalType):
+            return self.element.isSubtypeOf(other.element)
+        if other.containedUnionTypes():
+            return NoneType().isSubtypeOf(other) and self.element.isSubtypeOf(other)
+        return super().isSubtypeOf(other)
+
     def take(self, value: Any) -> Any:
         return None if value is None else self.element.take(value)
 
@@ -257,6 +294,17 @@ class ListType(Type):
     def getElementType(self) -> Type:
         """The type of the items."""
         return self.element
+
+    def containedTypes(self) -> list[Type]:
+        return [self.element]
+
+    def withContained(self, parts: list[Type]) -> Type:
+        return ListType(parts[0], self.count)
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        if isinstance(other, ListType):
+            return self.element == other.element
+        return other.written == "AnyListType" or super().isSubtypeOf(other)
 
     def take(self, value: Any) -> Any:
         if self.count is not None and isinstance(value, numbers.Number):
@@ -283,6 +331,18 @@ class TupleType(Type):
         """The types of the items."""
         return self._elements
 
+    def containedTypes(self) -> list[Type]:
+        return self._elements
+
+    def withContained(self, parts: list[Type]) -> Type:
+        return TupleType(parts)
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        if isinstance(other, TupleType) and not hasattr(other, "names"):
+            theirs = other.elements()
+            return len(theirs) == len(self._elements) and all(a.isSubtypeOf(b) for a, b in zip(self._elements, theirs))
+        return other.written == "AnyTupleType" or super().isSubtypeOf(other)
+
     def take(self, value: Any) -> Any:
         if not isinstance(value, tuple) or len(value) != len(self._elements):
             raise _refuse(value)
@@ -299,6 +359,20 @@ class DictType(Type):
         self.key, self.value = key, value
         self.written = f"Dict({key.written}, {value.written})"
 
+    def getKeyType(self) -> Type:
+        """The type of the keys."""
+        return self.key
+
+    def getValueType(self) -> Type:
+        """The type of the values."""
+        return self.value
+
+    def containedTypes(self) -> list[Type]:
+        return [self.key, self.value]
+
+    def withContained(self, parts: list[Type]) -> Type:
+        return DictType(*parts)
+
     def take(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise _refuse(value)
@@ -314,6 +388,21 @@ class FutureType(Type):
     def __init__(self, element: Type, name: str = "Future") -> None:
         self.element, self.name = element, name
         self.written = f"{name}({element.written})"
+
+    def getElementType(self) -> Type:
+        """The type of the value that is waited for."""
+        return self.element
+
+    def containedTypes(self) -> list[Type]:
+        return [self.element]
+
+    def withContained(self, parts: list[Type]) -> Type:
+        return FutureType(parts[0], self.name)
+
+    def isSubtypeOf(self, other: Type) -> bool:
+        if isinstance(other, FutureType) and self.name == other.name:
+            return self.element.isSubtypeOf(other.element)
+        return super().isSubtypeOf(other)
 
     def __str__(self) -> str:
         return f"{self.name}[{self.element}]"

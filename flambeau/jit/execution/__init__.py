@@ -1,0 +1,1 @@
+"""Running graphs: Python functions made of their nodes, and what answers each operator."""

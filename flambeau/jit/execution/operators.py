@@ -1,0 +1,85 @@
+"""What answers an operator of a program: a Python function of the schema's arguments.
+
+Numbers, texts and containers are answered by `scalars`; tensors by the package's operators of PyTorch's names, which get
+dtypes and
+memory formats where the program has numbers. Stands on dispatcher; used by generate and by constants.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.dispatcher.schema import FunctionSchema
+from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TensorType, Type
+from flambeau.jit.execution import scalars, special
+from flambeau.jit.ir.codes import code_of, dtype_or_none, layout_of, memory_format_of
+from flambeau.jit.ir.graph import Node
+from flambeau.jit.ir.types import canonical
+
+__all__ = ["answer_of", "python_of"]
+
+_CODES = {"ScalarType": dtype_or_none, "Layout": layout_of, "MemoryFormat": memory_format_of}
+
+
+def python_of(node: Node) -> Callable[..., Any] | None:
+    """What answers an operator's node; None for a word of the language, which generated code answers itself."""
+    schema = node.note
+    if not isinstance(schema, FunctionSchema):
+        return scalars.FUNCTIONS.get(node.kind())
+    return answer_of(node.kind(), schema)
+
+
+def answer_of(symbol: str, schema: FunctionSchema) -> Callable[..., Any]:
+    """What answers an overload. NotImplementedError, when called, where flambeau has nothing."""
+    return _answer(symbol, schema.overload_name, schema)
+
+
+@functools.cache
+def _answer(symbol: str, overload: str, schema: FunctionSchema) -> Callable[..., Any]:
+    for key in (f"{symbol}.{overload}", symbol):
+        if key in special.FUNCTIONS:
+            return special.FUNCTIONS[key]
+    if symbol in scalars.FUNCTIONS and not _has_tensor(schema):
+        return scalars.FUNCTIONS[symbol]
+    if symbol in scalars.CONTAINERS and isinstance(schema.arguments[0].type, (ListType, DictType)):
+        return scalars.FUNCTIONS[symbol]
+    return _tensor_operator(schema)
+
+
+def _has_tensor(schema: FunctionSchema) -> bool:
+    return any(_names_tensor(argument.type) for argument in schema.arguments)
+
+
+def _names_tensor(kind: Type) -> bool:
+    return isinstance(kind, TensorType) or any(map(_names_tensor, kind.containedTypes()))
+
+
+def _code(kind: Type) -> Callable[[Any], Any] | None:
+    inner = kind.element if isinstance(kind, OptionalType) else kind
+    return _CODES.get(inner.written)
+
+
+def _tensor_operator(schema: FunctionSchema) -> Callable[..., Any]:
+    from flambeau.dispatcher.namespaces import ops
+
+    namespace, _, name = schema.name.partition("::")
+    packet = getattr(getattr(ops, namespace), name)
+    target = getattr(packet, schema.overload_name or "default")
+    converters = [_code(argument.type) for argument in schema.arguments]
+    positional = schema.positional
+    names = [argument.name for argument in schema.arguments[positional:]]
+    lists = [isinstance(canonical(result.type), ListType) for result in schema.returns]
+    gives_code = len(schema.returns) == 1 and _code(schema.returns[0].type) is not None
+
+    def run(*values: Any) -> Any:
+        given = [
+            value if convert is None or value is None else convert(value) for convert, value in zip(converters, values)
+        ]
+        made = target(*given[:positional], **dict(zip(names, given[positional:])))
+        if lists == [True]:
+            return list(made)
+        return code_of(made) if gives_code else made
+
+    return run

@@ -1,0 +1,67 @@
+"""Operators that are programs themselves, and whose calls become their bodies: what a tensor's `shape` is, numbers in front
+of tensors.
+
+Stands on parsing and the emitter; used by operators.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flambeau.jit.frontend.text import functions_of_text
+
+__all__ = ["programs_of"]
+
+# Lines are where PyTorch has them: graphs print `<string>:3:9`.
+_TENSOR_PROPERTIES = {
+    "prim::ndim": (3, "def ndim(a : Tensor) -> int:", "a.dim()"),
+    "prim::T": (5, "def T(a : Tensor) -> Tensor:", "a.numpy_T()"),
+    "prim::H": (7, "def H(a : Tensor) -> Tensor:", "a.matrix_H()"),
+    "prim::shape": (13, "def shape(a : Tensor) -> List[int]:", "a.size()"),
+}
+_KINDS = ("float", "int", "complex")
+_REVERSED = {
+    "add": "b + a",
+    "mul": "b * a",
+    "ge": "b <= a",
+    "gt": "b < a",
+    "le": "b >= a",
+    "lt": "b > a",
+    "eq": "b == a",
+    "ne": "b != a",
+    "sub": "torch.neg(b) + a",
+    "div": "torch.reciprocal(b) * a",
+}
+_ORDERED = ("ge", "gt", "le", "lt")
+
+
+def _texts(symbol: str) -> list[tuple[str, str]]:
+    """The functions of an operator: their text, with as many empty lines in front as PyTorch has, and the name."""
+    namespace, _, name = symbol.partition("::")
+    if symbol in _TENSOR_PROPERTIES:
+        line, head, body = _TENSOR_PROPERTIES[symbol]
+        return [("\n" * (line - 2) + f"{head}\n  return {body}\n", name)]
+    if namespace != "aten":
+        return []
+    if name == "floordiv":
+        return [
+            (
+                "\n"
+                + f"def floordiv(self : Tensor, other : {kind}) -> Tensor:\n  return torch.floor_divide(self, other)\n",
+                name,
+            )
+            for kind in ("number", "Tensor")
+        ]
+    if name in _REVERSED:
+        kinds = _KINDS[:2] if name in _ORDERED else _KINDS
+        return [
+            (f"\ndef {name}(a : {kind}, b : Tensor) -> Tensor:\n  return {_REVERSED[name]}\n", name) for kind in kinds
+        ]
+    return []
+
+
+@functools.cache
+def programs_of(symbol: str) -> tuple[Any, ...]:
+    """The functions that an operator is made of besides its own overloads."""
+    return tuple(functions_of_text(text, "<string>")[name] for text, name in _texts(symbol))

@@ -1,0 +1,1 @@
+"""Graphs as text that can be compiled again: what `.code` shows and archives hold."""
