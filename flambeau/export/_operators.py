@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.symbolic.numbers import is_symbolic_number
+from flambeau.fx.experimental.symbolic_shapes import statically_known_true
 
 __all__ = ["BODY", "FUNCTIONS", "METHODS", "Op"]
 
@@ -164,17 +165,21 @@ def __rmatmul__(op: Op, self: Any, other: Any) -> Any:
 # ---------------------------------------------------------------- indexing
 
 
+_END = 2**63 - 1
+
+
 def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
     """What slices, numbers and new dimensions make of a tensor, and the tensors that are to index it."""
     items = list(index) if isinstance(index, tuple) else [index]
     if any(map(_names_symbols, items)) and not any(isinstance(i, (list, bool)) or _is_mask(i) for i in items):
         return _by_symbols(op, x, items), []
-    items = [op("lift", torch.tensor, i) if isinstance(i, list) else i for i in items]
     taken = sum(_dimensions(i) for i in items)
     if taken > x.dim():
         raise IndexError(f"too many indices for tensor of dimension {x.dim()}")
     dim, tensors = 0, []
     for item in items:
+        if isinstance(item, list):
+            item = op("lift", torch.tensor, item)
         if item is Ellipsis:
             dim += x.dim() - dim - sum(_dimensions(i) for i in items[items.index(Ellipsis) + 1 :])
         elif item is None:
@@ -183,12 +188,14 @@ def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
         elif isinstance(item, bool):
             raise NotImplementedError("torch.export: indexing by a Python bool is not implemented in flambeau; leave it out")
         elif isinstance(item, int):
+            op("size", x, dim)
             x = op("select.int", x, dim, item)
         elif isinstance(item, slice):
             start, stop, step = (None if n is None else int(n) for n in (item.start, item.stop, item.step))
-            whole = start in (None, 0) and isinstance(x.shape[dim], int) and (stop is None or stop >= x.shape[dim])
+            op("size", x, dim)
+            whole = start in (None, 0) and statically_known_true(x.shape[dim] <= (_END if stop is None else stop))
             if index is item or not (whole and step in (None, 1)):
-                x = op("slice.Tensor", x, dim, start or 0, 2**63 - 1 if stop is None else stop, 1 if step is None else step)
+                x = op("slice.Tensor", x, dim, start or 0, _END if stop is None else stop, 1 if step is None else step)
             dim += 1
         elif isinstance(item, torch.Tensor):
             tensors += [None] * (dim - len(tensors)) + [item]
@@ -196,6 +203,10 @@ def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
         else:
             raise NotImplementedError(f"torch.export: indexing by {item.__class__.__name__} is not implemented in flambeau")
     return x, tensors
+
+
+def _is_of_bools(item: list[Any]) -> bool:
+    return bool(item) and (isinstance(item[0], bool) or (isinstance(item[0], list) and _is_of_bools(item[0])))
 
 
 def _names_symbols(item: Any) -> bool:
@@ -230,6 +241,9 @@ def _by_symbols(op: Op, x: Any, items: list[Any]) -> Any:
 
 def _dimensions(item: Any) -> int:
     """How many dimensions an index is about."""
+    if isinstance(item, list):
+        inner = item[0] if item else 0
+        return 1 + _dimensions(inner) if isinstance(inner, list) and _is_of_bools(inner) else 1
     if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
         return item.dim()
     return int(item is not None and item is not Ellipsis)

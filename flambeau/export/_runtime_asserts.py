@@ -38,6 +38,7 @@ class _Sizes:
         self.origin: dict[str, Any] = {}
 
     def settle(self) -> None:
+        self._drop_unused()
         nodes = list(self.graph.nodes)
         inputs = [n for n in nodes if n.op == "placeholder"]
         start = nodes[len(inputs)]
@@ -53,19 +54,29 @@ class _Sizes:
             if not node.users:
                 self.graph.erase_node(node)
 
+    def _drop_unused(self) -> None:
+        """Erase numbers that are computed and not used."""
+        for node in reversed(list(self.graph.nodes)):
+            value = node.meta.get("val")
+            if node.op == "call_function" and not node.users and is_symbolic_number(value) and not self._defines(value):
+                self.graph.erase_node(node)
+
+    def _defines(self, value: Any) -> bool:
+        return value.node._expr.is_symbol and value.node._expr in self.env.unbacked
+
     def _of_input(self, node: Node) -> None:
         value = node.meta.get("val")
         if is_symbolic_number(value):
             self.nodes.setdefault(value.node.expr, node)
         elif isinstance(value, torch.Tensor) and kept(value) is not None:
-            for i, n in enumerate(value.shape):
-                if is_symbolic_number(n) and n.node.expr.is_symbol and n.node.expr not in self.nodes:
-                    self._size(node, i, n)
+            for i, e in enumerate(kept(value).sizes):   # as they were named: others may stand for them by now
+                if e.is_symbol and e not in self.nodes:
+                    self._size(node, i, e, self.env.create_symintnode(e))
 
-    def _size(self, node: Node, dim: int, value: Any) -> None:
+    def _size(self, node: Node, dim: int, e: Expr, value: Any) -> None:
         made = self.graph.call_function(_aten.sym_size.int, (node, dim))
         made.meta = {**self.origin, "val": value}
-        self.nodes[value.node.expr] = made
+        self.nodes[e] = made
         self.read.append(made)
 
     def _of_call(self, node: Node) -> None:
@@ -105,7 +116,7 @@ class _Sizes:
         if isinstance(value, torch.Tensor):
             for i, n in enumerate(value.shape):
                 if is_symbolic_number(n) and n.node.expr == s:
-                    self._size(node, i, n)
+                    self._size(node, i, s, n)
                     return
 
     # ---- checks

@@ -237,6 +237,8 @@ class ExportMode(dispatch_modes.DispatchMode):
         """Record an operator by its name, or that with an overload; `op("lift", torch.tensor, ...)` makes a constant."""
         if name == "lift":
             return self._lifted(*args, **kwargs)
+        if name == "size":      # read by PyTorch's indexing, which takes a name in the graph
+            return self.sizes.proxy(args[0].shape[args[1]])
         if name == "_assert_tensor_metadata":   # PyTorch names its arguments, also those that could go without
             return self.record(_aten._assert_tensor_metadata.default, args, kwargs)
         packet, _, overload_name = name.partition(".")

@@ -276,7 +276,7 @@ def test_ways_to_say_it() -> None:
         NotImplementedError, match=r"Attempted to multiply -1 with one, where a positive integer was expected"
     ):
         one * -1
-    for said, text in (({"x": {0: B}}, r"top-level keys must be the arg names \['x', 'd'\] of `inputs`, but here they are \['x'\]"),
+    for said, text in (({"x": {0: B}}, r"keys must be the arg names \['x', 'd'\] of `inputs`, but here they are \['x'\]"),
                        (({0: B}, None), r"`inputs\[1\]` is a <class 'dict'>, but `dynamic_shapes\[1\]` is not"),
                        (((B,), {"k": [None]}), r"to have the same length as the actual tensor shape torch\.Size\(\[4, 3\]\)"),
                        (({0: "b"}, {"k": [None]}), r"expected None, an int, a Dim, Dim\.AUTO, Dim\.STATIC, or Dim")):  # fmt: skip

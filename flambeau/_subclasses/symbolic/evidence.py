@@ -87,10 +87,20 @@ class Evidence:
                 if [self._number(e, point) for e in sizes] != list(now[0]) or now[3] is not result.dtype:
                     raise Disagreement
 
-    def points(self, count: int) -> list[Point]:
-        """Values of the symbols that the call depends on, which fulfil the guards."""
+    def points(self, count: int, assuming: Sequence[Expr] = ()) -> list[Point]:
+        """Values of the symbols that the call depends on, which fulfil the guards, and for which the call works: it may need one size
+        to be less than another.
+        """
         symbols = self.symbols()
-        return self.env.sample_points(symbols, count) if symbols else []  # type: ignore[no-any-return]
+        if not symbols:
+            return []
+        found = []
+        for point in self.env.sample_points(symbols, 2 * count + 2, assuming=tuple(assuming)):
+            if self.at(point) is not None:
+                found.append(point)
+                if len(found) == count:
+                    break
+        return found
 
     def symbols(self) -> set[Expr]:
         """The symbols that the call depends on."""
@@ -113,19 +123,22 @@ class Evidence:
 
     def require(self, example: Sequence[Any]) -> None:
         """Add the guards without which the call fails, or has other results, elsewhere. Raise Disagreement if none is found."""
-        if self._works(self.points(2), example):
+        if self._works((), example):
             return
         candidates = list(self._candidates())
         for count in (1, 2, 3):
             for chosen in itertools.combinations(candidates if count == 1 else candidates[:16], count):
-                points = self.env.sample_points(self.symbols(), 2, assuming=chosen)
-                if self._works(points, example):
+                if self._works(chosen, example):
                     for condition in chosen:
                         self.env.evaluate(condition)
                     return
         raise Disagreement
 
-    def _works(self, points: Sequence[Point], example: Sequence[Any]) -> bool:
+    def _works(self, assuming: Sequence[Expr], example: Sequence[Any]) -> bool:
+        """Whether the call works at other sizes, and gives as many results of the same kinds."""
+        points = self.points(2, assuming)
+        if not points and self.env.sample_points(self.symbols(), 2, assuming=tuple(assuming)):
+            return False
         for point in points:
             found = self.at(point)
             if found is None or len(found) != len(example):
@@ -169,8 +182,6 @@ class Evidence:
         """The sizes of a result as expressions of those that the call is given. Raise Disagreement if none is found."""
         points = self.points(3)
         found = [self.at(p) for p in points]
-        if any(f is None for f in found):
-            raise Disagreement
         shapes = [f[at][0] for f in found if f is not None]
         return [self._fit(n, [s[i] for s in shapes], points) for i, n in enumerate(result._layout.shape)]
 
@@ -195,6 +206,11 @@ class Evidence:
                 found = _line(values(total), wanted)
                 if found is not None and found[0] == 1:
                     return total + found[1]
+        for kind, pick in (("Min", min), ("Max", max)):
+            for a, b in itertools.combinations(own, 2):
+                found = _line(list(map(pick, values(a), values(b))), wanted)
+                if found is not None and found[0] == 1:
+                    return rebuild(kind, (a, b)) + found[1]
         for e in own:
             steps = _steps(values(e), wanted)
             if steps is not None:

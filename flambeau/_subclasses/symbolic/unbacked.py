@@ -34,13 +34,14 @@ def _number(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout) or fakes.known_value(x) is not None:
         return NotImplemented
-    if x.dtype.is_floating_point:
-        return call.env.create_unbacked_symfloat()
     if x.dtype.is_complex:
         return NotImplemented
-    if x.dtype.name == "bool":
-        return call.env.create_unbacked_symbool()
-    return call.env.create_unbacked_symint()
+    writes, number = x.__dict__.get("_item", (None, None))
+    if writes != x._storage.writes:     # the same number each time, until something is written to the tensor
+        kind = "symfloat" if x.dtype.is_floating_point else "symbool" if x.dtype.name == "bool" else "symint"
+        number = getattr(call.env, f"create_unbacked_{kind}")()
+        x.__dict__["_item"] = x._storage.writes, number
+    return number
 
 
 def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:

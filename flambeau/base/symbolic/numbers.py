@@ -36,7 +36,7 @@ class SymNode:
     @property
     def value(self) -> Any:
         """The value for the example; one that stands in where only a run tells it."""
-        if self._value is None:
+        if self._value is None or not self.has_hint():      # what stands in may change
             self._value = self.pytype(self.shape_env.value_of(self._expr))
         return self._value
 
@@ -99,6 +99,7 @@ class SymNode:
 
     def expect_true(self, file: Any = "", line: int = 0) -> bool:
         """The same, but a run checks what the example doesn't tell."""
+        self.shape_env.asserted(self)
         return bool(self.shape_env.guard_or_defer_runtime_assert(self.expr, f"{file}:{line}"))
 
     guard_size_oblivious = guard_bool

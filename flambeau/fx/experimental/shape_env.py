@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import math
 import random
 import sys
@@ -27,7 +28,8 @@ from flambeau.fx.experimental.size_errors import data_dependent_error
 
 __all__ = ["RuntimeAssert", "ShapeEnv", "ShapeGuard", "Source"]
 
-_STAND_IN = 12      # the value that stands in for the first number that only a run tells
+_STAND_IN = 3       # stands in for numbers that only a run tells
+_STAND_INS = (3, 4, 2, 5, 6, 8, 1, 0, 12, 16, 32, 64, 100, 1000)    # and what else may
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,7 @@ class ShapeEnv:
         self.size_like: set[Expr] = set()
         self.unbacked: dict[Expr, int | float | bool] = {}
         self.unique_ids: set[int] = set()
-        self.recorders: list[Callable[[Any, Callable[..., Any], tuple[Any, ...]], None]] = []
+        self.recorders: list[Any] = []      # SizeNodes
         self.frozen = False
         self._facts: dict[tuple[str, Expr], int] = {}
         self._suppressed = False
@@ -201,14 +203,14 @@ class ShapeEnv:
     def create_unbacked_symint(self, source: Any = None, *, stand_in: int | None = None) -> SymInt:
         """A number that only a run tells; stand_in: what it is taken for meanwhile."""
         made = symbol(f"u{self._count('u')}")
-        self.unbacked[made] = _STAND_IN + len(self.unbacked) if stand_in is None else stand_in
+        self.unbacked[made] = _STAND_IN if stand_in is None else stand_in
         self.var_to_range[made] = ValueRanges.unknown_int()
         return SymInt(SymNode(made, self, int))
 
     def create_unbacked_symfloat(self) -> SymFloat:
         """A float that only a run tells."""
         made = symbol(f"zuf{self._count('zuf')}", integer=False)
-        self.unbacked[made] = _STAND_IN + len(self.unbacked) + 0.5
+        self.unbacked[made] = _STAND_IN + 0.5
         self.var_to_range[made] = ValueRanges(-float("inf"), float("inf"))
         return SymFloat(SymNode(made, self, float))
 
@@ -231,10 +233,15 @@ class ShapeEnv:
         """The symbols of an expression that only a run tells."""
         return {s for s in e.free_symbols if s in self.unbacked}
 
+    def asserted(self, node: SymNode) -> None:
+        """Tell the tracers of this environment which condition is asserted."""
+        for recorder in self.recorders:
+            recorder.asserted(SymBool(node))
+
     def made(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Tell the tracers of this environment what computed a number."""
         for recorder in self.recorders:
-            recorder(number, function, args)
+            recorder.computed(number, function, args)
 
     # ---------------------------------------------------------------- what is known
 
@@ -401,9 +408,18 @@ class ShapeEnv:
         if not unbacked and not self.prefer_deferred_runtime_asserts_over_guards:
             return self.evaluate(e)
         self._learn(e)
-        found = RuntimeAssert(_ordered(e), msg, user_stack())
+        self._stand_in(e, unbacked)
+        found = RuntimeAssert(e, msg, user_stack())
         self.deferred_runtime_asserts.setdefault(unbacked[-1] if unbacked else None, []).append(found)
         return True
+
+    def _stand_in(self, e: Expr, symbols: list[Expr]) -> None:
+        """Have other numbers stand in for what only a run tells, if those don't fulfil what is asserted."""
+        conditions = [e, *[a.expr for found in self.deferred_runtime_asserts.values() for a in found]]
+        for values in itertools.product(_STAND_INS, repeat=min(len(symbols), 3)):
+            if all(_is_true(self, c) for c in conditions) and all(self.unbacked[s] in self.var_to_range[s] for s in symbols):
+                return
+            self.unbacked.update(zip(symbols, values))
 
     def constrain_size(self, s: Expr, low: int = 0, high: Any = int_oo) -> None:
         """A number that only a run tells is a size."""
@@ -535,9 +551,8 @@ def _solve(point: dict[Expr, Any], conditions: list[Expr], values: Mapping[Expr,
                         break
 
 
-def _ordered(e: Expr) -> Expr:
-    """A condition that a run checks as PyTorch writes it: greater-than from the other side."""
-    return e
+def _is_true(env: ShapeEnv, e: Expr) -> bool:
+    return bool(env.value_of(e))
 
 
 def _parts(e: Expr) -> Iterator[Expr]:

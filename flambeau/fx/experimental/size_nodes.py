@@ -26,11 +26,11 @@ class SizeNodes:
         self.proxies: dict[Expr, Proxy] = {}
 
     def __enter__(self) -> SizeNodes:
-        self.env.recorders.append(self._computed)
+        self.env.recorders.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.env.recorders.remove(self._computed)
+        self.env.recorders.remove(self)
 
     # ---- origins
 
@@ -60,11 +60,16 @@ class SizeNodes:
         made.node.meta["val"] = getattr(value, reading)(*([] if dim is None else [dim]))
         return made  # type: ignore[no-any-return]
 
-    def _computed(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def computed(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """A number was computed by a function."""
         e = number.node._expr
         if not e.args and not e.is_symbol:
             return
         self.origins.setdefault(e, lambda: self._call(number, function, args))
+
+    def asserted(self, number: Any) -> None:
+        """A condition is asserted: it is in the graph from here on."""
+        self.proxy(number)
 
     def _call(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Proxy:
         given = [self.tracer.unwrap_proxy(a) if isinstance(a, torch.Tensor) else self.proxy(a) for a in args]
