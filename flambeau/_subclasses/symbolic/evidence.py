@@ -88,8 +88,8 @@ class Evidence:
                     raise Disagreement
 
     def points(self, count: int, assuming: Sequence[Expr] = ()) -> list[Point]:
-        """Values of the symbols that the call depends on, which fulfil the guards, and for which the call works: it may need one size
-        to be less than another.
+        """Values of the symbols that the call depends on, which fulfil the guards, and for which the call works: it may need one
+        size to be less than another.
         """
         symbols = self.symbols()
         if not symbols:
