@@ -1,5 +1,12 @@
-"""torch.distributed.fsdp: parameters divided over processes, which needs several of them; its settings are values."""
+"""torch.distributed.fsdp: parameters divided over processes, whole only while their module runs (`fully_shard`)."""
 
+from flambeau.distributed.fsdp._fully_shard.api import (
+    FSDPModule,
+    UnshardHandle,
+    fully_shard,
+    register_fsdp_forward_method,
+    share_comm_ctx,
+)
 from flambeau.distributed.fsdp.api import CPUOffloadPolicy, DataParallelMeshDims, MixedPrecisionPolicy, OffloadPolicy
 from flambeau.distributed.fsdp.fully_sharded_data_parallel import (
     BackwardPrefetch,
@@ -20,18 +27,11 @@ from flambeau.distributed.fsdp.fully_sharded_data_parallel import (
     StateDictSettings,
     StateDictType,
 )
-from flambeau.distributed.without_group import absent as _absent
-
-globals().update(
-    _absent(
-        "fsdp", "fully_shard register_fsdp_forward_method share_comm_ctx", "FSDPModule UnshardHandle"
-    )
-)
 
 __all__ = [
-    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "DataParallelMeshDims", "FlatParameter",
+    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "DataParallelMeshDims", "FSDPModule", "FlatParameter",
     "FullOptimStateDictConfig", "FullStateDictConfig", "FullyShardedDataParallel", "LocalOptimStateDictConfig",
     "LocalStateDictConfig", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "OptimStateDictConfig",
     "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig",
-    "StateDictSettings", "StateDictType",
-]
+    "StateDictSettings", "StateDictType", "UnshardHandle", "fully_shard", "register_fsdp_forward_method", "share_comm_ctx",
+]  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec
 from flambeau.distributed.tensor._ops import pointwise
-from flambeau.distributed.tensor._ops.registry import RULES, OpCall, R, Way
+from flambeau.distributed.tensor._ops.registry import RESHAPES, RULES, OpCall, R, Way
 from flambeau.distributed.tensor.placement_types import Placement, Shard, _StridedShard
 
 __all__ = ["Sharding", "propagate"]
@@ -74,7 +74,20 @@ def _ways(call: OpCall) -> Iterable[Way]:
             )
         rule = pointwise.pointwise
     yield Way((R,) * len(call.results), (R,) * len(call.operands))
-    yield from rule(call)
+    strided = {p.split_factor for p in map(call.now, range(len(call.operands))) if isinstance(p, _StridedShard)}
+    for way in rule(call):
+        yield way
+        if len(strided) == 1 and name not in RESHAPES:
+            yield _as_strided(way, *strided)
+
+
+def _as_strided(way: Way, factor: int) -> Way:
+    """The same way of parts that are cut strided: unless sizes change, it matters not which elements a rank has."""
+
+    def each(placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
+        return tuple(_StridedShard(p.dim, split_factor=factor) if isinstance(p, Shard) else p for p in placements)
+
+    return Way(each(way.results), each(way.operands))
 
 
 def propagate(call: OpCall, written: int | None) -> Sharding:

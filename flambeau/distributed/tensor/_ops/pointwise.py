@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flambeau.distributed.tensor._ops.registry import OpCall, R, Way, partials, rule
-from flambeau.distributed.tensor.placement_types import Placement, Shard, _StridedShard
+from flambeau.distributed.tensor.placement_types import Placement, Shard
 
 #: Operators f(x) with f(x + y) = f(x) + f(y): parts that are still to be summed may go through. So may an average's.
 _LINEAR = frozenset({"neg", "clone", "_to_copy", "positive", "lift_fresh", "zeros_like", "zero_", "copy_"})
@@ -15,25 +15,22 @@ _JOINTLY_LINEAR = frozenset({"add", "add_", "sub", "sub_", "where"})
 _LINEAR_IN = {"mul": (0, 1), "mul_": (0,), "div": (0,), "div_": (0,)}
 
 
-def _aligned(shape: tuple[int, ...], result: tuple[int, ...], placement: Shard | _StridedShard) -> Placement | None:
-    """How an operand lies where the result lies so: cut alike, or whole where it is broadcast."""
-    dim = placement.dim - (len(result) - len(shape))
-    if dim < 0 or (shape[dim] == 1 and result[placement.dim] != 1):
+def _aligned(shape: tuple[int, ...], result: tuple[int, ...], dim: int) -> Placement | None:
+    """How an operand lies where the result is cut along a dimension: cut alike, or whole where it is broadcast."""
+    own = dim - (len(result) - len(shape))
+    if own < 0 or (shape[own] == 1 and result[dim] != 1):
         return R
-    if shape[dim] != result[placement.dim]:
-        return None
-    return Shard(dim) if isinstance(placement, Shard) else _StridedShard(dim, split_factor=placement.split_factor)
+    return Shard(own) if shape[own] == result[dim] else None
 
 
 def pointwise(call: OpCall) -> Iterable[Way]:
     """Every dimension of the result may be cut; linear operators may leave a sum to be made."""
     shape = tuple(call.results[0].shape) if call.results else tuple(call.operands[0].shape)
     count = len(call.results)
-    strided = [p for p in map(call.now, range(len(call.operands))) if isinstance(p, _StridedShard)]
-    for placement in [*map(Shard, range(len(shape))), *dict.fromkeys(strided)]:
-        operands = [_aligned(tuple(spec.shape), shape, placement) for spec in call.operands]
+    for dim in range(len(shape)):
+        operands = [_aligned(tuple(spec.shape), shape, dim) for spec in call.operands]
         if all(found is not None for found in operands):
-            yield Way((placement,) * count, tuple(found for found in operands if found is not None))
+            yield Way((Shard(dim),) * count, tuple(found for found in operands if found is not None))
     name = call.func._opname
     tensors = len(call.operands)
     for partial in partials(call):

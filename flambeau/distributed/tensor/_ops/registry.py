@@ -15,7 +15,7 @@ from typing import Any
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 
-__all__ = ["P", "R", "RULES", "OpCall", "Rule", "S", "Way", "localizes", "outer_dims", "partials", "rule"]
+__all__ = ["P", "R", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "localizes", "outer_dims", "partials", "rule"]
 
 R = Replicate()
 P = Partial()
@@ -104,6 +104,8 @@ class OpCall:
 Rule = Callable[[OpCall], Iterable[Way]]
 #: By the name of an operator, all overloads alike.
 RULES: dict[str, Rule] = {}
+#: Views that merge and split dimensions, where it does matter which elements a rank has.
+RESHAPES = ("view", "_unsafe_view", "reshape", "_reshape_alias", "view_copy")
 #: By the name of an operator: which arguments say the result's sizes and have to be those of the part.
 LOCAL_SIZES: dict[str, str] = {}
 

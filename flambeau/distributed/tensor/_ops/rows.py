@@ -36,7 +36,7 @@ def layer_norm_backward(call: OpCall) -> Iterable[Way]:
     rows = len(call["normalized_shape"])
     cut = ("grad_out", "input", "mean", "rstd")
     for dim in range(call.operands[0].ndim - rows):
-        results = [S(dim), P, P][: len(call.results)]
+        results = [p for p, asked in zip((S(dim), P, P), call["output_mask"], strict=False) if asked]
         yield call.way(results, **{name: S(dim) for name in cut if call.operand(name) is not None})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from flambeau.distributed.tensor._ops.registry import OpCall, Way, localizes, partials, rule
+from flambeau.distributed.tensor._ops.registry import RESHAPES, OpCall, Way, localizes, partials, rule
 from flambeau.distributed.tensor.placement_types import Shard
 
 #: For each dimension of the result, the operand's that it is, which may be cut for that; None: it may not.
@@ -107,7 +107,7 @@ def _repeat(call: OpCall) -> Dims:
     return [dim - new if dim >= new and times == 1 else None for dim, times in enumerate(call["repeats"])]
 
 
-@_view("view", "_unsafe_view", "reshape", "_reshape_alias", "view_copy")
+@_view(*RESHAPES)
 def _reshape(call: OpCall) -> Dims:
     """Dimensions merge and split in groups of equal sizes; the outermost of a group may be cut, evenly."""
     shape, result = call.operands[0].shape, call.results[0].shape
