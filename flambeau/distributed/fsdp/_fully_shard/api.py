@@ -18,7 +18,7 @@ from flambeau.distributed.fsdp._fully_shard.state import FSDPState
 from flambeau.distributed.fsdp.api import MixedPrecisionPolicy, OffloadPolicy
 from flambeau.distributed.tensor.placement_types import Shard
 
-__all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method", "share_comm_ctx"]
+__all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method", "shard", "share_comm_ctx"]
 
 _AS_THEY_ARE = MixedPrecisionPolicy()
 _ON_DEVICE = OffloadPolicy()
@@ -191,26 +191,41 @@ def fully_shard(
         raise NotImplementedError(
             "fully_shard(reshard_after_forward=<int>) reshards to a smaller group, which isn't there; use True or False"
         )
-    owners = _owners(modules, ignored_params or set())
-    parameters = [
-        ShardedParameter(found, mesh, _dim(parameter, shard_placement_fn), mp_policy.param_dtype)
-        for parameter, found in owners
-    ]
-    state = FSDPState(modules[0], mp_policy, reshard_after_forward)
-    state.group = ParameterGroup(parameters, mesh, mp_policy) if parameters else None
+    shard(modules, mesh, mp_policy, reshard_after_forward, shard_placement_fn, ignored_params or set())
     for each in modules:
-        each._fsdp_state = state
-        each.register_forward_pre_hook(
-            lambda own, args, kwargs: state.before_forward(args, kwargs), prepend=True, with_kwargs=True
-        )
-        each.register_forward_hook(lambda own, args, output: state.after_forward(output))
-        each.register_state_dict_pre_hook(lambda own, *_: own.reshard())
         each._register_load_state_dict_pre_hook(lambda *_, own=each: own.reshard())
+        each.register_state_dict_pre_hook(lambda own, *_: own.reshard())
         cls = type(each)
         if cls not in _classes:
             _classes[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {"__module__": cls.__module__})
         each.__class__ = _classes[cls]
     return module
+
+
+def shard(
+    modules: list[nn.Module],
+    mesh: DeviceMesh,
+    policy: MixedPrecisionPolicy,
+    reshard_after_forward: bool | None,
+    place: Callable[[nn.Parameter], Shard | None] | None,
+    ignored: set[nn.Parameter],
+) -> FSDPState:
+    """Cuts the parameters of modules that no sharded module in them has, and hooks what gathers them to the modules' calls."""
+    parameters = [
+        ShardedParameter(found, mesh, _dim(parameter, place), policy.param_dtype)
+        for parameter, found in _owners(modules, ignored)
+    ]
+    state = FSDPState(modules[0], policy, reshard_after_forward)
+    state.group = ParameterGroup(parameters, mesh, policy) if parameters else None
+
+    def before(module: nn.Module, args: Any, kwargs: Any) -> Any:
+        return state.before_forward(args, kwargs)
+
+    for each in modules:
+        each._fsdp_state = state
+        each.register_forward_pre_hook(before, prepend=True, with_kwargs=True)
+        each.register_forward_hook(lambda module, args, output: state.after_forward(output))
+    return state
 
 
 def _dim(parameter: nn.Parameter, place: Callable[[nn.Parameter], Shard | None] | None) -> int:
@@ -232,7 +247,7 @@ def _owners(
     found: dict[int, tuple[nn.Parameter, list[tuple[nn.Module, str]]]] = {}
 
     def visit(module: nn.Module) -> None:
-        if isinstance(module, FSDPModule):
+        if hasattr(module, "_fsdp_state"):
             return
         for name, parameter in module._parameters.items():
             if parameter is None or id(parameter) in left_out:

@@ -42,8 +42,9 @@ class ShardedParameter:
             raise NotImplementedError(
                 f"FSDP does not support uneven sharding on dim {dim}: {tuple(self.shape)} (world size: {self.count})"
             )
-        length, start = Shard.local_shard_size_and_offset(self.shape[dim], self.count, self.rank)
-        part = whole.narrow(dim, start, length).clone(memory_format=torch.contiguous_format)
+        #: The length of this rank's part along the dimension, and where it begins.
+        self.place = Shard.local_shard_size_and_offset(self.shape[dim], self.count, self.rank)
+        part = whole.narrow(dim, self.place[1], self.place[0]).clone(memory_format=torch.contiguous_format)
         self.full_shape = parameter.shape
         self.spec = self._sharded_spec(parameter.dtype)
         self.requires_grad = parameter.requires_grad
@@ -174,7 +175,8 @@ class ShardedParameter:
 
     def add_gradient(self, reduced: torch.Tensor) -> None:
         """Adds this rank's padded part of the reduced gradient to the part's."""
-        shape, _ = self._part_shape()
+        shape = list(self.shape)
+        shape[self.dim] = self.place[0]
         part = reduced[: math.prod(shape)].view(shape)
         dtype = self.sharded.dtype
         gradient = self._as_dtensor(part.to(dtype) if part.dtype != dtype else part.clone())
@@ -182,11 +184,6 @@ class ShardedParameter:
             self.sharded.grad = gradient
         else:
             self.sharded.grad += gradient
-
-    def _part_shape(self) -> tuple[tuple[int, ...], int]:
-        shape = list(self.shape)
-        shape[self.dim], start = Shard.local_shard_size_and_offset(self.shape[self.dim], self.count, self.rank)
-        return tuple(shape), start
 
 
 def _joined(outer: DeviceMesh, inner: DeviceMesh) -> DeviceMesh:
