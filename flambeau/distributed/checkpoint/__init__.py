@@ -1,28 +1,41 @@
-"""torch.distributed.checkpoint: checkpoints that several processes write together. torch.save does it for one."""
+"""torch.distributed.checkpoint: checkpoints that several processes write and read together, in PyTorch's format.
+
+`state_dict_saver` and `state_dict_loader` are what programs call; `default_planner` decides which rank writes and reads what,
+`filesystem` does it; `state_dict` names what models and optimizers have.
+"""
 
 import importlib as _importlib
 from typing import Any
 
+from flambeau.distributed.checkpoint.api import CheckpointException
+from flambeau.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from flambeau.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from flambeau.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    TensorStorageMetadata,
+)
+from flambeau.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
+from flambeau.distributed.checkpoint.state_dict_loader import load, load_state_dict
+from flambeau.distributed.checkpoint.state_dict_saver import async_save, save, save_state_dict
+from flambeau.distributed.checkpoint.storage import StorageReader, StorageWriter
 from flambeau.distributed.without_group import absent as _absent
 
 globals().update(
     _absent(
         "checkpoint",
-        "async_save load load_sharded_optimizer_state_dict load_state_dict save save_state_dict",
-        "BytesStorageMetadata ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner FileSystemReader "
-        "FileSystemWriter HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner Metadata "
-        "QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter "
-        "TensorStorageMetadata WriteItem",
+        "load_sharded_optimizer_state_dict",
+        "HuggingFaceStorageReader HuggingFaceStorageWriter QuantizedHuggingFaceStorageReader",
     )
 )
 
-
-class CheckpointException(BaseException):
-    """The failures of the processes that took part, by rank, as `failures`."""
-
-    def __init__(self, msg: str, failures: dict[int, Any]) -> None:
-        super().__init__(msg, failures)
-        self.failures = failures
+__all__ = [
+    "BytesStorageMetadata", "CheckpointException", "ChunkStorageMetadata", "DefaultLoadPlanner", "DefaultSavePlanner",
+    "FileSystemReader", "FileSystemWriter", "LoadPlan", "LoadPlanner", "Metadata", "ReadItem", "SavePlan", "SavePlanner",
+    "StorageReader", "StorageWriter", "TensorStorageMetadata", "WriteItem", "async_save", "load", "load_state_dict",
+    "save", "save_state_dict",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
