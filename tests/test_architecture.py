@@ -22,7 +22,7 @@ TOP_MODULES = {"", "__init__", "__main__", "cli", "locate"}
 FIRST = "flambeau_torch"  # the redirection, which comes before the package
 # Rooms of the same floor don't know each other, but for these.
 SIBLINGS = {
-    "distributed": {"nn"},
+    "distributed": {"nn", "serialize", "futures"},  # divided modules, and their checkpoints' files
     "_decomp": {"utils"},  # lists of operators may be pytrees
     "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
     "_export": {"export"},  # its inner names

@@ -47,12 +47,12 @@ def test_the_state_of_a_process_alone() -> None:
     for call in (
         lambda: dist.all_reduce(torch.ones(1)), dist.barrier, dist.get_rank, dist.get_world_size, dist.get_backend,
         lambda: dist.new_group([0]), lambda: dist.nn.functional.all_gather(torch.ones(1)),
+        lambda: dist.fsdp.FullyShardedDataParallel(torch.nn.Linear(1, 1)),
     ):
         with pytest.raises(ValueError, match="Default process group has not been initialized"):
             call()
     for call in (
         lambda: dist.init_process_group("gloo"), lambda: dist.init_device_mesh("cpu", (1,)),
-        lambda: dist.fsdp.FullyShardedDataParallel(torch.nn.Linear(1, 1)), lambda: dist.checkpoint.save({}),
     ):
         with pytest.raises(NotImplementedError, match="flambeau computes in one process"):
             call()
