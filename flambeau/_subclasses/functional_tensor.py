@@ -16,6 +16,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._subclasses.functional_views import View, written_back
+from flambeau._subclasses.symbolic.run import run
 from flambeau.core.modes.modes import local
 from flambeau.dispatcher.handlers import hand_over
 from flambeau.utils._python_dispatch import TorchDispatchMode
@@ -229,7 +230,7 @@ def _like(target: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 def _without_modes(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     before, local.dispatch_modes = local.dispatch_modes, []
     try:
-        return func(*args, **kwargs)
+        return run(func, args, kwargs)
     finally:
         local.dispatch_modes = before
 

@@ -7,6 +7,7 @@ records. Used by exported_program.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ import flambeau.utils._pytree as pytree
 from flambeau._decomp.composites import Composite
 from flambeau._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from flambeau._subclasses.functional_tensor import FunctionalTensorMode
+from flambeau._subclasses.symbolic.run import run
+from flambeau._subclasses.symbolic.state import kept, sizes_of
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.codegen.runtime.launch import watchers
 from flambeau.core.modes.modes import local
 from flambeau.dispatcher import handlers
@@ -28,7 +32,13 @@ from flambeau.export.graph_signature import (
     TensorArgument,
 )
 from flambeau.fx import traceback as fx_traceback
-from flambeau.fx.experimental.proxy_mode import ProxyTorchDispatchMode, PythonKeyTracer, track_tensor_tree
+from flambeau.fx.experimental.proxy_mode import (
+    ProxyTorchDispatchMode,
+    PythonKeyTracer,
+    _without_memory,
+    track_tensor_tree,
+)
+from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.graph import Graph
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node
@@ -41,6 +51,14 @@ __all__ = ["decomposed"]
 Table = Mapping[Any, Callable[..., Any]]
 _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
               InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION}  # fmt: skip
+
+
+#: What asks a tensor for its sizes.
+_SIZES: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.sym_size.int: lambda x, dim: x.size(dim),
+    torch.ops.aten.sym_stride.int: lambda x, dim: x.stride(dim),
+    torch.ops.aten.sym_storage_offset.default: lambda x: x.storage_offset(),
+}
 
 
 class _Tracer(PythonKeyTracer):
@@ -74,9 +92,10 @@ class _Tracer(PythonKeyTracer):
 class _Again(Interpreter):
     """Runs a program's graph on fake tensors; composite operators that the table has are taken apart, others are kept whole."""
 
-    def __init__(self, program: ExportedProgram, table: Table, tracer: _Tracer, mode: FunctionalTensorMode) -> None:
+    def __init__(self, program: ExportedProgram, table: Table, proxies: _Proxies, mode: FunctionalTensorMode) -> None:
         super().__init__(program.graph_module)
-        self.table, self.tracer, self.mode = table, tracer, mode
+        self.table, self.proxies, self.mode = table, proxies, mode
+        self.tracer: _Tracer = proxies.tracer   # type: ignore[assignment]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the program."""
@@ -94,14 +113,38 @@ class _Again(Interpreter):
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of an operator."""
         self.tracer.running = target
+        env = self.proxies.sizes.env
+        known = len(env.replacements) if env is not None else 0
         made = self.call(target, args, kwargs)
+        if env is not None and any(e.is_number for e in list(env.replacements.values())[known:]):
+            raise self._specialized(target)
         for x in pytree.tree_leaves(made):
             if isinstance(x, torch.Tensor) and self.tracer.tracked(self.mode.value_of(x)) is None:
                 raise self.tracer.unseen()
         return made
 
+    def run_node(self, n: Node) -> Any:
+        """The value of a node. NotImplementedError where sizes with symbols have become numbers."""
+        made = super().run_node(n)
+        if n.op == "call_function":
+            for x, was in zip(pytree.tree_leaves(made), pytree.tree_leaves(n.meta.get("val"))):
+                if isinstance(x, torch.Tensor) and isinstance(was, torch.Tensor) and kept(was) is not None:
+                    if any(e.is_number and not w.is_number for e, w in zip(sizes_of(x), sizes_of(was))):
+                        raise self._specialized(n.target)
+        return made
+
+    def _specialized(self, target: Any) -> NotImplementedError:
+        return NotImplementedError(
+            f"torch.export: a decomposition of {target} with symbolic sizes is not implemented in flambeau: make its dimensions "
+            f"static, or take it out of the table, `table = torch.export.default_decompositions(); table.pop({target})`"
+        )
+
     def call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of an operator, by the table's function where it is made of others."""
+        if target in _SIZES:
+            number = _SIZES[target](*args)
+            self.proxies.sizes.proxy(number)
+            return number
         if not isinstance(target, OpOverload) or not target._composite:
             return super().call_function(target, args, kwargs)
         rule = self.table.get(target)
@@ -112,28 +155,60 @@ class _Again(Interpreter):
         return handlers.hand_over(target, args, kwargs)
 
 
+class _Proxies(ProxyTorchDispatchMode):
+    """make_fx's mode, for fake tensors whose sizes may have symbols."""
+
+    def __init__(self, tracer: _Tracer, table: Table, sizes: SizeNodes) -> None:
+        super().__init__(tracer, "fake")
+        self.sizes = sizes
+        self.decomposition_table = table
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given, named = pytree.tree_map(self._proxy_of, (args, kwargs))
+        name = self.tracer.graph._target_to_str(func.overloadpacket.__name__)
+        proxy = self.tracer.create_proxy("call_function", func, given, named, name=name)
+        made = run(func, args, kwargs, self.sizes.env)
+        return self.track(made, proxy)
+
+    def _proxy_of(self, x: Any) -> Any:
+        return self.sizes.proxy(x) if is_symbolic_number(x) else self.tracer.unwrap_proxy(x)
+
+    def track(self, made: Any, proxy: Any) -> Any:
+        """Let a proxy stand for a tensor, a symbolic number, or several in a list."""
+        if is_symbolic_number(made):
+            self.sizes.of_number(made, proxy)
+            return made
+        track_tensor_tree(made, proxy, constant=None, tracer=self.tracer)
+        for x in pytree.tree_leaves(made):
+            found = self.tracer.tracked(x) if isinstance(x, torch.Tensor) else None
+            if found is not None:
+                self.sizes.of_tensor(x, found.proxy)
+        return made
+
+
 def decomposed(program: ExportedProgram, table: Table) -> tuple[Graph, ExportGraphSignature]:
     """The graph and signature of a program without writes, in the operators that the table leaves."""
     graph = Graph()
     tracer = _Tracer(graph)
-    proxies = ProxyTorchDispatchMode(tracer, "fake")
-    proxies.decomposition_table = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
-    functional = FunctionalTensorMode()
+    fakes = _fake_mode_of(program.graph)
+    sizes = SizeNodes(tracer, fakes.shape_env)
+    rules = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
+    proxies, functional = _Proxies(tracer, rules, sizes), FunctionalTensorMode()
+
+    def node_of(value: Any) -> Any:
+        found = proxies._proxy_of(value)
+        return getattr(found, "node", found)
+
     with fx_traceback.preserve_node_meta():
-        inputs = [_input(node, tracer) for node in program.graph.find_nodes(op="placeholder")]
-        with torch.no_grad(), _fake_mode_of(inputs), proxies, functional:
-            made = _Again(program, table, tracer, functional).run(*inputs)
+        inputs = [_input(node, proxies) for node in program.graph.find_nodes(op="placeholder")]
+        with torch.no_grad(), sizes if sizes.env is not None else contextlib.nullcontext(), fakes, proxies, functional:
+            made = _Again(program, table, proxies, functional).run(*inputs)
             outputs = functional.current(list(made))
             written = [(i, functional.current(x)) for i, x in enumerate(inputs)
                        if isinstance(x, torch.Tensor) and functional.written(x)]  # fmt: skip
-
-    def node_of(value: Any) -> Any:
-        found = tracer.tracked(value) if isinstance(value, torch.Tensor) else None
-        return value if found is None else found.proxy.node
-
+            results = [node_of(x) for x in outputs]
     signature = program.graph_signature
     changed, specs = _changes([(i, node_of(x)) for i, x in written if x is not inputs[i]], signature)
-    results = [node_of(x) for x in outputs]
     old = signature.output_specs[len(signature.output_specs) - len(results) :] if results else []
     for node, spec in zip(results, old):
         named = isinstance(node, Node)
@@ -151,22 +226,21 @@ def _is_needed(node: Node) -> bool:
     return node.is_impure() or (isinstance(node.target, OpOverload) and not node.target._schema.returns)
 
 
-def _input(node: Node, tracer: PythonKeyTracer) -> Any:
+def _input(node: Node, proxies: _Proxies) -> Any:
     """The placeholder of a node's name, and the value that it stands for."""
-    proxy = tracer.create_proxy("placeholder", str(node.target), (), {}, name=node.name)
+    proxy = proxies.tracer.create_proxy("placeholder", str(node.target), (), {}, name=node.name)
     proxy.node.name = proxy.node.target = node.name
     proxy.node.meta.update({n: x for n, x in node.meta.items() if n not in ("val", "tensor_meta")})
     value = node.meta["val"]
-    if isinstance(value, torch.Tensor):
-        value = value.detach()
-        track_tensor_tree(value, proxy, constant=None, tracer=tracer)
-    else:
-        proxy.node.meta["val"] = value
+    if isinstance(value, torch.Tensor) or is_symbolic_number(value):
+        return proxies.track(_without_memory(value), proxy)
+    proxy.node.meta["val"] = value
     return value
 
 
-def _fake_mode_of(values: list[Any]) -> Any:
-    found = next((x.fake_mode for x in values if isinstance(x, FakeTensor)), None)
+def _fake_mode_of(graph: Graph) -> Any:
+    values = [node.meta.get("val") for node in graph.nodes]
+    found = next((x.fake_mode for x in pytree.tree_leaves(values) if isinstance(x, FakeTensor)), None)
     return FakeTensorMode(allow_non_fake_inputs=True) if found is None else found
 
 

@@ -138,3 +138,34 @@ def test_a_result_that_nothing_recorded_is_an_error() -> None:
     table = torch.export.default_decompositions()
     table.pop(aten.nuclear_norm.default)
     assert lines(program.run_decompositions(table))[0].endswith("aten.nuclear_norm.default(x)")
+
+
+class Sizes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+
+    def forward(self, x):
+        y = self.layer(x).transpose(0, 1).clone()
+        y[0] = 2.0
+        return y.reshape(-1), torch.flatten(x, 1).sum(0)
+
+
+def test_symbols_of_sizes_are_kept() -> None:
+    model, example = Sizes(), torch.rand(3, 5, 8)
+    program = torch.export.export(model, (example,), dynamic_shapes={"x": {0: torch.export.Dim("b"), 1: torch.export.Dim("t")}})
+    taken = program.run_decompositions()
+    assert lines(taken)[:2] == [
+        "sym_size_int = torch.ops.aten.sym_size.int(x, 0)",
+        "sym_size_int_1 = torch.ops.aten.sym_size.int(x, 1)",
+    ]
+    assert taken.range_constraints == program.range_constraints
+    for shape in ((3, 5, 8), (4, 7, 8), (6, 2, 8)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(taken.module()(x), model(x), rtol=1e-6, atol=1e-6)
+
+
+def test_a_size_that_would_become_a_number_is_an_error() -> None:
+    program = torch.export.export(nn.GRU(4, 3), (torch.rand(3, 2, 4),), dynamic_shapes={"input": {0: torch.export.Dim("t")}})
+    with pytest.raises(NotImplementedError, match=r"table\.pop\(aten\.gru\.input\)"):
+        program.run_decompositions()

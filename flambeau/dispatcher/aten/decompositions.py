@@ -61,7 +61,7 @@ def outer(own: Any, input: Tensor, vec2: Tensor, **named: Any) -> Any:
     """A product of a column and a row."""
     if named:
         return NotImplemented
-    return packets().mul.Tensor(packets().view.default(input, [input._layout.numel, 1]), vec2)
+    return packets().mul.Tensor(packets().view.default(input, [input.shape[0], 1]), vec2)
 
 
 @lowering
@@ -181,7 +181,7 @@ def max_pool1d(own: Any, input: Tensor, kernel_size: Any, stride: Any = None, pa
 def group_norm(own: Any, input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
                cudnn_enabled: bool = True) -> Any:
     """Group norm, of whose results the first."""
-    shape = input._layout.shape
+    shape = input.shape
     if len(shape) < 2 or shape[1] % num_groups:
         return NotImplemented
     return packets().native_group_norm.default(

@@ -35,11 +35,11 @@ def linear(own: Any, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     """A product with the transposed weight."""
     if input._layout.ndim == 2 and bias is not None:
         return packets().addmm.default(bias, input, packets().t.default(weight))
-    shape = input._layout.shape
+    shape = input.shape
     if bias is not None and input._layout.ndim == 3 and input._layout.is_contiguous:
         flat = packets().view.default(input, [shape[0] * shape[1], shape[2]])
         made = packets().addmm.default(bias, flat, packets().t.default(weight))
-        return packets().view.default(made, [*shape[:2], made._layout.shape[-1]])
+        return packets().view.default(made, [*shape[:2], made.shape[-1]])
     product = matmul(own, input, packets().t.default(weight))
     return product if bias is None else packets().add.Tensor(product, bias)
 
@@ -83,18 +83,18 @@ def _folds(larger: Tensor, smaller: Tensor) -> bool:
 
 def _folded(aten: Any, larger: Tensor, smaller: Tensor) -> Any:
     """A product of batches with one matrix or vector, as that of one matrix."""
-    lead, width = larger._layout.shape[:-1], larger._layout.shape[-1]
+    lead, width = larger.shape[:-1], larger.shape[-1]
     flat = larger.reshape(math.prod(lead), width)
     if smaller._layout.ndim == 1:
         return aten._unsafe_view.default(aten.mv.default(flat, smaller), [*lead])
-    return aten._unsafe_view.default(aten.mm.default(flat, smaller), [*lead, smaller._layout.shape[1]])
+    return aten._unsafe_view.default(aten.mm.default(flat, smaller), [*lead, smaller.shape[1]])
 
 
 def _batched(aten: Any, input: Tensor, other: Tensor) -> Any:
     """A product of batches, whose leading sizes broadcast."""
     from flambeau.base import geometry
 
-    x, y = input._layout.shape, other._layout.shape
+    x, y = input.shape, other.shape
     lead = geometry.broadcast(x[:-2], y[:-2])
     count = math.prod(lead)
 
