@@ -87,7 +87,7 @@ DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
 OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
-            "fx.passes.graph_drawer": {"pydot"},
+            "fx.passes.graph_drawer": {"pydot"}, "distributed.mpi.library": {"mpi4py"},
             "onnx._package": {"onnx", "onnxruntime", "onnxscript"}, "onnx._program": {"onnx"},
             "onnx._types": {"ml_dtypes"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen

@@ -49,7 +49,7 @@ def test_what_is_not_there_says_what_to_do() -> None:
         lambda: torch.jit.load(__file__),
         lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.Identity()),
         lambda: torch.export.draft_export(None),
-        lambda: torch.distributed.init_process_group("gloo"),
+        lambda: torch.distributed.rpc.init_rpc("worker"),
         lambda: torch.ao.quantization.quantize_dynamic(None),
         lambda: torch.sparse.to_sparse_semi_structured(torch.eye(4)),
     ):

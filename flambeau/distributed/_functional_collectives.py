@@ -1,13 +1,190 @@
-"""torch.distributed._functional_collectives: collectives that return their results; they need a process group."""
+"""torch.distributed._functional_collectives: collectives that return their results and leave their arguments alone.
 
-from flambeau.distributed.without_group import absent as _absent
-from flambeau.distributed.without_group import collective as _collective
+They are waited for before they return, so `wait_tensor` has nothing to do. `group` is a ProcessGroup, its name, or a list of
+ranks that is all of the world. Those with _autograd are differentiable. Stands on collectives and nn.functional.
+"""
 
-globals().update(
-    (name, _collective(name))
-    for name in """all_gather_single all_gather_single_autograd all_gather_tensor all_gather_tensor_autograd
-    all_gather_into_tensor_coalesced all_reduce all_reduce_coalesced all_to_all_single all_to_all_single_autograd broadcast
-    permute_tensor reduce_scatter_single reduce_scatter_single_autograd reduce_scatter_tensor reduce_scatter_tensor_autograd
-    reduce_scatter_tensor_coalesced""".split()
-)
-globals().update(_absent("_functional_collectives", "wait_tensor", "AsyncCollectiveTensor"))
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau as torch
+from flambeau.distributed import collectives
+from flambeau.distributed.groups import get_default_group, named_group, new_group
+from flambeau.distributed.process_group import ProcessGroup
+from flambeau.distributed.reduce_ops import ReduceOp
+
+_OPS = {name.lower(): getattr(ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}
+_lists: dict[tuple[ProcessGroup, tuple[int, ...]], ProcessGroup] = {}
+
+
+class AsyncCollectiveTensor(torch.Tensor):
+    """In PyTorch a result that is waited for when it is used. Here results are plain tensors; none is one of these."""
+
+
+def _group(group: Any, tag: str = "") -> ProcessGroup:
+    if isinstance(group, ProcessGroup):
+        return group
+    if isinstance(group, str):
+        return named_group(group)
+    if isinstance(group, (list, tuple)) and all(isinstance(rank, int) for rank in group):
+        world = get_default_group()
+        if sorted(group) == list(range(world.size())):
+            return world
+        key = world, tuple(group)
+        if key not in _lists:
+            _lists[key] = new_group(list(group), use_local_synchronization=True)
+        return _lists[key]
+    if hasattr(group, "get_group"):
+        return group.get_group()
+    raise ValueError(f"Unsupported group type: {type(group)}, {group}")
+
+
+def _op(name: str) -> Any:
+    if name.lower() not in _OPS:
+        raise ValueError(f"Unsupported reduce operation: {name}")
+    return _OPS[name.lower()]
+
+
+def wait_tensor(tensor: Any) -> Any:
+    """The tensor: it is there."""
+    return tensor
+
+
+def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
+    """The reduction of all ranks' tensors."""
+    made = self.detach().clone(memory_format=torch.contiguous_format)
+    collectives.all_reduce(made, _op(reduceOp), _group(group, tag))
+    return made
+
+
+def all_reduce_coalesced(self: Sequence[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:
+    """all_reduce of several tensors."""
+    return [all_reduce(each, reduceOp, group, tag) for each in self]
+
+
+def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
+    """The tensor of rank `src` of the world."""
+    made = self.detach().clone(memory_format=torch.contiguous_format)
+    collectives.broadcast(made, src, _group(group, tag))
+    return made
+
+
+def all_gather_single(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+    """The tensors of all ranks one after another along a dimension."""
+    own = _group(group, tag)
+    given = self.detach().contiguous()
+    made = given.new_empty((own.size() * given.shape[0], *given.shape[1:]))
+    collectives.all_gather_single(made, given, own)
+    return torch.cat(torch.chunk(made, own.size(), dim=0), dim=gather_dim) if gather_dim else made
+
+
+all_gather_tensor = all_gather_single
+
+
+def all_gather_into_tensor_coalesced(self: Sequence[Any], group: Any, tag: str = "") -> list[Any]:
+    """all_gather_single along the first dimension of several tensors."""
+    return [all_gather_single(each, 0, group, tag) for each in self]
+
+
+def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
+    """This rank's part, along a dimension, of the reduction of all ranks' tensors."""
+    own = _group(group, tag)
+    if self.shape[scatter_dim] % own.size():
+        raise AssertionError(f"input dimension {scatter_dim} ({self.shape[scatter_dim]} must be a multiple of group_size "
+                             f"{own.size()})")
+    given = self.detach()
+    given = torch.cat(torch.chunk(given, own.size(), dim=scatter_dim)) if scatter_dim else given.contiguous()
+    made = given.new_empty((given.shape[0] // own.size(), *given.shape[1:]))
+    collectives.reduce_scatter_single(made, given, _op(reduceOp), own)
+    return made
+
+
+reduce_scatter_tensor = reduce_scatter_single
+
+
+def reduce_scatter_tensor_coalesced(inputs: Sequence[Any], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
+                                    ) -> list[Any]:
+    """reduce_scatter_single of several tensors."""
+    return [reduce_scatter_single(each, reduceOp, dim, group, tag) for each, dim in zip(inputs, scatter_dim)]
+
+
+def all_to_all_single(self: Any, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None, group: Any,
+                      tag: str = "") -> Any:
+    """What all ranks send this one, along the first dimension."""
+    own = _group(group, tag)
+    given = self.detach().contiguous()
+    rows = sum(output_split_sizes) if output_split_sizes else given.shape[0]
+    made = given.new_empty((rows, *given.shape[1:]))
+    collectives.all_to_all_single(made, given, list(output_split_sizes or []), list(input_split_sizes or []), own)
+    return made
+
+
+def permute_tensor(self: Any, src_dst: Sequence[int], group: Any, tag: str = "") -> Any:
+    """The tensor of the rank whose entry in `src_dst` is this one's number."""
+    own = _group(group, tag)
+    if sorted(src_dst) != list(range(own.size())):
+        raise ValueError("src_dst must be a permutation of the group's ranks")
+    sent, received = [0] * own.size(), [0] * own.size()
+    sent[src_dst[own.rank()]] = self.numel()
+    received[list(src_dst).index(own.rank())] = self.numel()
+    return all_to_all_single(self.reshape(-1), received, sent, own).reshape(self.shape)
+
+
+# ---------------------------------------------------------------------------------------------------- with gradients
+
+
+class _AllGather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: Any, dim: int, group: Any) -> Any:
+        ctx.dim, ctx.group = dim, group
+        return all_gather_single(given, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return reduce_scatter_single(gradient, "sum", ctx.dim, ctx.group), None, None
+
+
+class _ReduceScatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: Any, op: str, dim: int, group: Any) -> Any:
+        if op.lower() not in ("sum", "avg"):
+            raise NotImplementedError(f"reduce_scatter has a gradient for sum and avg, not for {op}")
+        ctx.dim, ctx.group, ctx.divisor = dim, group, group.size() if op.lower() == "avg" else 1
+        return reduce_scatter_single(given, op, dim, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return all_gather_single(gradient / ctx.divisor, ctx.dim, ctx.group), None, None, None
+
+
+class _AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, given: Any, received: Any, sent: Any, group: Any) -> Any:
+        ctx.splits, ctx.group = (sent, received), group
+        return all_to_all_single(given, received, sent, group)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        sent, received = ctx.splits
+        return all_to_all_single(gradient, sent, received, ctx.group), None, None, None
+
+
+def all_gather_single_autograd(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+    """all_gather_single, with a gradient."""
+    return _AllGather.apply(self, gather_dim, _group(group, tag))
+
+
+def reduce_scatter_single_autograd(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
+    """reduce_scatter_single, with a gradient."""
+    return _ReduceScatter.apply(self, reduceOp, scatter_dim, _group(group, tag))
+
+
+def all_to_all_single_autograd(self: Any, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = "") -> Any:
+    """all_to_all_single, with a gradient."""
+    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, _group(group, tag))
+
+
+all_gather_tensor_autograd = all_gather_single_autograd
+reduce_scatter_tensor_autograd = reduce_scatter_single_autograd

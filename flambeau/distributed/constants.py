@@ -1,5 +1,8 @@
 """torch.distributed.constants: how long operations wait for each other."""
 
-from flambeau.distributed.distributed_c10d import default_pg_nccl_timeout, default_pg_timeout
+from datetime import timedelta
 
 __all__ = ["default_pg_nccl_timeout", "default_pg_timeout"]
+
+default_pg_timeout = timedelta(minutes=30)
+default_pg_nccl_timeout = None

@@ -23,6 +23,7 @@ from flambeau.distributed.fsdp.wrap import (
     transformer_auto_wrap_policy,
     wrap,
 )
+from flambeau.distributed.mpi import library
 from flambeau.distributed.tensor import DTensor, Partial, Replicate, Shard
 
 MODULES = """_composable.fsdp _composable.fsdp.fully_shard _functional_collectives _shard.sharded_tensor _tensor
@@ -41,8 +42,9 @@ def test_modules_import(name: str) -> None:
 
 
 def test_the_state_of_a_process_alone() -> None:
-    assert dist.is_available() and not dist.is_initialized() and not dist.is_torchelastic_launched()
-    assert dist.group.WORLD is None and not dist.is_nccl_available() and not dist.is_backend_available("gloo")
+    assert not dist.is_initialized() and not dist.is_torchelastic_launched()
+    assert dist.group.WORLD is None and not dist.is_nccl_available()
+    assert dist.is_available() == dist.is_backend_available("gloo") == dist.is_gloo_available()
     assert not isinstance(torch.ones(1), DTensor) and not dist.rpc.is_available()
     for call in (
         lambda: dist.all_reduce(torch.ones(1)), dist.barrier, dist.get_rank, dist.get_world_size, dist.get_backend,
@@ -52,12 +54,19 @@ def test_the_state_of_a_process_alone() -> None:
         with pytest.raises(ValueError, match="Default process group has not been initialized"):
             call()
     for call in (
-        lambda: dist.init_process_group("gloo"), lambda: dist.init_device_mesh("cpu", (1,)),
+        lambda: dist.rpc.init_rpc("worker"),
     ):
-        with pytest.raises(NotImplementedError, match="flambeau computes in one process"):
+        with pytest.raises(NotImplementedError, match="is not implemented in flambeau"):
             call()
     with pytest.raises(AttributeError, match="has no attribute 'surely_not'"):
         dist.surely_not
+
+
+def test_without_mpi_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "is_available", lambda: False)
+    assert not dist.is_available() and not dist.is_gloo_available()
+    with pytest.raises(RuntimeError, match=r"pip install 'flambeau\[dist\]'"):
+        dist.init_process_group("gloo", rank=0, world_size=1, init_method="tcp://127.0.0.1:1")
 
 
 def test_values() -> None:

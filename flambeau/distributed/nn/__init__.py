@@ -3,5 +3,5 @@
 from flambeau.distributed.nn import functional
 from flambeau.distributed.without_group import absent as _absent
 
-globals().update((name, value) for name, value in vars(functional).items() if not name.startswith("_"))
+globals().update((name, getattr(functional, name)) for name in functional.__all__)
 globals().update(_absent("nn", "", "RemoteModule"))

@@ -1,0 +1,236 @@
+"""Collectives and messages on an MPI communicator, as sequences of nonblocking calls.
+
+All processes of a communicator must begin its collectives in the same order. So each channel has a queue: an operation is
+begun when all parts of those before it are. A large one is cut into parts, a few of which are under way at a time: what they
+touch stays in the caches, which makes a large all_reduce twice as fast. Buffers are addresses: whoever begins an operation
+hands over the tensors that own them. Stands on library, reductions and progress; process groups use it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.distributed.mpi import library
+from flambeau.distributed.mpi.progress import Operation
+from flambeau.distributed.mpi.reductions import datatype, operation
+
+PART = 4 << 20      # bytes of a part of a collective that works element by element
+WINDOW = 2          # parts that are under way at a time
+
+Buffer = tuple[int, int]    # address and bytes
+Finish = Callable[[], None] | None
+
+
+class MPIOperation(Operation):
+    """parts: begins a part each time it is asked for the next, and gives MPI's request."""
+
+    __slots__ = ("channel", "parts", "requests", "waits_for_message")
+
+    def __init__(self, channel: Channel, what: str, tensors: Any, finish: Finish, parts: Iterator[Any]) -> None:
+        super().__init__(what, tensors, finish)
+        self.channel, self.parts = channel, parts
+        self.requests: deque[Any] = deque()
+        self.waits_for_message = False
+
+    def begin_parts(self) -> bool:
+        """Begin what the window has room for; whether all is begun then."""
+        while len(self.requests) < WINDOW:
+            request = next(self.parts, None)
+            if request is None:
+                return True
+            self.requests.append(request)
+        return False
+
+    def poll(self) -> bool:
+        return self.done or self.channel.poll(self)
+
+
+class Channel:
+    """A communicator of several processes, with its queue."""
+
+    def __init__(self, communicator: Any) -> None:
+        self.communicator = communicator
+        self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
+        self.error: BaseException | None = None     # why it can't be used any more
+        self._queue: deque[MPIOperation] = deque()  # begun one after another
+        self._abandoned: list[MPIOperation] = []    # MPI may still write to their memory
+
+    def close(self) -> None:
+        """Free the communicator, unless something is left under way on it."""
+        with library.LOCK:
+            if self.error is None and not self._queue:
+                self.communicator.Free()
+
+    def fail(self, error: BaseException, current: Operation) -> None:
+        """End what is queued, and all that is asked for later, with an error."""
+        with library.LOCK:
+            self.error = error
+            over, self._queue = [*self._queue], deque()
+            if current not in over:
+                over.append(current)  # type: ignore[arg-type]
+            self._abandoned += over
+            over = [each for each in over if not each.done]
+            for each in over:
+                each.settling = True
+        for each in over:
+            each.settle(error)
+
+    # ------------------------------------------------------------------------------------------------ driving them on
+
+    def _start(self, what: str, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True) -> MPIOperation:
+        made = MPIOperation(self, what, tensors, finish, parts)
+        with library.LOCK:
+            if self.error is not None:
+                raise type(self.error)(*self.error.args)
+            if queued:
+                self._queue.append(made)
+                self._begin_queued()
+            else:
+                made.begin_parts()
+        return made
+
+    def _begin_queued(self) -> None:
+        while self._queue and self._queue[0].begin_parts():
+            self._queue.popleft()
+
+    def poll(self, operation: MPIOperation) -> bool:
+        """Drive an operation on, and those before it; whether it is over."""
+        with library.LOCK:
+            if operation.done or operation.settling:
+                return operation.done
+            failure = None
+            try:
+                self._advance(operation)
+            except Exception as error:
+                failure = RuntimeError(f"{operation.what}: MPI failed: {error}")
+            if failure is None and (operation.requests or operation in self._queue):
+                return False
+            operation.settling = True
+        if failure is not None:
+            self.fail(failure, operation)
+        else:
+            operation.settle()
+        return True
+
+    def _advance(self, operation: MPIOperation) -> None:
+        if self._queue:
+            head = self._queue[0]
+            if head is not operation:
+                self._test(head)
+            self._begin_queued()
+        self._test(operation)
+        if self._queue and self._queue[0] is operation:
+            self._begin_queued()
+
+    @staticmethod
+    def _test(operation: MPIOperation) -> None:
+        requests = operation.requests
+        while requests:
+            if operation.waits_for_message:
+                status = library.load().Status()
+                if not requests[0].Test(status):
+                    return
+                operation.source = status.Get_source()
+            elif not requests[0].Test():
+                return
+            requests.popleft()
+            operation.moved += 1
+
+    # ------------------------------------------------------------------------------------------------ collectives
+
+    def all_reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType) -> Operation:
+        op, MPI = operation(kind, dtype), library.load()
+        parts = (self.communicator.Iallreduce(MPI.IN_PLACE, piece, op) for piece in _pieces(buffer, dtype.itemsize))
+        return self._start(what, tensors, finish, parts)
+
+    def reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType, root: int) -> Operation:
+        op, MPI = operation(kind, dtype), library.load()
+        pieces = _pieces(buffer, dtype.itemsize)
+        if self.rank == root:
+            parts = (self.communicator.Ireduce(MPI.IN_PLACE, piece, op, root) for piece in pieces)
+        else:
+            parts = (self.communicator.Ireduce(piece, None, op, root) for piece in pieces)
+        return self._start(what, tensors, finish, parts)
+
+    def broadcast(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
+        parts = (self.communicator.Ibcast(piece, root) for piece in _pieces(buffer, 1))
+        return self._start(what, tensors, finish, parts)
+
+    def all_gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer) -> Operation:
+        return self._once(what, tensors, finish, lambda: self.communicator.Iallgather(_bytes(own), _bytes(all)))
+
+    def gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+        return self._once(what, tensors, finish, lambda: self.communicator.Igather(
+            _bytes(own), None if all is None else _bytes(all), root))
+
+    def scatter(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+        return self._once(what, tensors, finish, lambda: self.communicator.Iscatter(
+            None if all is None else _bytes(all), _bytes(own), root))
+
+    def reduce_scatter(self, what: str, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
+                       dtype: DType) -> Operation:
+        """counts: elements that each rank is to get."""
+        op = operation(kind, dtype)
+        given, made = _elements(all, dtype.itemsize), _elements(own, dtype.itemsize)
+        if len(set(counts)) == 1:
+            return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter_block(given, made, op))
+        return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter(given, made, list(counts), op))
+
+    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, sent: Sequence[int], made: Buffer,
+                   received: Sequence[int]) -> Operation:
+        """sent, received: bytes for and from each rank."""
+        if len(set(sent)) == len(set(received)) == 1:
+            return self._once(what, tensors, finish, lambda: self.communicator.Ialltoall(_bytes(given), _bytes(made)))
+        byte = library.load().BYTE
+        out, into = _memory(given), _memory(made)
+        return self._once(what, tensors, finish, lambda: self.communicator.Ialltoallv(
+            [out, list(sent), _starts(sent), byte], [into, list(received), _starts(received), byte]))
+
+    def barrier(self, what: str) -> Operation:
+        return self._once(what, (), None, self.communicator.Ibarrier)
+
+    def _once(self, what: str, tensors: Any, finish: Finish, begin: Callable[[], Any]) -> Operation:
+        return self._start(what, tensors, finish, (call() for call in (begin,)))
+
+    # ------------------------------------------------------------------------------------------------ messages
+
+    def send(self, what: str, tensors: Any, buffer: Buffer, target: int, tag: int) -> Operation:
+        parts = (self.communicator.Isend(_bytes(buffer), target, tag) for _ in (0,))
+        return self._start(what, tensors, None, parts, queued=False)
+
+    def receive(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, source: int | None, tag: int) -> Operation:
+        """source: None takes whatever comes first."""
+        whom = library.load().ANY_SOURCE if source is None else source
+        parts = (self.communicator.Irecv(_bytes(buffer), whom, tag) for _ in (0,))
+        made = self._start(what, tensors, finish, parts, queued=False)
+        made.waits_for_message = True
+        return made
+
+
+def _memory(buffer: Buffer) -> Any:
+    return library.load().buffer.fromaddress(*buffer)
+
+
+def _bytes(buffer: Buffer) -> Any:
+    return [_memory(buffer), library.load().BYTE]
+
+
+def _elements(buffer: Buffer, itemsize: int) -> Any:
+    return [_memory(buffer), datatype(itemsize)]     # MPI counts what is there
+
+
+def _pieces(buffer: Buffer, itemsize: int) -> Iterator[Any]:
+    address, size = buffer
+    for start in range(0, max(size, 1), PART):
+        yield _elements((address + start, min(PART, size - start)), itemsize)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    starts, total = [], 0
+    for size in sizes:
+        starts.append(total)
+        total += size
+    return starts

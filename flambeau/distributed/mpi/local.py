@@ -1,0 +1,80 @@
+"""The channel of a world of one: what it is given is what it gets, at once and without MPI.
+
+Stands on progress; process groups of one member use it in place of channel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.base.dtype import dtype as DType
+from flambeau.distributed.mpi.progress import Operation
+
+Buffer = tuple[int, int]
+Finish = Callable[[], None] | None
+
+
+class _Over(Operation):
+    __slots__ = ()
+
+    def poll(self) -> bool:
+        return True
+
+
+class LocalChannel:
+    """The methods of channel.Channel, for one process."""
+
+    rank, size, error = 0, 1, None
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+    def fail(self, error: BaseException, current: Operation) -> None:
+        """Nothing waits."""
+
+    @staticmethod
+    def _over(what: str, tensors: Any, finish: Finish, given: Buffer | None = None, made: Buffer | None = None) -> Operation:
+        if given is not None and made is not None and given[0] != made[0]:
+            ctypes.memmove(made[0], given[0], given[1])
+        operation = _Over(what, tensors, finish)
+        operation.settle()
+        if operation.error is not None:
+            raise operation.error
+        return operation
+
+    def all_reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType) -> Operation:
+        return self._over(what, tensors, finish)
+
+    def reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType, root: int) -> Operation:
+        return self._over(what, tensors, finish)
+
+    def broadcast(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
+        return self._over(what, tensors, finish)
+
+    def all_gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer) -> Operation:
+        return self._over(what, tensors, finish, own, all)
+
+    def gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+        return self._over(what, tensors, finish, own, all)
+
+    def scatter(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+        return self._over(what, tensors, finish, all, own)
+
+    def reduce_scatter(self, what: str, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
+                       dtype: DType) -> Operation:
+        return self._over(what, tensors, finish, all, own)
+
+    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, sent: Sequence[int], made: Buffer,
+                   received: Sequence[int]) -> Operation:
+        return self._over(what, tensors, finish, given, made)
+
+    def barrier(self, what: str) -> Operation:
+        return self._over(what, (), None)
+
+    def send(self, what: str, tensors: Any, buffer: Buffer, target: int, tag: int) -> Operation:
+        raise ValueError("a world of one has nobody to send to")
+
+    def receive(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, source: int | None, tag: int) -> Operation:
+        raise ValueError("a world of one has nobody to receive from")

@@ -1,0 +1,309 @@
+"""A world: the processes of one init_process_group, from a store to a communicator, and who of them is gone.
+
+MPI is initialized once in a process's life, by all of a world together, and ended when the process ends. A later world of the
+same processes uses it again. Stands on the modules beside it; process groups make it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from multiprocessing.util import Finalize
+from typing import Any
+
+from flambeau.distributed.errors import DistBackendError, DistNetworkError, DistStoreError
+from flambeau.distributed.mpi import library
+from flambeau.distributed.mpi.channel import Channel
+from flambeau.distributed.mpi.lifeline import Lifeline, Progress, describe
+from flambeau.distributed.mpi.local import LocalChannel
+from flambeau.distributed.mpi.process_manager import ProcessManager
+from flambeau.distributed.mpi.progress import Background, Operation
+from flambeau.distributed.stores import PrefixStore, Store, TCPStore
+
+_FINALIZE_TAKES = 60.0      # seconds that a process waits at its end for others to end as well
+_TAG = 0x4642               # of messages by which a communicator is made
+
+_ENDS_TAKE = 5.0            # seconds that the keeper of a store waits for the others' last questions
+_initialized = ""           # the name of the MPI world that this process is in
+background = Background()
+_worlds: weakref.WeakSet[World] = weakref.WeakSet()
+_broken: list[BaseException] = []       # why MPI can't end in good order
+
+
+class World:
+    """The processes of one init_process_group. rank, size: of this process, and how many there are.
+
+    store: shared by exactly these processes. Raises DistStoreError or DistNetworkError, within `timeout`, that names the ranks
+    that are missing or disagree.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        self.rank, self.size = rank, size
+        self._store = store.clone()
+        self._store.set_timeout(timeout)
+        if size > 1:
+            self._store = PrefixStore(f"world/{_generation(self._store, rank)}", self._store)
+        self._calls: dict[str, list[Any]] = {}      # group -> [calls begun, the last one's description]
+        self.lifeline: Lifeline | None = None
+        self._mpi_ranks = [0]
+        if size > 1:
+            end = time.monotonic() + timeout.total_seconds()
+            library.load()
+            self._mpi_ranks = _initialize(self._store, rank, size, end)
+            self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress)
+        _worlds.add(self)
+
+    def channel(self, ranks: Sequence[int], timeout: timedelta) -> Channel | LocalChannel:
+        """A channel of these ranks, which they all ask for at the same time."""
+        if len(ranks) == 1:
+            return LocalChannel()
+        MPI = library.load()
+
+        def make() -> Any:
+            everyone = MPI.COMM_WORLD.Get_group()
+            members = everyone.Incl([self._mpi_ranks[rank] for rank in ranks])
+            try:
+                return MPI.COMM_WORLD.Create_group(members, _TAG)
+            finally:
+                members.Free()
+                everyone.Free()
+
+        until = time.monotonic() + timeout.total_seconds()
+        try:
+            made = library.patiently(make, until, lambda: self.look(ranks, "making a group"))
+        except TimeoutError:
+            _broken.append(TimeoutError())
+            raise DistBackendError(
+                f"a group of {describe(list(ranks))} was not made within {timeout.total_seconds():g} s: one of them is missing"
+            ) from None
+        made.Set_errhandler(MPI.ERRORS_RETURN)
+        if len(ranks) == self.size:
+            library.forget_names()      # all have come this far
+        return Channel(made)
+
+    # ------------------------------------------------------------------------------------------------ who is where
+
+    def begun(self, group: str, call: object) -> int:
+        """Note that this process begins a call in a group; which call of this group it is, from 1."""
+        entry = self._calls.setdefault(group, [0, ""])
+        entry[0] += 1
+        entry[1] = call
+        return entry[0]
+
+    def calls_begun(self, group: str) -> int:
+        """How many calls this process has begun in a group."""
+        return self._calls.get(group, [0])[0]
+
+    def _progress(self) -> Progress:
+        return {group: (count, str(call)) for group, (count, call) in list(self._calls.items())}
+
+    def look(self, ranks: Sequence[int], doing: str, group: str = "", number: int = 0) -> None:
+        """Raise DistBackendError if one of these ranks died, or left without making call `number` of a group (0: any call)."""
+        line = self.lifeline
+        if line is None or not (line.gone or line.left):
+            return
+        for rank in ranks:
+            if rank in line.gone:
+                why = line.gone[rank]
+                self._break(f"{doing}: rank {rank} is gone" + (f", it failed with {why}" if why else
+                            ": its process ended without a word (killed, out of memory, or its machine was cut off)"))
+            if rank in line.left and line.left[rank].get(group, (0, ""))[0] < max(number, 1):
+                made, last = line.left[rank].get(group, (0, ""))
+                self._break(f"{doing}: rank {rank} has ended after {made} calls of this group" + (f", the last {last}" if made
+                            else ""))
+
+    def explain_timeout(self, ranks: Sequence[int], group: str, number: int) -> str:
+        """Who of these ranks has not made call `number` of a group yet, and what they did instead."""
+        if self.lifeline is None:
+            return ""
+        everyone = self.lifeline.everyones_progress()
+        behind = [f"rank {rank} has made {everyone[rank].get(group, (0, ''))[0]} calls"
+                  + (f", the last {everyone[rank][group][1]}" if group in everyone[rank] else "")
+                  for rank in ranks if rank in everyone and everyone[rank].get(group, (0, ""))[0] < number]
+        silent = [rank for rank in ranks if rank not in everyone]
+        if silent:
+            behind.append(f"{describe(silent)} doesn't answer")
+        if behind:
+            return "; ".join(behind)
+        return "all ranks have made this call; do their shapes agree? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them"
+
+    def _break(self, why: str) -> None:
+        error = DistBackendError(why)
+        _broken.append(error)
+        raise error
+
+    def broke(self, error: BaseException) -> None:
+        """Something is left under way that will never end."""
+        _broken.append(error)
+
+    def leave(self) -> None:
+        """This process makes no more calls in this world."""
+        if self.lifeline is not None:
+            self.lifeline.leave()
+
+    def watch(self, operation: Operation) -> None:
+        """Have an operation driven on while nobody waits for it."""
+        background.add(operation)
+
+
+# ---------------------------------------------------------------------------------------------------- beginning
+
+
+def _generation(store: Store, rank: int) -> int:
+    """The how-manieth world this is that a process of this rank makes by the store. Raises DistStoreError if two processes say
+    that they are this rank.
+    """
+    process = f"{socket.gethostname()} {os.getpid()}"
+    number = store.add(f"world/worlds/{rank}", 1)
+    if number == 1:
+        store.set(f"world/process/{rank}", process)
+    elif (other := store.get(f"world/process/{rank}").decode()) != process:
+        raise DistStoreError(f"two processes say that they are rank {rank}: {other} and {process} (machine, process id)")
+    return number
+
+
+def _initialize(store: Store, rank: int, size: int, end: float) -> list[int]:
+    """Meet the others and have MPI initialized; each rank's number in MPI's world."""
+    global _initialized
+    number = library.load().COMM_WORLD.Get_rank() if _initialized else -1
+    store.set(f"here/{rank}", f"{size} {_initialized or '-'} {number}")
+    entries = [_entry(store, other, rank, size, end).split() for other in range(size)]
+    names = {name for _, name, _ in entries}
+    if names == {_initialized} and _initialized:
+        return [int(number) for *_, number in entries]
+    if names != {"-"}:
+        used = [r for r, (_, name, _) in enumerate(entries) if name != "-"]
+        raise DistBackendError(
+            f"MPI begins once in a process's life, and {describe(used)} had a world of other processes before: start fresh "
+            "processes for a group of others")
+    if rank == 0:
+        store.set("name", secrets.token_hex(8))
+    _begin(store.get("name").decode(), rank, size, store, end)
+    return list(range(size))
+
+
+def _begin(name: str, rank: int, size: int, store: Store, end: float) -> None:
+    """Initialize MPI in this process as one of a world of this name, whose processes share the store."""
+    global _initialized
+    pmi = PrefixStore("pmi", store.clone())
+    pmi.set_timeout(timedelta(seconds=max(end - time.monotonic(), 1)))
+    manager = ProcessManager(pmi, rank, size, name)
+
+    def look() -> None:
+        if manager.error is not None:
+            raise DistBackendError(f"MPI_Init: {manager.error}")
+
+    with manager:
+        _patient_init(end, look)
+    MPI = library.load()
+    if (MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()) != (rank, size):
+        raise DistBackendError(
+            f"MPI took this process for rank {MPI.COMM_WORLD.Get_rank()} of {MPI.COMM_WORLD.Get_size()}, not {rank} of {size}: "
+            f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec")
+    _initialized = name
+    Finalize(None, _at_exit, (manager, pmi, size), exitpriority=0)
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _patient_init(end: float, look: Any) -> None:
+    try:
+        library.patiently(library.initialize, end, look)
+    except TimeoutError:
+        raise DistBackendError("MPI_Init did not end in time: can the machines reach each other at any port?") from None
+
+
+def store_under_process_manager(timeout: timedelta) -> tuple[Store, int, int]:
+    """(store, rank, size) where mpiexec or srun started this process: MPI knows the world, and carries the store's address."""
+    global _initialized
+    MPI = library.load()
+    if not MPI.Is_initialized():
+        _patient_init(time.monotonic() + timeout.total_seconds(), lambda: None)
+        Finalize(None, _at_exit, (None, None, MPI.COMM_WORLD.Get_size()), exitpriority=0)
+        os.register_at_fork(after_in_child=_in_child)
+    rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+    if not _initialized:
+        _initialized = MPI.COMM_WORLD.bcast(secrets.token_hex(8))
+    store = TCPStore(_own_name(), 0, None, True, timeout) if rank == 0 else None
+    host, port = MPI.COMM_WORLD.bcast((store.host, store.port) if store is not None else None)
+    if store is None:
+        same = host == _own_name()
+        store = TCPStore("127.0.0.1" if same else host, port, None, False, timeout)
+    return store, rank, size
+
+
+def _own_name() -> str:
+    return socket.gethostname()
+
+
+def _entry(store: Store, other: int, rank: int, size: int, end: float) -> str:
+    """What another rank wrote when it came. Raises DistStoreError that says who is missing, or who sees another world."""
+    key = f"here/{other}"
+    while not store.check([key]):
+        if time.monotonic() > end:
+            missing = [r for r in range(size) if not store.check([f"here/{r}"])]
+            raise DistStoreError(
+                f"rank {rank}: {describe(missing)} of a world of {size} did not come in time "
+                f"({size - len(missing)} of {size} are here)")
+        with suppress(DistStoreError):
+            store.wait([key], timedelta(seconds=min(max(end - time.monotonic(), 0.001), 0.5)))
+    entry = store.get(key).decode()
+    if int(entry.split()[0]) != size:
+        raise DistStoreError(f"rank {rank} was told a world size of {size}, and rank {other} one of {entry.split()[0]}")
+    return entry
+
+
+# ---------------------------------------------------------------------------------------------------- ending
+
+
+def _failure() -> BaseException | None:
+    """The exception with which this process ends, as far as it is known."""
+    error = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit):
+        return error if error.code not in (None, 0) else None
+    return error
+
+
+def _at_exit(manager: ProcessManager | None, store: Store | None, size: int) -> None:
+    """End MPI together with the others; alone, if one of them, or this one, can't."""
+    try:
+        background.stop()
+        _end_together(store, size)
+    finally:
+        if manager is not None:
+            manager.end()
+
+
+def _end_together(store: Store | None, size: int) -> None:
+    failure = _failure() or (_broken[0] if _broken else None)     # the others needn't wait for this one's MPI_Finalize
+    lines = [world.lifeline for world in list(_worlds) if world.lifeline is not None]
+    for line in lines:
+        if failure is not None:
+            line.fail("" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"[:500])
+        else:
+            line.leave()
+    if failure is not None:
+        return
+
+    def look() -> None:
+        if any(line.gone for line in lines):
+            raise DistNetworkError("gone")
+
+    with suppress(TimeoutError, DistNetworkError, DistStoreError):
+        library.patiently(library.finalize, time.monotonic() + _FINALIZE_TAKES, look)
+        if store is not None:   # whoever keeps it stays until all have asked it for the last time
+            store.barrier("ended", size, timedelta(seconds=_ENDS_TAKE))
+
+
+def _in_child() -> None:
+    """A forked child is no part of its parent's worlds."""
+    for world in list(_worlds):
+        if world.lifeline is not None:
+            world.lifeline.forget()
+    _worlds.clear()

@@ -1,0 +1,15 @@
+"""Stores: small tables of bytes by key that the processes of a group share, by which they find each other.
+
+    store       what all stores offer; PrefixStore
+    table       the table itself, in one process
+    hash_store  a table for the threads of one process
+    tcp_server  a table that others reach by TCP; tcp_store: its clients
+    file_store  a table kept in a file
+"""
+
+from flambeau.distributed.stores.file_store import FileStore
+from flambeau.distributed.stores.hash_store import HashStore
+from flambeau.distributed.stores.store import PrefixStore, Store
+from flambeau.distributed.stores.tcp_store import TCPStore
+
+__all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]

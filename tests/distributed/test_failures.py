@@ -1,0 +1,165 @@
+"""What goes wrong: ranks that die, fail, leave, are missing or disagree. Each is an error that names the rank, soon, and leaves
+nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from distributed.ranks import free_port, needs_mpi, on_ranks, outcomes, shared_memory, start
+
+import flambeau as torch
+import flambeau.distributed as dist
+
+pytestmark = needs_mpi
+
+
+def until_it_fails(rank: int, how: str) -> str:
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        if how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        sys.exit(0)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        for _ in range(1000):
+            dist.all_reduce(torch.ones(1))
+    assert time.monotonic() - begin < 2
+    with pytest.raises(RuntimeError, match="rank 1"):       # the group is of no use any more, and says so
+        dist.barrier()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("how", "words"), [
+    ("killed", "rank 1 is gone: its process ended without a word"),
+    ("left", "rank 1 has ended"),
+])
+def test_a_rank_is_gone(how: str, words: str) -> None:
+    before, begin = shared_memory(), time.monotonic()
+    found = outcomes(*start(3, until_it_fails, how))
+    assert time.monotonic() - begin < 10 and shared_memory() <= before
+    for rank in (0, 2):
+        good, message = found[rank]
+        assert good, message[2]
+        assert "all_reduce(float32[1]) of group default_pg: " + words in message
+
+
+def missing(rank: int) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=1), rank=rank, world_size=3,
+                                init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}")
+    return str(caught.value)
+
+
+def test_a_rank_does_not_come() -> None:
+    begin = time.monotonic()
+    assert any("2/3 clients joined" in text for text in on_ranks(2, missing, begin=False))     # the other may see it leave
+    assert time.monotonic() - begin < 5
+
+
+def missing_in_a_file(rank: int, path: str) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=1), rank=2 * rank, world_size=3, init_method=f"file://{path}")
+    return str(caught.value)
+
+
+def test_a_missing_rank_is_named(tmp_path: Any) -> None:
+    texts = on_ranks(2, missing_in_a_file, str(tmp_path / "store"), begin=False)
+    assert all("rank 1 of a world of 3 did not come in time (2 of 3 are here)" in text for text in texts)
+
+
+def disagreeing(rank: int, path: str) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=2), rank=rank, world_size=2 + rank, init_method=f"file://{path}")
+    return str(caught.value)
+
+
+def test_world_sizes_disagree(tmp_path: Any) -> None:
+    first, second = on_ranks(2, disagreeing, str(tmp_path / "store"), begin=False)
+    assert "rank 0 was told a world size of 2, and rank 1 one of 3" in first
+    assert "rank 1 was told a world size of 3, and rank 0 one of 2" in second
+
+
+def twice(rank: int, path: str) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=1), rank=1, world_size=2, init_method=f"file://{path}")
+    return str(caught.value)
+
+
+def test_two_processes_are_the_same_rank(tmp_path: Any) -> None:
+    texts = on_ranks(2, twice, str(tmp_path / "store"), begin=False)
+    assert any("two processes say that they are rank 1" in text for text in texts)
+
+
+def test_the_port_is_taken() -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(RuntimeError, match=f"failed to listen on any local network address. port: {port}"):
+            dist.init_process_group("gloo", rank=0, world_size=2, init_method=f"tcp://127.0.0.1:{port}")
+    assert not dist.is_initialized()
+
+
+def test_nobody_answers() -> None:
+    port, begin = free_port(), time.monotonic()
+    with pytest.raises(RuntimeError, match=rf"timed out after 300ms while trying to connect to \(127.0.0.1, {port}\)"):
+        dist.init_process_group("gloo", rank=1, world_size=2, init_method=f"tcp://127.0.0.1:{port}",
+                                timeout=timedelta(milliseconds=300))
+    assert time.monotonic() - begin < 3
+
+
+def slow(rank: int) -> str:
+    short = dist.new_group([0, 1, 2], timeout=timedelta(seconds=1), group_desc="short")
+    dist.all_reduce(torch.ones(1), group=short)
+    message = ""
+    if rank != 2:
+        with pytest.raises(RuntimeError) as caught:
+            dist.broadcast(torch.ones(5), 0, group=short) if rank else dist.all_reduce(torch.ones(5), group=short)
+        message = str(caught.value)
+    dist.monitored_barrier()
+    if rank == 0:
+        with pytest.raises(RuntimeError, match=r"\[Rank 0\]: Ranks 1, 2 failed to pass monitoredBarrier in 200 ms"):
+            dist.monitored_barrier(timeout=timedelta(milliseconds=200), wait_all_ranks=True)
+    return message
+
+
+def test_a_timeout_says_who_did_not_call() -> None:
+    first, second, _ = on_ranks(3, slow)
+    assert "Timed out waiting 1000ms for all_reduce(float32[5]) of group short to complete on rank 0: " in first
+    assert "rank 2 has made 1 calls, the last all_reduce(float32[1])" in first and "broadcast" in second
+
+
+def refused(rank: int) -> None:
+    for call, kind, words in (
+        (lambda: dist.init_process_group("nccl"), RuntimeError, "Distributed package doesn't have NCCL built in"),
+        (lambda: dist.init_process_group("foo"), AssertionError, "Unknown backend type foo"),
+        (lambda: dist.init_process_group(3), ValueError, "Backend constructor parameter must be string-ish"),
+        (lambda: dist.init_process_group("gloo", timeout=3), TypeError, "Expected timeout argument to be of type datetime.timed"),
+        (lambda: dist.init_process_group("gloo", init_method="foo://x"), RuntimeError, "No rendezvous handler for foo://"),
+        (lambda: dist.init_process_group("gloo", init_method="env://", store=dist.HashStore()), AssertionError,
+         "Cannot specify both init_method and store."),
+        (lambda: dist.init_process_group("gloo", store=dist.HashStore()), AssertionError, "world_size must be positive if using"),
+        (lambda: dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1"), ValueError, "rank parameter missing"),
+        (lambda: dist.destroy_process_group(), AssertionError, "Process group cannot be None"),
+        (lambda: dist.all_reduce(torch.ones(1)), ValueError, "Default process group has not been initialized"),
+    ):
+        with pytest.raises(kind, match=words):
+            call()
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        value = os.environ.pop(name)
+        with pytest.raises(ValueError, match=f"environment variable {name} expected, but not set"):
+            dist.init_process_group("gloo")
+        os.environ[name] = value
+    dist.init_process_group("gloo")
+    with pytest.raises(ValueError, match="trying to initialize the default process group twice!"):
+        dist.init_process_group("gloo")
+
+
+def test_calls_that_cannot_be() -> None:
+    on_ranks(1, refused, begin=False)

@@ -1,0 +1,119 @@
+"""Stores: the same answers from each kind, waits that end, and strangers who do no harm."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import flambeau.distributed as dist
+from flambeau.distributed.stores import frames
+from flambeau.distributed.stores.tcp_server import GREETING
+
+SHORT = timedelta(milliseconds=150)
+
+
+def tcp() -> dist.TCPStore:
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=5))
+
+
+KINDS: dict[str, Callable[[Path], dist.Store]] = {
+    "tcp": lambda _: tcp(),
+    "hash": lambda _: dist.HashStore(),
+    "file": lambda folder: dist.FileStore(str(folder / "store"), 1),
+    "prefix": lambda _: dist.PrefixStore("below", tcp()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_every_store_does(kind: str, tmp_path: Path) -> None:
+    store = KINDS[kind](tmp_path)
+    store.set("a", "1")
+    store.set("b", b"\0\xff")
+    assert (store.get("a"), store.get("b")) == (b"1", b"\0\xff")
+    assert (store.add("n", 3), store.add("n", -1), store.get("n")) == (3, 2, b"2")
+    swaps = [store.compare_set("s", *pair) for pair in (("x", "y"), ("", "y"), ("q", "z"), ("y", "w"))]
+    assert swaps == [b"x", b"y", b"y", b"w"]
+    assert store.check(["a"]) and not store.check(["a", "none"])
+    store.append("a", "23")
+    store.multi_set(["k1", "k2"], ["v1", b"v2"])
+    assert store.get("a") == b"123" and store.multi_get(["k1", "k2"]) == [b"v1", b"v2"] and store.num_keys() == 6
+    assert store.delete_key("a") and not store.delete_key("a") and "k1" in store.list_keys() and "a" not in store.list_keys()
+    store.queue_push("q", "1")
+    assert (store.queue_len("q"), store.queue_pop("q"), store.queue_len("q")) == (1, b"1", 0)
+    with pytest.raises(dist.QueueEmptyError, match="queue is empty"):
+        store.queue_pop("q", block=False)
+    store.set_timeout(SHORT)
+    assert store.timeout == SHORT
+    for call in (lambda: store.get("none"), lambda: store.wait(["a", "none"]), lambda: store.queue_pop("q")):
+        begin = time.monotonic()
+        with pytest.raises(dist.DistStoreError, match=r"(?i)wait timeout"):
+            call()
+        assert 0.1 < time.monotonic() - begin < 2
+    for wrong in (lambda: store.set("a", 1), lambda: store.set(1, "a"), lambda: store.set_timeout(3)):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            wrong()
+    store.set_timeout(timedelta(seconds=5))
+    other = store.clone()
+    timers = [threading.Timer(0.05, other.set, ("late", "x")), threading.Timer(0.05, other.queue_push, ("q", "y"))]
+    for timer in timers:
+        timer.start()
+    assert store.get("late") == b"x" and store.queue_pop("q") == b"y"
+
+
+def test_a_file_is_deleted_by_the_last_to_leave(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    first, second = dist.FileStore(str(path), 2), dist.FileStore(str(path), 2)
+    first.set("a", "1")
+    assert second.get("a") == b"1" and second.path == str(path)
+    del first
+    assert path.exists()
+    del second
+    assert not path.exists()
+
+
+def test_a_file_that_is_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(b"\0\0\0\5hello and more of it")
+    with pytest.raises(dist.DistStoreError, match="is no file of a store"):
+        dist.FileStore(str(path)).get("a")
+
+
+def test_strangers_do_no_harm_to_a_server() -> None:
+    store = tcp()
+    for sent in (b"GET / HTTP/1.1\r\n\r\n", GREETING + b"\xff\xff\xff\xff", GREETING + frames.packed(["wait"]),
+                 GREETING + frames.packed(["__init__"]), GREETING + frames.packed(7), GREETING + frames.packed([[], 1])):
+        with socket.create_connection(("127.0.0.1", store.port)) as stranger:
+            stranger.settimeout(2)
+            stranger.sendall(sent)
+            stranger.shutdown(socket.SHUT_WR)
+            while stranger.recv(100):
+                pass
+    store.set("a", "1")
+    assert store.get("a") == b"1"
+
+
+def test_clients_come_together_or_an_error_says_how_many() -> None:
+    store = tcp()
+    with pytest.raises(dist.DistStoreError, match="1/2 clients joined"):
+        dist.TCPStore("127.0.0.1", store.port, 2, timeout=SHORT)
+    with pytest.raises(dist.DistNetworkError, match=f"failed to listen on any local network address. port: {store.port}"):
+        dist.TCPStore("127.0.0.1", store.port, is_master=True)
+    port = store.port
+    del store
+    with pytest.raises(dist.DistNetworkError, match="timed out after 150ms while trying to connect"):
+        dist.TCPStore("127.0.0.1", port, timeout=SHORT)
+
+
+@pytest.mark.parametrize("value", [None, True, False, -3, "text", b"\0", [], ["a", [1, b"b"], None]])
+def test_frames(value: object) -> None:
+    data = frames.packed(value)
+    assert frames.Frames().feed(data + data) == [value, value]
+    for cut in range(4, len(data)):
+        with pytest.raises(frames.FrameError):
+            frames.unpacked(data[4:cut])
