@@ -296,3 +296,63 @@ def tanhshrink(op: Op, input: Any) -> Any:
 def softsign(op: Op, input: Any) -> Any:
     """x / (|x| + 1)."""
     return op("div", input, op("add", op("abs", input), 1))
+
+
+def _max_unpool(dims: int) -> None:
+    def rule(
+        op: Op, input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
+        kernel, steps, pads = (
+            [x] * dims if isinstance(x, int) else list(x)
+            for x in (kernel_size, kernel_size if stride is None else stride, padding)
+        )
+        size = list(output_size)[-dims:] if output_size is not None else [
+            (n - 1) * s + k - 2 * p for n, s, k, p in zip(input.shape[-dims:], steps, kernel, pads)]  # fmt: skip
+        if dims == 3:
+            return op("max_unpool3d", input, indices, size, steps, pads)
+        if dims == 1:
+            return op("squeeze", op("max_unpool2d", op("unsqueeze", input, -1), op("unsqueeze", indices, -1), [*size, 1]), -1)
+        return op("max_unpool2d", input, indices, size)
+
+    RULES[f"max_unpool{dims}d"] = rule
+
+
+for _dims in (1, 2, 3):
+    _max_unpool(_dims)
+
+
+def _lp_pool(dims: int) -> None:
+    def rule(
+        op: Op, input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Any:
+        kernel = [kernel_size] * dims if isinstance(kernel_size, int) else list(kernel_size)
+        steps = [] if stride is None else [stride] * dims if isinstance(stride, int) else list(stride)
+        count = 1
+        for k in kernel:
+            count *= k
+        mean = op(f"avg_pool{dims}d", op("pow", input, norm_type), kernel, steps, [0] * dims, ceil_mode)
+        size = op("mul", op("sign", mean), op("relu", op("abs", mean)))
+        return op("pow", op("mul", size, count), 1.0 / norm_type)
+
+    RULES[f"lp_pool{dims}d"] = rule
+
+
+for _dims in (1, 2, 3):
+    _lp_pool(_dims)
+
+
+@_rule
+def poisson_nll_loss(
+    op: Op,
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Any = None,
+    eps: float = 1e-8,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """Poisson's loss."""
+    number = _reduction({"size_average": size_average, "reduce": reduce, "reduction": reduction})
+    return op("poisson_nll_loss", input, target, log_input, full, eps, number)

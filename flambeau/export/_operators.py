@@ -142,6 +142,36 @@ def norm(op: Op, self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = Fal
     return op("linalg_vector_norm", self, 2 if p in ("fro", None) else p, along, keepdim, dtype=dtype)
 
 
+@_function
+def tensordot(op: Op, a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+    """Products summed along pairs of dimensions, or along the last of one and the first of the other: an einsum."""
+    if isinstance(dims, torch.Tensor):
+        return NotImplemented
+    pairs = (range(-dims, 0), range(dims)) if isinstance(dims, int) else tuple([d] if isinstance(d, int) else d for d in dims)
+    left = [chr(97 + d) for d in range(a.dim())]
+    right = [chr(65 + d) for d in range(b.dim())]
+    for i, j in zip(*pairs):
+        right[j] = left[i]
+    kept = "".join(n for n in left + right if not (n in left and n in right))
+    return op("einsum", f"{''.join(left)},{''.join(right)}->{kept}", [a, b])
+
+
+def _at_least(rank: int) -> None:
+    def rule(op: Op, *tensors: Any) -> Any:
+        if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
+            return NotImplemented
+        x = tensors[0]
+        while x.dim() < rank:   # (n) is (1, n, 1) of three dimensions, (m, n) is (m, n, 1)
+            x = op("unsqueeze", x, -1 if rank == 3 and x.dim() == 2 else 0)
+        return x
+
+    FUNCTIONS[f"atleast_{rank}d"] = rule
+
+
+for _rank in (1, 2, 3):
+    _at_least(_rank)
+
+
 def _spread(name: str) -> None:
     def rule(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
         dim = args[0] if args else kwargs.get("dim")

@@ -201,6 +201,15 @@ class Builder:
         """The sizes of a tensor."""
         return [self.size(x, dim) for dim in range(x.rank)]
 
+    def smaller(self, a: Any, b: Any) -> Any:
+        """The smaller of two numbers or Sizes."""
+        return self.as_size(self.op("Min", self.ints([a]), self.ints([b])))
+
+    def range(self, start: Any, end: Any, step: Any = 1) -> Value:
+        """The numbers from one to before another."""
+        count = (end - start) // step if all(isinstance(n, int) for n in (start, end, step)) else None
+        return self.op("Range", *(self.number(n, torch.int64) for n in (start, end, step)), shape=[_unknown(count)])
+
     # ---------------------------------------------------------------- what many translations need
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:

@@ -34,26 +34,39 @@ def rewrite(model: Model, version: int) -> None:
     """Have a model be of a version. UnsupportedOperatorError for a node that can't be of it; the model is as it was then."""
     if version < OLDEST_OPSET:
         raise UnsupportedOperatorError("ai.onnx", version, OLDEST_OPSET)
-    old = model.graph
-    made = Graph(old.name)
-    builder = Builder(made, version, version)
-    changed: list[tuple[Node, dict[str, Any], list[Any], str]] = []
+    lowering = _Lowering(version)
     try:
-        for node in old.nodes:
-            changed.append((node, dict(node.attributes), list(node.inputs), node.op_type))
-            builder.origin = node.metadata_props
-            if not node.domain:
-                for below, rule in _RULES.get(node.op_type, ()):
-                    if version < below:
-                        rule(builder, node)
-                _check(node, version)
-            made.nodes.append(node)
+        for node in model.graph.nodes:
+            lowering.emit(node)
     except UnsupportedOperatorError:
-        for node, attributes, inputs, op_type in changed:
+        for node, attributes, inputs, op_type in lowering.before:
             node.attributes, node.inputs, node.op_type = attributes, inputs, op_type
         raise
-    old.nodes = made.nodes
+    model.graph.nodes = lowering.nodes
     model.opset_imports[""] = version
+
+
+class _Lowering:
+    """nodes: what is rewritten so far; before: what nodes were before."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.builder = Builder(Graph(), version, version)
+        self.nodes: list[Node] = []
+        self.before: list[tuple[Node, dict[str, Any], list[Any], str]] = []
+
+    def emit(self, node: Node) -> None:
+        """Add a node behind those that its rules need, which are rewritten as well."""
+        self.before.append((node, dict(node.attributes), list(node.inputs), node.op_type))
+        if not node.domain:
+            self.builder.graph, self.builder.origin = Graph(), node.metadata_props
+            for below, rule in _RULES.get(node.op_type, ()):
+                if self.version < below:
+                    rule(self.builder, node)
+            for helper in self.builder.graph.nodes:
+                self.emit(helper)
+            _check(node, self.version)
+        self.nodes.append(node)
 
 
 def _check(node: Node, version: int) -> None:
@@ -177,6 +190,18 @@ def _last_dimension(b: Builder, node: Node) -> None:
 def _not_the_other(b: Builder, node: Node) -> None:
     other = b.op("Greater" if node.op_type == "LessOrEqual" else "Less", *node.inputs)
     node.op_type, node.inputs = "Not", [other]
+
+
+@_below(14, "Trilu")
+def _triangle(b: Builder, node: Node) -> None:
+    """A choice by places: the column minus the row against the diagonal's."""
+    x, k = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else b.const(0)
+    assert x is not None
+    row, column = (b.op("Range", b.const(0), b.number(b.size(x, d), None), b.const(1), shape=(1,)) for d in (-2, -1))
+    away = b.op("Sub", b.unsqueeze(column, 0), b.unsqueeze(row, 1))
+    upper = node.attributes.pop("upper", 1)
+    other = b.op("Less" if upper else "Greater", away, k)
+    node.op_type, node.inputs = "Where", [other, b.number(0, x.dtype), x]
 
 
 @_below(14, "BatchNormalization")

@@ -28,6 +28,7 @@ from flambeau.onnx.errors import OnnxExporterError, UnsupportedOperatorError
 __all__ = ["missing", "translate"]
 
 _logger = logging.getLogger(__name__)
+_SIZES = ("sym_size", "sym_numel")
 _NUMBERS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
 #: Operators without results that models need: they check what PyTorch has checked.
 _CHECKS = frozenset(
@@ -63,7 +64,7 @@ def missing(program: ExportedProgram, custom: Mapping[Any, Callable[..., Any]]) 
     for node in program.graph.nodes:
         target = node.target
         if node.op == "call_function" and isinstance(target, OpOverload) and _translation(target, custom) is None:
-            if _name(target) not in _CHECKS:
+            if _name(target) not in (*_CHECKS, *_SIZES):
                 found[target] = None
     return list(found)
 
@@ -167,7 +168,7 @@ class _Translator:
         name = _name(target)
         if name in _CHECKS:
             return None
-        if name in ("sym_size", "sym_numel"):
+        if name in _SIZES:
             return self._size(name, args)
         builder = self.builder
         builder.target, builder.out, builder.origin = str(target), node.meta.get("val"), _origin(node)

@@ -321,3 +321,21 @@ def test_what_only_a_run_tells() -> None:
             assert torch.equal(run(x), model(x))
     with pytest.raises(GuardOnDataDependentSymNode, match=r"Could not guard on data-dependent expression u0 > 3"):
         export(module(lambda self, n: n + 1 if n.item() > 3 else n), (torch.tensor(5),))
+
+
+def test_a_place_before_the_end_of_a_transposed_tensor() -> None:
+    program = export(module(lambda self, x: x.transpose(0, 1)[:, -2].relu()), (torch.randn(5, 3, 6),),
+                     dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},))  # fmt: skip
+    x = torch.randn(7, 4, 6)
+    assert torch.equal(program.module()(x), x.transpose(0, 1)[:, -2].relu())
+
+
+def test_products_along_dimensions_of_any_size() -> None:
+    def forward(self, x, y):
+        return torch.tensordot(x, y, 1), torch.tensordot(x, y, ([0], [1]))
+
+    program = export(module(forward), (torch.randn(4, 3), torch.randn(3, 4)), dynamic_shapes=(
+        {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}))  # fmt: skip
+    x, y = torch.randn(6, 5), torch.randn(5, 6)
+    for made, wanted in zip(program.module()(x, y), (torch.tensordot(x, y, 1), torch.tensordot(x, y, ([0], [1])))):
+        torch.testing.assert_close(made, wanted)

@@ -309,3 +309,14 @@ def test_a_graph_that_does_not_fit_its_signature_is_refused() -> None:
 def test_the_room_loads_when_it_is_used() -> None:
     code = "import sys, flambeau; assert not any(m.startswith('flambeau.export.') for m in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_functions_that_are_several_operators_in_pytorch_too() -> None:
+    def forward(self, x):
+        pooled, where = F.max_pool2d(x, 2, return_indices=True)
+        return F.max_unpool2d(pooled, where, 2), F.lp_pool2d(x, 2.0, 2), torch.atleast_3d(x[0, 0]), torch.atleast_2d(x[0, 0, 0])
+
+    x = torch.rand(1, 2, 4, 6)
+    made = export(module(forward), (x,)).module()(x)
+    for a, b in zip(made, forward(None, x)):
+        torch.testing.assert_close(a, b)

@@ -85,7 +85,14 @@ case(mput, randn(3, 4))
 case(lambda a, i, v: a.index_put((i,), v, accumulate=True), randn(5, 4), ints(6), randn(6, 4))
 
 
+def sl(a):
+    a = a.clone()
+    a[:, 1:3] = 0
+    a[0] += 1
+    return a
 
+
+case(sl, randn(3, 4))
 case(lambda a, m, s: a.masked_scatter(m, s), randn(2, 3), randn(2, 3) > 0, randn(6))
 case(lambda i, w: F.embedding(i, w), ints(2, 3), randn(5, 4))
 case(lambda i: F.one_hot(i, 5), ints(2, 3))

@@ -28,3 +28,8 @@ case(lambda a, b: F.cross_entropy(a, b, label_smoothing=0.1), randn(3, 5), ints(
 case(lambda a, b: F.cross_entropy(a, b), randn(3, 5), torch.rand(3, 5))
 case(lambda a, b: F.cross_entropy(a, b, reduction="none"), randn(3, 5, 2), ints(3, 2))
 case(F.soft_margin_loss, randn(3, 4), randn(3, 4).sign())
+case(lambda a, b, d: F.triplet_margin_loss(a, b, d), randn(3, 4), randn(3, 4), randn(3, 4))
+case(lambda a, b, y: F.cosine_embedding_loss(a, b, y), randn(3, 4), randn(3, 4), torch.tensor([1.0, -1, 1]))
+case(lambda a, b, y: F.margin_ranking_loss(a, b, y), randn(3), randn(3), torch.tensor([1.0, -1, 1]))
+case(lambda a, b: F.poisson_nll_loss(a, b), randn(3), torch.rand(3))
+case(lambda a, b: F.hinge_embedding_loss(a, b), randn(3), torch.tensor([1.0, -1, 1]))

@@ -46,6 +46,11 @@ def image(channels: int, size: int) -> Callable[[int, int], tuple[Any, ...]]:
     return lambda n, length: (randn(n, channels, size, size),)
 
 
+def picture(channels: int, size: int) -> Callable[[int, int], tuple[Any, ...]]:
+    """Images of other heights and widths at other lengths."""
+    return lambda n, length: (randn(n, channels, size + 4 * (length - 5), size + 8 * (length - 5)),)
+
+
 # ---------------------------------------------------------------- vectors and images
 
 
@@ -76,7 +81,7 @@ class Residual(nn.Module):
         return self.relu(y)
 
 
-@model(image(3, 32), {0: "batch", 2: "height", 3: "width"})
+@model(picture(3, 32), {0: "batch", 2: "height", 3: "width"})
 class ResNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +118,7 @@ def MobileNet() -> nn.Module:
     )  # fmt: skip
 
 
-@model(image(1, 16), {0: "batch", 2: "height", 3: "width"})
+@model(picture(1, 20), {0: "batch", 2: "height", 3: "width"})
 class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +145,7 @@ def autoencoder() -> nn.Module:
     )  # fmt: skip
 
 
-@model(image(4, 8), {0: "batch", 2: "height", 3: "width"})
+@model(picture(4, 20), {0: "batch", 2: "height", 3: "width"})
 def norms() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(4, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.SiLU(), nn.Conv2d(8, 8, 3, padding=1, padding_mode="reflect"),
@@ -148,7 +153,7 @@ def norms() -> nn.Module:
     )  # fmt: skip
 
 
-@model(image(1, 12), {0: "batch", 2: "height", 3: "width"})
+@model(picture(1, 20), {0: "batch", 2: "height", 3: "width"})
 def super_resolution() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(1, 16, 5, padding=2), nn.Tanh(), nn.Conv2d(16, 9, 3, padding=1), nn.PixelShuffle(3), nn.Hardtanh(0, 1)

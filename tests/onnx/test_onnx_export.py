@@ -109,6 +109,62 @@ def test_an_output_that_is_an_input_or_another_output_has_its_own_name() -> None
         export(Function(lambda x: (x, x)), (torch.randn(2),), output_names=["a", "a"])
 
 
+def test_sizes_that_may_change(mlp: nn.Module) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = export(
+            mlp, torch.randn(1, 4), input_names=["in"], output_names=["out"], opset_version=14,
+            dynamic_axes={"in": {0: "batch_size"}, "out": {0: "batch_size"}},
+        )  # fmt: skip
+    assert program.model.graph.outputs[0].shape == ["batch_size", 2]
+    assert program.exported_program.example_inputs[0][0].shape == (1, 4)
+    agree(program, mlp, (torch.randn(5, 4),))
+    dim = torch.export.Dim
+    for shapes in (({0: "n"}, {0: "m"}), ({0: dim("n")}, ("m", None)), ([dim.DYNAMIC, None], None)):
+        net = Function(lambda x, y: torch.cat([x, y]))
+        program = export(net, (torch.randn(3, 4), torch.randn(2, 4)), dynamic_shapes=(shapes,))
+    size = program.model.graph.inputs[0].shape[0]
+    program.rename_axes({size: "rows"})
+    assert program.model.graph.inputs[0].shape == ["rows", 4] and program.model.graph.outputs[0].shape == ["rows + 2", 4]
+
+
+def test_axes_of_the_older_form() -> None:
+    net = nn.LSTM(3, 4, batch_first=True).eval()
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(net, torch.randn(1, 5, 3), buffer, dynamo=False, input_names=["x"], output_names=["y", "h", "c"],
+                          dynamic_axes={"x": [0, 1], "y": {0: "batch", 1: "time"}})  # fmt: skip
+    session = torch.onnx._package.onnxruntime().InferenceSession(buffer.getvalue())
+    assert next(v.shape for v in session.get_outputs()) == ["batch", "time", 4]
+    x = torch.randn(3, 7, 3)
+    np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], net(x)[0].detach().numpy(), atol=1e-5)
+
+
+def test_sizes_that_the_module_fixes_are_an_error() -> None:
+    class Fixed(nn.Module):
+        def forward(self, x):
+            return x.view(3, 8)
+
+    with pytest.raises(torch.onnx.OnnxExporterError, match="Failed to export the model"):
+        export(Fixed().eval(), (torch.randn(3, 8),), dynamic_shapes=({0: "n"},))
+
+
+def test_arithmetic_of_sizes() -> None:
+    def forward(x):
+        n, m = x.shape
+        half, up = n // 2, -(-m // 2)
+        grid = torch.arange(n * m).view(n, m) % m
+        return x[:half], x[:, up:].expand(n, m - up), x * (n - m), grid + n, torch.zeros(n + 1, m % 3), n
+
+    net = Function(forward).eval()
+    program = export(net, (torch.randn(5, 7),), dynamic_shapes=(({0: "n", 1: "m"},),))
+    for n, m in ((5, 7), (4, 2), (9, 4)):
+        *tensors, number = program(torch.ones(n, m))
+        wanted = forward(torch.ones(n, m))
+        assert number == n and all(torch.equal(a, b) for a, b in zip(tensors, wanted))
+
+
 def test_writes_in_place_are_seen() -> None:
     def forward(x):
         y = x * 2

@@ -241,7 +241,28 @@ class Evidence:
         found = [self.at(p) for p in points]
         if any(f is None for f in found):
             return integer(result._offset)
-        return self._fit(result._offset, [f[at][2] for f in found if f is not None], points)
+        there = [f[at][2] for f in found if f is not None]
+        from_end = self._place_from_end([result._offset, *there], points)
+        return self._fit(result._offset, there, points) if from_end is None else from_end
+
+    def _place_from_end(self, wanted: Sequence[int], points: Sequence[Point]) -> Expr | None:
+        """An offset that is so many places before the end of a dimension, as x[:, -1] has it; None where it isn't."""
+
+        def values(e: Expr) -> list[int]:
+            return [self.env.value_of(e), *[self._number(e, p) for p in points]]
+
+        for x in leaves([self.args]):
+            if not isinstance(x, Tensor):
+                continue
+            start = values(offset_of(x))
+            for size, stride in zip(sizes_of(x), strides_of(x)):
+                sizes, steps = values(size), values(stride)
+                if size.is_number or not all(steps) or any((w - o) % s for w, o, s in zip(wanted, start, steps)):
+                    continue
+                before_end = {n - (w - o) // s for w, o, s, n in zip(wanted, start, steps, sizes)}
+                if len(before_end) == 1 and before_end != {0}:
+                    return offset_of(x) + (size + -before_end.pop()) * stride
+        return None
 
     def _fit_stride(self, here: int, there: Sequence[int], points: Sequence[Point], guess: Sequence[Expr]) -> Expr:
         for e in guess:

@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.onnx._builder import Builder
 from flambeau.onnx._graph import SymbolicDim, Value
 from flambeau.onnx._registry import translation
-from flambeau.onnx.translations._common import each
+from flambeau.onnx.translations._common import each, sized
 
 
 def batched(b: Builder, x: Value, rank: int, write: Callable[[Value], Value]) -> Value:
@@ -18,8 +18,9 @@ def batched(b: Builder, x: Value, rank: int, write: Callable[[Value], Value]) ->
 
 def _window(weight: Value, stride: Any, dilation: Any, groups: int) -> dict[str, Any]:
     dims = weight.rank - 2
+    kernel = weight.shape[2:]
     return {
-        "kernel_shape": list(weight.shape[2:]),
+        "kernel_shape": list(kernel) if all(isinstance(k, int) for k in kernel) else None,
         "strides": each(stride, dims),
         "dilations": each(dilation, dims),
         "group": groups,
@@ -39,7 +40,7 @@ def _conv(
     dims = weight.rank - 2
     window = _window(weight, stride, dilation, groups)
     if padding == "same":
-        total = [d * (k - 1) for d, k in zip(window["dilations"], window["kernel_shape"])]
+        total = [d * (k - 1) for d, k in zip(window["dilations"], sized(b, weight, *range(2, weight.rank)))]
         pads = [n // 2 for n in total] + [n - n // 2 for n in total]
     else:
         pads = (each(0, dims) if padding == "valid" else each(padding, dims)) * 2
@@ -122,7 +123,7 @@ def im2col(b: Builder, x: Value, kernel_size: Any, dilation: Any, padding: Any, 
     sizes = b.sizes(x)
     for axis, k, d, s in ((2, kh, dh, sh), (4, kw, dw, sw)):
         count = (b.size(x, axis) - d * (k - 1) - 1) // s + 1
-        first = b.op("Mul", b.op("Range", b.number(0, None), b.number(count, None), b.number(1, None), shape=(1,)), s)
+        first = b.op("Mul", b.range(0, count), s)
         places = b.op("Add", b.const([[i * d] for i in range(k)]), b.unsqueeze(first, 0))
         shape = list(x.shape)
         shape[axis : axis + 1] = [k, count if isinstance(count, int) else SymbolicDim(None)]

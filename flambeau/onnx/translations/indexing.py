@@ -303,7 +303,7 @@ def embedding_bag(
     if include_last_offset:
         starts = b.slice(starts, 0, 0, -1)
     count = b.op("Shape", starts, shape=(1,))
-    numbers = b.op("Range", b.number(0, None), b.number(b.size(indices, 0), None), b.number(1, None), shape=(1,))
+    numbers = b.range(0, b.size(indices, 0))
     within = b.op("GreaterOrEqual", b.unsqueeze(numbers, 1), b.unsqueeze(starts, 0))
     bag = b.op("Sub", reduced(b, "ReduceSum", b.cast(within, torch.int64), 1), 1)
     zeros = b.op("Expand", b.number(0, weight.dtype), b.op("Concat", count, [b.size(weight, 1)], axis=0), shape=(1, 1))

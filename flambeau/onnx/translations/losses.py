@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.onnx._builder import Builder
 from flambeau.onnx._graph import Value
 from flambeau.onnx._registry import translation
 from flambeau.onnx.translations._common import together, unsupported
+from flambeau.onnx.translations.linear import pairwise_distance
 from flambeau.onnx.translations.reduction import reduced
 
 _NAMES = ("none", "mean", "sum")
@@ -101,6 +103,76 @@ def kl_div(b: Builder, x: Value, target: Value, reduction: int = 1, *, log_targe
         logs = b.op("Where", b.op("Greater", target, zero), b.op("Mul", target, b.op("Log", target)), zero)
         made = b.op("Sub", logs, b.op("Mul", target, x))
     return _total(b, made, reduction, _rank(x, target))
+
+
+@translation("poisson_nll_loss")
+def poisson_nll_loss(
+    b: Builder, x: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int
+) -> Value:
+    """exp(x) - target * x, or x - target * log(x + eps); with Stirling's formula where it is full."""
+    if log_input:
+        made = b.op("Sub", b.op("Exp", x), b.op("Mul", target, x))
+    else:
+        made = b.op("Sub", x, b.op("Mul", target, b.op("Log", b.op("Add", x, eps))))
+    if full:
+        rest = b.op("Sub", b.op("Mul", target, b.op("Log", target)), target)
+        rest = b.op("Add", rest, b.op("Mul", b.op("Log", b.op("Mul", target, 2 * math.pi)), 0.5))
+        made = b.op("Add", made, b.op("Where", b.op("Greater", target, 1), rest, b.number(0, target.dtype)))
+    return _total(b, made, reduction, _rank(x, target))
+
+
+# ---------------------------------------------------------------- pairs and triples
+
+
+@translation("margin_ranking_loss")
+def margin_ranking_loss(
+    b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
+) -> Value:
+    """max(0, margin - target * (x - y))."""
+    away = b.op("Mul", b.op("Neg", target), b.op("Sub", x, y))
+    return _total(b, b.op("Max", b.op("Add", away, margin), 0), reduction, max(_rank(x, y), target.rank))
+
+
+@translation("hinge_embedding_loss")
+def hinge_embedding_loss(b: Builder, x: Value, target: Value, margin: float = 1.0, reduction: int = 1) -> Value:
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    zero = b.number(0, x.dtype)
+    near = b.op("Where", b.op("Equal", target, 1), x, zero)
+    far = b.op("Where", b.op("Equal", target, -1), b.op("Max", b.op("Sub", margin, x), zero), zero)
+    return _total(b, b.op("Add", near, far), reduction, _rank(x, target))
+
+
+@translation("cosine_embedding_loss")
+def cosine_embedding_loss(
+    b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
+) -> Value:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    product, *squares = (b.op("ReduceSum", b.op("Mul", *pair), [-1], keepdims=0) for pair in ((x, y), (x, x), (y, y)))
+    sizes = b.op("Mul", *[b.op("Add", s, 1e-12) for s in squares])
+    cosine = b.op("Div", product, b.op("Sqrt", sizes))
+    zero = b.number(0, x.dtype)
+    near = b.op("Where", b.op("Equal", target, 1), b.op("Sub", 1, cosine), zero)
+    far = b.op("Where", b.op("Equal", target, -1), b.op("Max", b.op("Sub", cosine, margin), zero), zero)
+    return _total(b, b.op("Add", near, far), reduction, max(x.rank - 1, target.rank))
+
+
+@translation("triplet_margin_loss")
+def triplet_margin_loss(
+    b: Builder,
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Value:
+    """max(0, margin + the distance of what belongs together - that of what doesn't)."""
+    near, far = (pairwise_distance(b, anchor, other, p, eps) for other in (positive, negative))
+    if swap:
+        far = b.op("Min", far, pairwise_distance(b, positive, negative, p, eps))
+    return _total(b, b.op("Max", b.op("Add", b.op("Sub", near, far), margin), 0), reduction, anchor.rank - 1)
 
 
 # ---------------------------------------------------------------- classes

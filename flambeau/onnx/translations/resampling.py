@@ -77,7 +77,7 @@ def affine_grid_generator(b: Builder, theta: Value, size: list[Any], align_corne
     lines = []
     for i, n in enumerate(reversed(size[2:])):  # x first, whose dimension is the last
         count = b.number(n, theta.dtype)
-        line = b.cast(b.op("Range", b.number(0, None), b.number(n, None), b.number(1, None), shape=(1,)), theta.dtype)
+        line = b.cast(b.range(0, n), theta.dtype)
         if align_corners:
             line = b.op("Sub", b.op("Div", b.op("Mul", line, 2), b.op("Max", b.op("Sub", count, 1), 1)), 1)
         else:

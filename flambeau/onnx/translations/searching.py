@@ -8,7 +8,7 @@ import flambeau as torch
 from flambeau.onnx._builder import Builder
 from flambeau.onnx._graph import Value
 from flambeau.onnx._registry import translation
-from flambeau.onnx.translations._common import axes_of, common_dtype, sized
+from flambeau.onnx.translations._common import axes_of, common_dtype
 from flambeau.onnx.translations.reduction import reduced
 
 
@@ -71,17 +71,16 @@ def kthvalue(b: Builder, x: Value, k: int, dim: int = -1, keepdim: bool = False)
 @translation("median.dim")
 def median(b: Builder, x: Value, dim: int, keepdim: bool = False) -> tuple[Value, ...]:
     """The lower one in the middle, and its place."""
-    (size,) = sized(b, x, dim)
-    return kthvalue(b, x, (size + 1) // 2, dim, keepdim)
+    return kthvalue(b, x, (b.size(x, dim) + 1) // 2, dim, keepdim)
 
 
 @translation("median.default")
 def median_of_all(b: Builder, x: Value) -> Value:
     """The lower one in the middle of all."""
-    count = 1
-    for n in sized(b, x, *range(x.rank)):
-        count *= n
-    return kthvalue(b, b.op("Reshape", x, [-1], shape=(count,)), (count + 1) // 2, 0)[0]
+    count: Any = 1
+    for n in b.sizes(x):
+        count = count * n
+    return kthvalue(b, b.reshape(x, [-1]), (count + 1) // 2, 0)[0]
 
 
 @translation("bucketize.Tensor")
@@ -143,7 +142,7 @@ def unique(b: Builder, x: Value, *args: Any, **kwargs: Any) -> tuple[Value, ...]
 def cummax(b: Builder, x: Value, dim: int) -> tuple[Value, Value]:
     """The largest or smallest so far, and the last place of it: the extreme of a triangle of copies."""
     (dim,) = axes_of(x, dim)
-    (size,) = sized(b, x, dim)
+    size = b.size(x, dim)
     most = "cummax" in b.target
     last = b.unsqueeze(
         b.op("Transpose", x, perm=[*[d for d in range(x.rank) if d != dim], dim], shape=[1] * x.rank), x.rank - 1

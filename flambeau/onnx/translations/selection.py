@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.onnx._builder import Builder
-from flambeau.onnx._graph import Value
+from flambeau.onnx._graph import SymbolicDim, Value
 from flambeau.onnx._registry import translation
 from flambeau.onnx.translations._common import INT64_MAX, axes_of, sized
 
@@ -63,21 +63,11 @@ def slice_scatter(
         if not (isinstance(end, int) and (end >= size if isinstance(size, int) else end == INT64_MAX)):
             parts.append(b.slice(x, dim, end, INT64_MAX))
         return b.op("Concat", *parts, axis=dim) if len(parts) > 1 else src
-    places = b.slice(_numbers(b, b.size(x, dim)), 0, start, end, step)
+    places = b.slice(b.range(0, b.size(x, dim)), 0, start, end, step)
     order = [dim, *[d for d in range(x.rank) if d != dim]]
     back = [order.index(d) for d in range(x.rank)]
     written = b.op("ScatterND", b.transpose(x, order), b.unsqueeze(places, 1), b.transpose(src, order))
     return b.transpose(written, back)
-
-
-def _numbers(b: Builder, count: Any) -> Value:
-    return b.op(
-        "Range",
-        b.number(0, None),
-        b.number(count, None),
-        b.number(1, None),
-        shape=(count if isinstance(count, int) else 1,),
-    )
 
 
 @translation("diagonal_scatter")
@@ -115,13 +105,13 @@ _triangle("triu", 1)
 @translation("diag_embed")
 def diag_embed(b: Builder, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     """Rows as diagonals of matrices."""
-    (count,) = sized(b, x, -1)
-    size = count + abs(offset)
+    size = b.size(x, -1) + abs(offset)
+    known = size if isinstance(size, int) else SymbolicDim(None)
     if offset:
         edges = [0] * (2 * x.rank)
         edges[x.rank - 1 if offset > 0 else -1] = abs(offset)
-        x = b.op("Pad", x, edges, shape=[*x.shape[:-1], size])
-    eye = b.cast(b.op("EyeLike", b.full([size, size], 0, torch.float32), k=offset, shape=(size, size)), x.dtype)
+        x = b.op("Pad", x, edges, shape=[*x.shape[:-1], known])
+    eye = b.cast(b.op("EyeLike", b.full([size, size], 0, torch.float32), k=offset), x.dtype)
     made = b.op("Mul", b.unsqueeze(x, x.rank - 1), eye)
     dims = axes_of(made, [dim1, dim2])
     rest = iter(range(x.rank - 1))

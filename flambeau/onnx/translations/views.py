@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.onnx._builder import Builder, Size
 from flambeau.onnx._graph import SymbolicDim, Value
 from flambeau.onnx._registry import translation
-from flambeau.onnx.translations._common import INT64_MAX, axes_of, each, sized, unsupported
+from flambeau.onnx.translations._common import INT64_MAX, axes_of, each, unsupported
 
 
 @translation("alias", "clone", "contiguous", "detach", "lift_fresh", "lift_fresh_copy", "lift", "_conj", "conj",
@@ -144,11 +144,12 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     dim1, dim2 = axes_of(x, [dim1, dim2])
     rest = [d for d in range(x.rank) if d not in (dim1, dim2)]
     x = b.transpose(x, [*rest, dim1, dim2])
-    rows, columns = sized(b, x, -2, -1)
-    count = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    rows, columns = b.size(x, -2), b.size(x, -1)
+    count = b.smaller(rows, columns - offset) if offset >= 0 else b.smaller(rows + offset, columns)
     first = offset if offset >= 0 else -offset * columns
     flat = b.reshape(x, _with_rest([*b.sizes(x)[:-2], rows * columns]))
-    return b.op("Gather", flat, [first + i * (columns + 1) for i in range(count)], axis=len(rest))
+    flat.shape = [*x.shape[:-2], 1]
+    return b.op("Gather", flat, b.range(first, first + count * (columns + 1), columns + 1), axis=len(rest))
 
 
 @translation("pixel_shuffle")
@@ -163,7 +164,7 @@ def pixel_unshuffle(b: Builder, x: Value, downscale_factor: int) -> Value:
     r = downscale_factor
 
     def write(y: Value) -> Value:
-        channels, height, width = sized(b, y, 1) + b.sizes(y)[2:]
+        channels, height, width = b.sizes(y)[1:]
         y = b.reshape(y, [b.size(y, 0), channels, height // r, r, width // r, r])
         y = b.transpose(y, [0, 1, 3, 5, 2, 4])
         return b.reshape(y, [b.size(y, 0), channels * r * r, height // r, width // r])
@@ -175,8 +176,7 @@ def pixel_unshuffle(b: Builder, x: Value, downscale_factor: int) -> Value:
 def channel_shuffle(b: Builder, x: Value, groups: int) -> Value:
     """Channels of the groups in turn."""
     sizes = b.sizes(x)
-    (channels,) = sized(b, x, 1)
-    split = b.reshape(x, [sizes[0], groups, channels // groups, *sizes[2:]])
+    split = b.reshape(x, [sizes[0], groups, sizes[1] // groups, *sizes[2:]])
     return b.reshape(b.swap(split, 1, 2), sizes)
 
 
@@ -213,7 +213,7 @@ def unfold(b: Builder, x: Value, dimension: int, size: int, step: int) -> Value:
     """Windows along a dimension, as a last one."""
     dim = dimension % max(x.rank, 1)
     count = (b.size(x, dim) - size) // step + 1
-    starts = b.op("Mul", b.op("Range", b.number(0, None), b.number(count, None), b.number(1, None), shape=(1,)), step)
+    starts = b.op("Mul", b.range(0, count), step)
     places = b.op("Add", b.unsqueeze(starts, 1), list(range(size)))
     made = b.op("Gather", x, places, axis=dim, shape=[SymbolicDim(None)] * (x.rank + 1))
     return b.transpose(made, [*[d for d in range(x.rank + 1) if d != dim + 1], dim + 1])
