@@ -30,6 +30,14 @@ def tagged(name: str, tag: str) -> bool:
     return any(tag in line.rpartition(" | ")[2].split() for line in table().get("aten::" + name, {}).values())
 
 
+@functools.cache
+def outs(name: str) -> int:
+    """How many tensors the operator of that name writes to where it is given `out`; 0 if its forms differ, or it has none."""
+    counts = {line.rpartition(" -> ")[0].count("!)") for line in table().get("aten::" + name, {}).values()
+              if "out" in line.rpartition(" | ")[2].split() and "generated" not in line.rpartition(" | ")[2].split()}
+    return counts.pop() if len(counts) == 1 else 0
+
+
 class Arity(NamedTuple):
     """How many arguments a form of a public function takes, `out` among them."""
 

@@ -294,3 +294,13 @@ def test_a_parameter_of_a_subclass_prints_as_one():
         pass
 
     assert repr(torch.nn.Parameter(torch.zeros(2).as_subclass(Named))) == "Parameter(Named([0., 0.], requires_grad=True))"
+
+
+def test_functions_bear_pytorchs_names():
+    F = torch.nn.functional
+    same = [torch.softmax, F.softmax, F.group_norm, torch.ctc_loss, torch.range, torch.absolute, torch.clip_, torch.concat,
+            torch.Tensor.reshape, torch.Tensor.permute, torch.Tensor.unique, torch.Tensor.pow_, torch.Tensor.__getitem__,
+            torch.Tensor.__setitem__, torch.Tensor.__float__, torch.Tensor.__invert__, torch.is_tensor]  # fmt: skip
+    names = """softmax softmax group_norm ctc_loss range absolute clip_ concat reshape permute unique pow_ __getitem__ __setitem__
+        __float__ __invert__ is_tensor""".split()
+    assert [f.__name__ for f in same] == [f.__qualname__ for f in same] == names

@@ -3,6 +3,7 @@ what the refusals say, and `out=`."""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -431,3 +432,40 @@ def test_a_transposed_copy_within_one_memory_is_refused():
     line = torch.arange(6.0)
     line[0:6:2].copy_(line[1:6:2])
     assert line.tolist() == [1, 1, 3, 3, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "out", "words"),
+    [
+        (lambda out: torch.mm(torch.ones(3), torch.ones(3), out=out), (torch.ones(3),), "mm() received an invalid combination"),
+        (lambda out: torch.cat([torch.ones(3), torch.ones(2, 2)], out=out), 3, "cat(): argument 'out' must be Tensor, not int"),
+        (lambda out: torch.linalg.inv(torch.zeros(2, 2), out=out), "x", "linalg_inv(): argument 'out' must be Tensor, not str"),
+        (lambda out: torch.sort(torch.ones(3), 4, out=out), 3, "sort() received an invalid combination of arguments - got "
+         "(Tensor, int, out=int)"),
+        (lambda out: torch.topk(torch.ones(3), 9, out=out), (torch.ones(3),), "expected tuple of 2 elements but got 1"),
+        (lambda out: torch.linalg.eigh(torch.ones(2, 3), out=out), [1.0], "expected Tensor as element 0 in argument 2, but got "
+         "float"),
+    ],
+)  # fmt: skip
+def test_an_out_of_another_type_is_refused_before_anything_is_computed(call, out, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        call(out)
+
+
+def test_a_refused_out_costs_no_random_numbers():
+    before = torch.get_rng_state()
+    with pytest.raises(TypeError):
+        torch.normal(torch.ones(3), torch.ones(3), out=[torch.ones(3)])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_tensor_is_hashed_by_its_address():
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.ones(2)
+    for tensor in (x, torch.nn.Parameter(x), Own(x)):
+        assert hash(tensor) == tensor.__hash__() == id(tensor)
+        assert {tensor: 1}[tensor] == 1
+    with pytest.raises(TypeError):
+        torch.Tensor.__hash__(3)

@@ -513,6 +513,18 @@ def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
     return ctypes.addressof(definition)
 
 
+_new_method = ctypes.pythonapi.PyDescr_NewMethod
+_new_method.restype, _new_method.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+
+
+def identity_method(cls: type, name: str) -> Callable:
+    """A method of a class that gives the address of an instance, as id() does: CPython's own conversion of a pointer, called with
+    the instance, so that no Python code runs.
+    """
+    return _new_method(cls, _definition(name, ctypes.cast(ctypes.pythonapi.PyLong_FromVoidPtr, ctypes.c_void_p).value or 0,
+                                        METH_NOARGS))
+
+
 @compiled_module()
 def _runtime() -> str:
     return module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),

@@ -9,7 +9,6 @@ flambeau.autograd are its faces.
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import traceback
@@ -187,8 +186,8 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
         if gradients[0] is None and not node.runs_without and all(g is None for g in gradients):
             results: Any = (None,) * len(node.edges)
         else:
-            apply = functools.partial(_apply_watched, node) if anomaly.enabled else node.apply
-            results = apply(gradients) if observer is None else observer.applies(node, apply, gradients)
+            results = (node.apply(gradients) if observer is None and not anomaly.enabled
+                       else _apply_watched(node, gradients, observer))
         if node.extras is not None and node.extras.post_hooks:
             results = _post_hooks(node, results, tuple(gradients) if extras is not None and extras.post_hooks
                                   else (None,) * len(gradients))     # registered meanwhile
@@ -439,8 +438,12 @@ def queue_callback(callback: Callable[[], None]) -> None:
 # ---------------------------------------------------------------- anomaly mode
 
 
-def _apply_watched(node: Node, gradients: list[Any]) -> tuple[Any, ...]:
-    """Apply a node so that an error, or a NaN it makes, names the line that made the node."""
+def _apply_watched(node: Node, gradients: list[Any], observer: Any) -> tuple[Any, ...]:
+    """Apply a node so that an observer sees it, and that in anomaly mode an error, or a NaN, names the line that made the node."""
+    if observer is not None:
+        return observer.applies(node, _apply_watched, node, gradients, None)  # type: ignore[no-any-return]
+    if not anomaly.enabled:
+        return node.apply(gradients)
     before, running.node = running.node, node
     try:
         results = node.apply(gradients)

@@ -28,7 +28,7 @@ from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, donated, leave_fitted, resize
-from flambeau.core.operator.out_rules import Out, check_dim, refuse_graph
+from flambeau.core.operator.out_rules import Out, check_dim, check_early, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
 from flambeau.core.operator.variants import OPERATORS, compile_source, publish
@@ -382,6 +382,7 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
 
     def write(given: Sequence[Any], named: dict[str, Any], out: Any) -> Any:
         check_dim(declared, given, out)
+        check_early(declared, out, lambda: _as_written(declared, given, named))
         try:
             result = implementation(*given, **named)
         except arguments.CAUGHT as error:

@@ -165,7 +165,7 @@ def deliver(out: Any, result: Any, record: OpDef, inputs: Iterable[Any] = (), wr
     inputs = list(inputs)
     recorded = [*inputs, *(result if isinstance(result, tuple) else (result,))]
     refuse_graph(record, recorded, out if isinstance(out, (tuple, list)) else (out,))
-    check_types(record, out, result, inputs if written is None else written)
+    check_types(record, out, len(result) if isinstance(result, tuple) else 1, lambda: inputs if written is None else written)
     with modes.no_grad():
         delivered = _delivered(out, result, record, inputs)
     record_write(record, delivered if isinstance(delivered, tuple) else (delivered,), inputs)

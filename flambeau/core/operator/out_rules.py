@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flambeau.base.aten_schemas import arities, outs
 from flambeau.base.dtype import can_cast
 from flambeau.base.dtype import dtype as DType
 from flambeau.core.autograd.node import AccumulateGrad
@@ -19,8 +20,8 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
     "ALIGNED", "APART", "ASKED_DEVICE", "BEFORE_DATA", "BEFORE_DTYPE", "COPIED", "DISTINCT", "OUT_ONLY", "SAME_DEVICE",
-    "UNRECORDED", "Out", "any_dtype", "bools", "castable", "check_device", "check_dim", "check_dtype", "check_types",
-    "complex_result", "exact", "joined", "real_result", "refuse_graph", "worded"]
+    "UNRECORDED", "Out", "any_dtype", "bools", "castable", "check_device", "check_dim", "check_dtype", "check_early",
+    "check_types", "complex_result", "exact", "joined", "real_result", "refuse_graph", "worded"]
 
 # ---------------------------------------------------------------- dtype=
 
@@ -117,18 +118,29 @@ def check_dtype(record: OpDef, out: Tensor, have: DType) -> None:
         record.out.dtype(have, out._layout.dtype)
 
 
-def check_types(record: OpDef, out: Any, result: Any, inputs: Iterable[Any]) -> None:
-    """TypeError unless `out` is a tensor, or as many of them as there are results."""
-    if not isinstance(result, tuple):
+def check_types(record: OpDef, out: Any, results: int, inputs: Callable[[], Sequence[Any]]) -> None:
+    """TypeError unless `out` is a tensor, or as many of them as there are results; inputs() gives the arguments as written."""
+    if results == 1:
         if not isinstance(out, Tensor):
-            raise refused_out(record.name, list(inputs), out)
+            raise refused_out(record.name, list(inputs()), out)
         return
     if not isinstance(out, (tuple, list)):
-        raise refused_out(record.name, list(inputs), out, "tuple of Tensors")
-    if not all(isinstance(each, Tensor) for each in out):
-        raise refused_out(record.name, list(inputs), out, "tuple of Tensors")
-    if len(out) != len(result):
-        raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
+        raise refused_out(record.name, list(inputs()), out, "tuple of Tensors")
+    odd = next((at for at, each in enumerate(out) if not isinstance(each, Tensor)), None)
+    if odd is not None:
+        given = len(inputs())
+        at = min((arity.most for arity in arities(record.name) if arity.most > given), default=given + 1) - 1
+        raise TypeError(f"expected Tensor as element {odd} in argument {at}, but got {type(out[odd]).__name__}")
+    if len(out) != results:
+        raise TypeError(f"expected tuple of {results} elements but got {len(out)}")
+
+
+def check_early(record: OpDef, out: Any, inputs: Callable[[], Sequence[Any]]) -> None:
+    """The same before anything is computed, where the number of results is the same for every call."""
+    if not isinstance(out, Tensor):
+        results = outs(record.underneath or record.name)
+        if results:
+            check_types(record, out, results, inputs)
 
 
 def refuse_graph(record: OpDef, inputs: Iterable[Any], outs: Iterable[Any]) -> None:

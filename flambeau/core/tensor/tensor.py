@@ -113,6 +113,7 @@ class Tensor:
 
 
 launch.bind(Storage, Tensor)
+Tensor.__hash__ = launch.identity_method(Tensor, "__hash__")  # type: ignore[method-assign]  # PyTorch's is id()
 tensor_from: Callable[[Any, int, Layout], Tensor] = launch.tensor_from
 view_of: Callable[[Tensor, int, Layout], Tensor] = launch.view_of
 _empties: dict[Layout, Callable] = register_cache({})

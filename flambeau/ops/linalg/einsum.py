@@ -30,7 +30,7 @@ from flambeau.core.operator.arguments import MISSING, refused, typename
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
-from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, exact, worded
+from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, check_early, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -348,6 +348,8 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
             raise RuntimeError(f"Tensor dimension is {x._layout.ndim}, expected 2 instead.")
     if not chain:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    if out is not None:
+        check_early(record_of("chain_matmul"), out, lambda: chain)
     made = chain[0] if len(chain) == 1 else multi_dot(chain)
     return made if out is None else deliver(out, made, record_of("chain_matmul"), chain)
 

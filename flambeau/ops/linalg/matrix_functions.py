@@ -23,7 +23,7 @@ from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
-from flambeau.core.operator.out_rules import COPIED, SAME_DEVICE, Out, castable, exact
+from flambeau.core.operator.out_rules import COPIED, SAME_DEVICE, Out, castable, check_early, exact
 from flambeau.core.operator.variants import NAMESPACE, explained
 from flambeau.core.tensor.create import array_of, copy_array
 from flambeau.core.tensor.lazy_conjugate import resolved
@@ -103,6 +103,8 @@ def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> 
 def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                 out: Tensor | None = None) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
+    if out is not None:
+        check_early(record_of("linalg_pinv"), out, lambda: (A,))
     dtype = A._layout.dtype
     if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.itemsize < 4:
         shape = ", ".join(str(n) for n in A._layout.shape)
@@ -132,6 +134,8 @@ Tensor.pinverse = pinverse
 def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
                        out: Tensor | None = None) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
+    if out is not None:
+        check_early(record_of("linalg_matrix_rank"), out, lambda: (A,))
     matrices("torch.linalg.matrix_rank", A, "input")
     if tol is None and rtol is None:
         _has_epsilon(A)

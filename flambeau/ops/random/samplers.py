@@ -25,7 +25,7 @@ from flambeau.core.operator.arguments import MISSING, is_int, no_combination
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import copy_into
-from flambeau.core.operator.out_rules import Out, any_dtype, refuse_graph
+from flambeau.core.operator.out_rules import Out, any_dtype, check_early, refuse_graph
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout
@@ -277,6 +277,8 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
         return finish(made.normal_(mean, std, generator=generator), requires_grad, out)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise no_combination("normal", (mean, std))
+    if out is not None:
+        check_early(record_of("normal"), out, lambda: (mean, std))
     template = mean if isinstance(mean, Tensor) else std
     if isinstance(std, Tensor):
         if std._layout.dtype.is_complex:

@@ -20,7 +20,7 @@ from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
-from flambeau.core.operator.out_rules import OUT_ONLY, UNRECORDED, Out, worded
+from flambeau.core.operator.out_rules import OUT_ONLY, UNRECORDED, Out, check_early, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known, needs_values
@@ -216,6 +216,8 @@ def histogram(
     """
     if not isinstance(bins, (Tensor, int)) or isinstance(bins, bool) or (isinstance(bins, Tensor) and range is not None):
         raise no_combination("histogram", (input, bins), {} if range is None else {"range": range})
+    if out is not None:
+        check_early(record_of("histogram"), out, lambda: (input, bins))
     counts, edges = _histogram(input, (*input._layout.shape, 1), [bins], range, weight, density)
     made = return_types.histogram((counts, edges[0]))
     if out is None:

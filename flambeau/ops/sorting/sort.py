@@ -22,7 +22,7 @@ from flambeau.core.operator.annotations import Operand
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import deliver
-from flambeau.core.operator.out_rules import ALIGNED, DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
+from flambeau.core.operator.out_rules import ALIGNED, DISTINCT, SAME_DEVICE, UNRECORDED, Out, check_early, exact, worded
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -110,6 +110,8 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | 
     Stable."""
     if isinstance(dim, bool):
         dim, descending = -1, dim
+    if out is not None:
+        check_early(record_of("sort"), out, lambda: (input,) if dim == -1 else (input, dim))
     return _named(_sort(input, dim, bool(descending), stable), return_types.sort, out, input)
 
 
@@ -171,6 +173,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     indices)."""
     if isinstance(k, Tensor):
         k = int(k.item())
+    if out is not None:
+        check_early(record_of("topk"), out, lambda: (input, k))
     return _named(_topk(input, k, dim, bool(largest)), return_types.topk, out, input)
 
 
@@ -202,6 +206,8 @@ def _(g, out1, dim, keepdim, layouts):
 @composite(name="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The k-th smallest element along `dim` and its position: a named tuple (values, indices)."""
+    if out is not None:
+        check_early(record_of("kthvalue"), out, lambda: (input, k))
     return _named(_kthvalue(input, k, dim, keepdim), return_types.kthvalue, out, input)
 
 
