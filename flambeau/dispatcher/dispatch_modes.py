@@ -25,7 +25,7 @@ from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs
-from flambeau.dispatcher.aten import decompositions, lowerings, shapes
+from flambeau.dispatcher.aten import contractions, decompositions, lowerings, recurrent_lowerings, shapes
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
@@ -36,7 +36,10 @@ from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
 from flambeau.ops.views.view import _unsafe_view
 
-__all__ = ["DispatchMode", "as_public", "decompositions", "derivatives", "made_of_others", "name_of", "resolve", "shapes"]
+__all__ = [
+    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "made_of_others", "name_of",
+    "recurrent_lowerings", "resolve", "shapes",
+]  # fmt: skip
 
 # Names of functions that are an operator of another name.
 _RENAMED = {

@@ -1,23 +1,19 @@
 """FlopCounterMode: the multiplications and additions of products and convolutions, by module and operator.
 
-A mode sees the operators of the forward pass. What a product costs in the backward pass is known when it is made, and counted
-when its node of the graph runs. Operators have the names under which PyTorch's kernels count: a Linear is aten.addmm, its
-gradients are aten.mm. As in PyTorch, attention in one kernel on the CPU, an LSTM, and what is no product count nothing.
+A mode below autograd sees the operators of forward and backward passes by PyTorch's names: a Linear is aten.addmm, its gradients
+are aten.mm. As in PyTorch, attention in one kernel on the CPU, an LSTM, and what is no product count nothing.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.autograd.node import running
-from flambeau.core.modes.modes import Mode
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
-from flambeau.ops.linalg.einsum import labels_of
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils.module_tracker import ModuleTracker
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
@@ -29,16 +25,19 @@ Shape = Sequence[int]
 flop_registry: dict[Any, Callable[..., int]] = {}
 
 
-def _shape(x: Any) -> Any:
-    return tuple(x.shape) if isinstance(x, torch.Tensor) else x
+def get_shape(x: Any) -> Any:
+    """The shape of a tensor, those of tensors in lists and tuples; anything else as it is."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([get_shape(y) for y in x])
+    return x.shape if isinstance(x, torch.Tensor) else x
 
 
 def _of_shapes(formula: Callable[..., Any]) -> Callable[..., Any]:
     """The formula of shapes as one of tensors."""
 
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> Any:
-        shapes = {name: _shape(value) for name, value in kwargs.items()}
-        return formula(*map(_shape, args), out_shape=_shape(out_val), **shapes)
+        shapes = {name: get_shape(value) for name, value in kwargs.items()}
+        return formula(*map(get_shape, args), out_shape=get_shape(out_val), **shapes)
 
     return of_tensors
 
@@ -114,16 +113,39 @@ def conv_flop(
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
 
 
-def _conv_backward(x: Shape, w: Shape, out: Shape, transposed: bool, mask: Sequence[bool]) -> int:
-    """A convolution's gradients: of the input, and of the weight, which slides one of `x` and `out` over the other."""
+@register_flop_formula([aten._convolution, aten.cudnn_convolution, aten.convolution_overrideable, aten._slow_conv2d_forward])
+def _other_conv_flop(x_shape: Shape, w_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """conv_flop_count of a convolution by another name; the seventh argument says whether it is transposed."""
+    return conv_flop_count(x_shape, w_shape, out_shape, transposed=len(args) > 4 and args[4] is True)
+
+
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(
+    grad_out_shape: Shape,
+    x_shape: Shape,
+    w_shape: Shape,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    _output_padding: Any,
+    _groups: Any,
+    output_mask: Sequence[bool],
+    out_shape: Any = None,
+) -> int:
+    """A convolution's gradients: of the input, and of the weight, which slides the input or the gradient over the other."""
 
     def swapped(shape: Shape) -> tuple[int, ...]:
         return (shape[1], shape[0], *shape[2:])
 
-    of_input = conv_flop_count(out, w, x, not transposed)
-    over, by = (out, x) if transposed else (x, out)
-    of_weight = conv_flop_count(swapped(over), swapped(by), swapped(w), False)
-    return mask[0] * of_input + mask[1] * of_weight
+    flops = 0
+    if output_mask[0]:
+        flops += conv_flop_count(grad_out_shape, w_shape, out_shape[0], not transposed)
+    if output_mask[1]:
+        over, by = (grad_out_shape, x_shape) if transposed else (x_shape, grad_out_shape)
+        flops += conv_flop_count(swapped(over), swapped(by), swapped(out_shape[1]), False)
+    return flops
 
 
 def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) -> int:
@@ -133,143 +155,34 @@ def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) ->
     return bmm_flop((b * h, s_q, d_q), (b * h, d_q, s_k)) + bmm_flop((b * h, s_q, s_k), (b * h, s_k, d_v))
 
 
-# ---------------------------------------------------------------- what operators are made of
-
-# A product: the operator that counts it, its flops, the operator of its gradients, and the flops of each that is wanted.
-Product = tuple[Any, int, Any, int]
-
-
-def _wants(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.requires_grad
+@register_flop_formula([aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_flash_attention,
+                        aten._scaled_dot_product_cudnn_attention])
+def sdpa_flop(query_shape: Shape, key_shape: Shape, value_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """sdpa_flop_count of the kernels for GPUs; that for CPUs isn't counted, as in PyTorch."""
+    return sdpa_flop_count(query_shape, key_shape, value_shape)
 
 
-def _product(kind: Any, flops: int, *operands: Any) -> list[Product]:
-    backward = aten.bmm if kind in (aten.bmm, aten.baddbmm) else aten.mm
-    return [(kind, flops, backward, flops * sum(map(_wants, operands)))]
+def sdpa_backward_flop_count(grad_out_shape: Shape, query_shape: Shape, key_shape: Shape, value_shape: Shape) -> int:
+    """The gradients of attention: the scores again, and the products that give the gradients of scores, values, queries, keys."""
+    b, h, s_q, d_q = query_shape
+    s_k, d_v = value_shape[-2:]
+    scores = bmm_flop((b * h, s_q, d_q), (b * h, d_q, s_k))
+    of_scores = bmm_flop((b * h, s_q, d_v), (b * h, d_v, s_k))
+    of_values = bmm_flop((b * h, s_k, s_q), (b * h, s_q, d_v))
+    of_queries = bmm_flop((b * h, s_q, s_k), (b * h, s_k, d_q))
+    of_keys = bmm_flop((b * h, d_q, s_q), (b * h, s_q, s_k))
+    return scores + of_scores + of_values + of_queries + of_keys
 
 
-def _matmul(result: Any, a: Any, b: Any, kind: Any = None) -> list[Product]:
-    if b.ndim == 1:
-        return []  # dot and mv count nothing
-    flops = 2 * a.shape[-1] * result.numel()
-    folded = b.ndim == 2 or (a.ndim <= 2 and _wants(a))
-    return _product(kind or (aten.mm if folded else aten.bmm), flops, a, b)
+@register_flop_formula([aten._scaled_dot_product_efficient_attention_backward, aten._scaled_dot_product_flash_attention_backward,
+                        aten._scaled_dot_product_cudnn_attention_backward])
+def sdpa_backward_flop(
+    grad_out_shape: Shape, query_shape: Shape, key_shape: Shape, value_shape: Shape, *args: Any, out_shape: Any = None,
+    **kwargs: Any,
+) -> int:  # fmt: skip
+    """sdpa_backward_flop_count of the kernels for GPUs."""
+    return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
 
-
-def _linear(result: Any, input: Any, weight: Any, bias: Any = None) -> list[Product]:
-    added = bias is not None and (input.ndim <= 2 or input.is_contiguous())
-    return _matmul(result, input, weight.t(), aten.addmm if added else aten.mm) if weight.ndim == 2 else []
-
-
-def _einsum(result: Any, equation: Any, *operands: Any) -> list[Product]:
-    tensors, labels, kept_at_end = labels_of(equation, operands)
-    made: list[Product] = []
-    sizes: dict[Any, int] = {}
-    for tensor, names in zip(tensors, labels):
-        for name, size in zip(names, tensor.shape):
-            sizes[name] = max(sizes.get(name, 1), size)
-    left, left_wants = set(labels[0]), tensors[0]
-    for number in range(1, len(tensors)):
-        right = set(labels[number])
-        later = set(kept_at_end).union(*labels[number + 1 :])
-        summed = (left & right) - later
-        if summed:
-            names = (left & right) | ((left | right) & later)
-            flops = 2 * math.prod(sizes[name] for name in names)
-            made += _product(aten.bmm, flops, left_wants, tensors[number])
-        left = (left | right) & later
-        left_wants = left_wants if _wants(left_wants) else tensors[number]
-    return made
-
-
-def _convolution(result: Any, input: Any, weight: Any, *args: Any, transposed: bool = False, **kwargs: Any) -> list[Product]:
-    x, w, out = _shape(input), _shape(weight), _shape(result)
-    if len(x) < len(w):
-        x, out = (1, *x), (1, *out)
-    mask = (_wants(input), _wants(weight))
-    flops = conv_flop_count(x, w, out, transposed)
-    return [(aten.convolution, flops, aten.convolution_backward, _conv_backward(x, w, out, transposed, mask))]
-
-
-def _attention(
-    result: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
-) -> list[Product]:
-    sizes = {query.shape[-1], key.shape[-1], value.shape[-1]}
-    if query.ndim == 4 and dropout_p == 0 and len(sizes) == 1 and not _wants(attn_mask):
-        return []  # one kernel
-    batch = math.prod(query.shape[:-2])
-    scores = 2 * batch * query.shape[-2] * key.shape[-2] * query.shape[-1]
-    values = 2 * batch * query.shape[-2] * key.shape[-2] * value.shape[-1]
-    wants = _wants(query) or _wants(key)
-    return [
-        (aten.bmm, scores, aten.bmm, scores * (_wants(query) + _wants(key))),
-        (aten.bmm, values, aten.bmm, values * (wants + _wants(value))),
-    ]
-
-
-def _multi_head_attention(result: Any, *args: Any, **kwargs: Any) -> list[Product]:
-    called = inspect.signature(torch.nn.functional.multi_head_attention_forward).bind(*args, **kwargs)
-    called.apply_defaults()
-    given = called.arguments
-    query, key, value = given["query"], given["key"], given["value"]
-    length, width, source = query.shape[0], query.shape[-1], key.shape[0]
-    batch = query.shape[1] if query.ndim == 3 else 1
-    weight, out = given["in_proj_weight"], given["out_proj_weight"]
-    if key is value:
-        places = [(length, query, 3)] if query is key else [(length, query, 1), (source, key, 2)]
-    else:
-        places = [(length, query, 1), (source, key, 1), (source, value, 1)]
-    made: list[Product] = []
-    for rows, tensor, parts in places:
-        into = aten.addmm if given["in_proj_bias"] is not None and tensor.is_contiguous() else aten.mm
-        made += _product(into, 2 * rows * batch * tensor.shape[-1] * width * parts, tensor, weight)
-    wants = any(map(_wants, (query, key, value, weight)))
-    dropout = given["dropout_p"] if given["training"] else 0.0
-    if given["need_weights"] or dropout > 0:
-        masked = given["attn_mask"] is not None or given["key_padding_mask"] is not None
-        flops = 2 * batch * length * source * width
-        first = aten.baddbmm if masked and given["need_weights"] else aten.bmm
-        made += [(kind, flops, aten.bmm, 2 * flops * wants) for kind in (first, aten.bmm)]
-    of_out = aten.mm if given["out_proj_bias"] is None else aten.addmm
-    flops = 2 * length * batch * width * width
-    made.append((of_out, flops, aten.mm, flops * (wants + _wants(out))))
-    return made
-
-
-def _tensordot(result: Any, a: Any, b: Any, dims: Any = 2, *args: Any, **kwargs: Any) -> list[Product]:
-    summed = a.shape[a.ndim - dims :] if isinstance(dims, int) else [a.shape[int(d)] for d in dims[0]]
-    return _product(aten.mm, 2 * result.numel() * math.prod(summed), a, b)
-
-
-def _multi_dot(result: Any, tensors: Any) -> list[Product]:
-    sizes = [tensors[0].shape[0], *[tensor.shape[-1] for tensor in tensors]] if tensors[0].ndim == 2 else []
-    if len(sizes) != 4 or tensors[-1].ndim != 2:
-        return _product(aten.mm, 2 * math.prod(sizes), *tensors) if len(sizes) == 3 else []
-    a, b, c, d = sizes
-    flops = 2 * min(a * b * c + a * c * d, b * c * d + a * b * d)
-    return [(aten.mm, flops, aten.mm, 2 * flops * any(map(_wants, tensors)))]
-
-
-_PARTS: dict[str, Callable[..., list[Product]]] = {
-    "mm": _matmul,
-    "bmm": lambda result, input, mat2, **_: _matmul(result, input, mat2, aten.bmm),
-    "matmul": _matmul,
-    "addmm": lambda result, input, mat1, mat2, **_: _matmul(result, mat1, mat2, aten.addmm),
-    "baddbmm": lambda result, input, batch1, batch2, **_: _matmul(result, batch1, batch2, aten.baddbmm),
-    "linear": _linear,
-    "einsum": _einsum,
-    "scaled_dot_product_attention": _attention,
-    "multi_head_attention_forward": _multi_head_attention,
-    "linalg_multi_dot": _multi_dot,
-    "chain_matmul": lambda result, *tensors, **_: _multi_dot(result, tensors),
-    "tensordot": _tensordot,
-    "inner": lambda result, input, other: _matmul(result, input, other.t()) if input.ndim == other.ndim == 2 else [],
-}
-for _dims in (1, 2, 3):
-    _PARTS[f"conv{_dims}d"] = _convolution
-    _PARTS[f"conv_transpose{_dims}d"] = lambda result, *args, **kwargs: _convolution(
-        result, *args, transposed=True, **kwargs
-    )
 
 # ---------------------------------------------------------------- figures as text
 
@@ -291,15 +204,23 @@ def convert_to_percent_str(num: float, denom: float) -> str:
     return "0%" if denom == 0 else f"{num / denom:.2%}"
 
 
-class _Recorder(Mode):
-    """Hands every operator call to the counter."""
+class _FlopCounterMode(TorchDispatchMode):
+    """Hands every operator to the counter, those that have no formula by what they are made of."""
 
     def __init__(self, counter: FlopCounterMode):
+        super().__init__()
         self.counter = counter
 
-    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = call(*args, **kwargs)
-        self.counter._seen(operator, args, kwargs, result)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        packet = func._overloadpacket
+        if packet not in self.counter.flop_registry:
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        self.counter._count(packet, result, args, kwargs)
         return result
 
 
@@ -321,68 +242,36 @@ class FlopCounterMode:
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth = 999999 if depth is None else depth
         self.display = display
-        self._formulas = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
-                          for target, formula in (custom_mapping or {}).items()}
+        own = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+               for target, formula in (custom_mapping or {}).items()}
+        self.flop_registry: dict[Any, Callable[..., int]] = {**flop_registry, **own}
         self.flop_counts: dict[str, dict[Any, int]] = {}
         self.mod_tracker = ModuleTracker()
-        self._recorder = _Recorder(self)
-        self._on = False
-        self._graph_of_gradients = False  # whether the backward pass that runs is recorded itself
+        self.mode: _FlopCounterMode | None = None
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts = {}
         self.mod_tracker.__enter__()
-        self._recorder.__enter__()
-        self._on = True
+        self.mode = _FlopCounterMode(self)
+        self.mode.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._on = False
-        self._recorder.__exit__(*exception)
-        self.mod_tracker.__exit__()
+        assert self.mode is not None
+        self.mode.__exit__(*exception)
+        self.mode = None
+        self.mod_tracker.__exit__(*exception)
         if self.display:
             print(self.get_table(self.depth))
 
-    def _count(self, kind: Any, flops: int, names: set[str]) -> None:
-        if not flops:
+    def _count(self, kind: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        formula = self.flop_registry.get(kind)
+        if formula is None:
             return
-        for name in names:
+        flops = formula(*args, **kwargs, out_val=result)
+        for name in self.mod_tracker.parents:
             counts = self.flop_counts.setdefault(name, {})
             counts[kind] = counts.get(kind, 0) + flops
-
-    def _seen(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        name = getattr(operator, "name", None) or getattr(operator, "__name__", "")
-        names = set(self.mod_tracker.parents)
-        # A program's own operator is its record, or the record's overload; others have a name.
-        packet = getattr(aten, name, None) if isinstance(name, str) else getattr(operator, "overloadpacket", operator)
-        formula = self._formulas.get(packet) or (None if isinstance(name, str) else flop_registry.get(packet))
-        if formula is not None:
-            self._count(packet, formula(*args, out_val=result, **kwargs), names)
-            return
-        parts = _PARTS.get(name)
-        # What a backward pass calls has been counted when its node began; what is computed again there is under grad mode.
-        gradients = running.run is not None
-        if parts is None or self._in_one_kernel() or (gradients and not torch.is_grad_enabled()):
-            return
-        kwargs = {n: x for n, x in kwargs.items() if n != "out"}
-        made = parts(result[0] if isinstance(result, tuple) else result, *args, **kwargs)
-        for kind, flops, _, _ in made if not (gradients and self._graph_of_gradients) else ():
-            self._count(kind, flops, names)
-        node = (result[0] if isinstance(result, tuple) else result).grad_fn
-        if node is not None and any(flops for *_, flops in made):
-
-            def backward(grads: Any) -> None:
-                if self._on:
-                    self._graph_of_gradients = torch.is_grad_enabled()
-                    for _, _, kind, flops in made:
-                        self._count(kind, flops, names)
-
-            node.register_prehook(backward)
-
-    def _in_one_kernel(self) -> bool:
-        """Whether an LSTM is at work, which PyTorch gives to one kernel that it doesn't count."""
-        module = self.mod_tracker.open[-1][0] if self.mod_tracker.open else None
-        return isinstance(module, torch.nn.LSTM) and module.proj_size == 0 and module.weight_ih_l0.dtype is torch.float32
 
     def get_total_flops(self) -> int:
         """All of them."""

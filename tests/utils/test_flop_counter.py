@@ -10,8 +10,10 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau.utils import flop_counter
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils.checkpoint import checkpoint
 from flambeau.utils.flop_counter import FlopCounterMode
+from flambeau.utils.module_tracker import ModuleTracker
 
 F = nn.functional
 
@@ -131,3 +133,38 @@ def test_formulas_of_ones_own() -> None:
     with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mm: lambda a, b, out_shape: 5}) as counter:
         torch.mm(torch.ones(2, 3), torch.ones(3, 4))
     assert counter.get_total_flops() == 5
+
+
+def test_modules_in_lists_and_gradients_of_modules() -> None:
+    """Figures and names are PyTorch's."""
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+    with FlopCounterMode(display=False) as counter:
+        net(torch.randn(2, 5, 16)).sum().backward()
+    found = {name: {str(kind): flops for kind, flops in counts.items()} for name, counts in counter.get_flop_counts().items()}
+    assert found["TransformerEncoder.layers.0.linear1"] == {"aten.addmm": 10240, "aten.mm": 20480}
+    assert found["TransformerEncoder.layers.0.self_attn"] == {"aten.addmm": 5120, "aten.bmm": 9600, "aten.mm": 40960}
+    assert found["TransformerEncoder.layers.1"] == {"aten.addmm": 25600, "aten.bmm": 9600, "aten.mm": 97280}
+
+
+def test_modules_at_work() -> None:
+    tracker, seen = ModuleTracker(), []
+
+    class Products(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if "mm" in str(func):
+                seen.append((str(func), sorted(tracker.parents)[1:], tracker.is_bw))
+            return func(*args, **(kwargs or {}))
+
+    with tracker, Products():
+        Net()(r(7, 3)).sum().backward()
+        assert tracker.parents == {"Global"}
+    inner = [["Net", "Net.b", "Net.b.1"], ["Net", "Net.b", "Net.b.0"], ["Net", "Net.a"]]
+    assert seen[:3] == [("aten.addmm.default", names, False) for names in reversed(inner)]
+    assert seen[3:] == [("aten.mm.default", names, True) for names in inner for _ in range(2)]
+
+
+def test_convolutions_by_formula() -> None:
+    assert flop_counter.conv_flop_count((2, 3, 8, 8), (8, 3, 3, 3), (2, 8, 6, 6)) == 2 * 2 * 36 * 8 * 27
+    assert flop_counter.sdpa_flop_count((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8)) == 1024
+    assert flop_counter.sdpa_backward_flop_count(*[(1, 2, 4, 8)] * 4) == 2560
+    assert torch.ops.aten._scaled_dot_product_flash_attention in flop_counter.flop_registry

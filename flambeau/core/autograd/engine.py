@@ -439,7 +439,7 @@ def queue_callback(callback: Callable[[], None]) -> None:
 
 
 def _apply_watched(node: Node, gradients: list[Any], observer: Any) -> tuple[Any, ...]:
-    """Apply a node so that an observer sees it, and that in anomaly mode an error, or a NaN, names the line that made the node."""
+    """Apply a node so that an observer sees it, or that in anomaly mode an error, or a NaN, names the line that made it."""
     if observer is not None:
         return observer.applies(node, _apply_watched, node, gradients, None)  # type: ignore[no-any-return]
     if not anomaly.enabled:

@@ -25,13 +25,12 @@ from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch
-from flambeau.core.operator import view
+from flambeau.core.operator import variants, view
 from flambeau.core.operator.arguments import written
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
-_providers: list[Callable[[], Iterable[Callable]]] = [lambda: [*NAMESPACE.values(), *view.DECLARED]]
+_providers: list[Callable[[], Iterable[Callable]]] = [lambda: [*variants.NAMESPACE.values(), *view.DECLARED]]
 _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
@@ -159,6 +158,7 @@ def watched(values: Iterable[Any]) -> list[Tensor]:
 
 
 overrides.watch = watch
+variants.own_code = lambda function: plain(function).__code__
 overrides.attention, overrides.looks_first = Attention, _plain.__contains__
 
 

@@ -66,7 +66,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """self[index]: a view for ints, slices, None and Ellipsis, a copy where tensors, lists or booleans take part."""
     def __gt__(self, other: Tensor | _complex) -> Tensor:
         """input > other."""
-    def __hash__(self) -> _int:
+    def __hash__(self, *args: Any, **kwargs: Any) -> _int:
         """Return hash(self)."""
     def __iadd__(self, other: Tensor | _complex, *, alpha: _complex = 1) -> Tensor:
         """In-place version of add()."""

@@ -3,6 +3,6 @@
 A file holds those of one subject. Stands on graphs; loaded by dispatch_modes.
 """
 
-from flambeau.dispatcher.derivatives import by_names, elementwise, places, products, reductions
+from flambeau.dispatcher.derivatives import by_names, elementwise, places, products, recurrence, reductions
 
-__all__ = ["by_names", "elementwise", "places", "products", "reductions"]
+__all__ = ["by_names", "elementwise", "places", "products", "recurrence", "reductions"]

@@ -174,7 +174,7 @@ def labels_of(equation: Any, operands: Sequence[Any]) -> tuple[list[Tensor], lis
 # ---------------------------------------------------------------- contraction
 
 
-def _own(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tuple[Tensor, list[Label]]:
+def labelled_once(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int]) -> tuple[Tensor, list[Label]]:
     """An operand with every label once (diagonals taken); the sizes of the labels are noted and compared."""
     kept: list[Label] = []
     for label in labels:
@@ -221,7 +221,7 @@ def einsum(equation: Any = MISSING, *operands: Any) -> Tensor:
         if made is not None:
             return made
     sizes: dict[Label, int] = {}
-    terms = [_own(x, labels, n, sizes) for n, (x, labels) in enumerate(zip(given, full))]
+    terms = [labelled_once(x, labels, n, sizes) for n, (x, labels) in enumerate(zip(given, full))]
     x, labels = terms[0]
     for n, (y, y_labels) in enumerate(terms[1:], 2):
         keep = builtins.set(result).union(*[later for _, later in terms[n:]])
