@@ -230,3 +230,19 @@ def test_sizes_of_old_constructors_are_ints(sizes, words):
     with pytest.raises(TypeError, match=words):
         torch.FloatTensor(*sizes)
     assert torch.FloatTensor(2, torch.tensor(3)).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.hardshrink("a"), lambda x: x.transpose("a", 0), lambda x: x.clamp("a"), lambda x: x @ 5,
+        lambda x: torch.gather(x, 0, 3), lambda x: x.view("a"), lambda x: x.add_("a"), lambda x: x.sum(dim="a"),
+    ],
+)  # fmt: skip
+def test_words_are_the_same_while_a_profiler_looks(call):
+    x = torch.ones(3)
+    with pytest.raises(TypeError) as alone:
+        call(x)
+    with torch.profiler.profile(), pytest.raises(TypeError) as seen:
+        call(x)
+    assert str(seen.value) == str(alone.value)

@@ -26,7 +26,7 @@ from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch
 from flambeau.core.operator import variants, view
-from flambeau.core.operator.arguments import written
+from flambeau.core.operator.arguments import LOOKING, written
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
@@ -304,7 +304,7 @@ def _code(free: tuple[str, ...]) -> CodeType:
         source += f"        if 0:\n            {names}\n" if free else ""
         source += f"        answer = {_PLACE!r}\n        return answer(args, kwargs)\n    return looking\n"
         namespace: dict[str, Any] = {}
-        exec(compile(source, "<flambeau attention>", "exec"), namespace)
+        exec(compile(source, LOOKING, "exec"), namespace)
         _codes[free] = namespace["outer"](*free).__code__
     return _codes[free]
 

@@ -308,6 +308,10 @@ _MAKERS = tuple(f"{PACKAGE}.{name}" for name in (
     "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.overrides"))
 
 
+#: The file of the code that core.modes.interception puts in the place of a function's own.
+LOOKING = "<flambeau attention>"
+
+
 class Call(NamedTuple):
     """A call as its caller wrote it: how many arguments by position (None: unknown), the names of the others, the operation."""
 
@@ -332,7 +336,17 @@ def written(frame: FrameType | None) -> Call:
 
 def _caller() -> FrameType | None:
     """The frame that called the generated function which failed."""
-    frame: FrameType | None = sys._getframe(2)      # the generated function
+    return _caller_of(sys._getframe(2))     # the generated function
+
+
+def _caller_of(frame: FrameType | None) -> FrameType | None:
+    """The frame behind what is in between: generated code, and what looks at calls for modes and observers."""
+    looked: FrameType | None = frame
+    while looked is not None and (looked.f_code.co_filename.startswith("<flambeau")
+                                  or str(looked.f_globals.get("__name__")).partition(".")[0] == PACKAGE):
+        if looked.f_code.co_filename == LOOKING:
+            return looked.f_back
+        looked = looked.f_back
     while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
         frame = frame.f_back
     return frame
@@ -397,10 +411,8 @@ def blame(error: BaseException) -> None:
             found.append((public, frame))
         frame = frame.f_back
     for (name, signature, method, function), frame in reversed(found):
-        caller = frame.f_back
-        while caller is not None and caller.f_globals.get("__name__") in _MAKERS:
-            caller = caller.f_back
-        _judge(error, name, signature(), [frame.f_locals.get(n) for n in signature().parameters], method, function, caller)
+        values = [frame.f_locals.get(n) for n in signature().parameters]
+        _judge(error, name, signature(), values, method, function, _caller_of(frame.f_back))
 
 
 @api_boundary
