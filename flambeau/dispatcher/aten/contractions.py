@@ -28,6 +28,8 @@ def einsum(own: Any, equation: Any, *operands: Any) -> Any:
     last = [max(at for at, each in enumerate(labels) if label in each) for label in order]
     summed = range(len(kept), len(order))
     made = spread[0]
+    if len(spread) == 1:
+        return packets().sum.dim_IntList(made, list(summed)) if summed else made
     alone = [dim for dim in summed if last[dim] == 0]
     if alone:
         made = packets().sum.dim_IntList(made, alone, True)
