@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
+import flambeau.utils._pytree as pytree
 from flambeau.base.symbolic.expressions import Expr, integer, rebuild, symbol
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.base.symbolic.ranges import ValueRanges, int_oo
 from flambeau.base.symbolic.solving import isolated
 
-__all__ = ["Guard", "guards_of", "text_of"]
+__all__ = ["Guard", "guards_of", "input_texts", "text_of"]
 
 #: (text, check): whether the leaves of the inputs fulfil it.
 Guard = tuple[str, Callable[[Sequence[Any]], bool]]
@@ -68,9 +69,16 @@ def _equals(size: _Size, n: int) -> Guard:
 
 
 def guards_of(
-    inputs: Sequence[tuple[str, Any]], ranges: Mapping[Expr, ValueRanges], left: Sequence[Expr] = ()
+    inputs: Sequence[tuple[str, Any]],
+    ranges: Mapping[Expr, ValueRanges],
+    left: Sequence[Expr] = (),
+    *,
+    related_only: bool = False,
 ) -> list[Guard]:
-    """The checks of inputs that were traced as (text, tensor or constant); `left`: further conditions on their symbols."""
+    """The checks of inputs that were traced as (text, tensor or constant); `left`: further conditions on their symbols.
+
+    related_only: just those of sizes that are computed from others, and of `left`, without what each size is by itself.
+    """
     found: list[Guard] = []
     where: dict[Expr, _Size] = {}
     related: list[tuple[_Size, Expr]] = []
@@ -95,7 +103,17 @@ def guards_of(
                 where[e] = size
                 related.append((size, e))
                 found += _bounds(size, ranges.get(e))
-    return found + _relations(where, related, left)
+    return _relations(where, related, left) if related_only else found + _relations(where, related, left)
+
+
+def input_texts(in_spec: pytree.TreeSpec, names: Sequence[str], outer: str = "{}") -> list[str]:
+    """How the leaves of a call's inputs are written: x, d['a'][0]. names: of the arguments; outer: what stands around them."""
+    args, kwargs = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
+    found = [""] * in_spec.num_leaves
+    for name, tree in [*zip(names, args), *kwargs.items()]:
+        for path, at in pytree.tree_leaves_with_path(tree):
+            found[at] = outer.format(name) + pytree.keystr(path)
+    return found
 
 
 def _has_dims(at: int, count: int) -> Callable[[Sequence[Any]], bool]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.export._guards import Guard, guards_of
+from flambeau.export._guards import Guard, guards_of, input_texts
 from flambeau.export.graph_signature import InputKind, OutputKind
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.graph_module import GraphModule
@@ -128,11 +128,8 @@ def _guards(program: ExportedProgram, leaves: list[Any]) -> list[Guard]:
     """The checks of the inputs."""
     entry = program.module_call_graph[0].signature
     assert entry is not None
-    args, kwargs = pytree.tree_unflatten(list(range(len(leaves))), entry.in_spec)
-    found: list[tuple[str, Any]] = [("", None)] * len(leaves)
-    for name, tree in [*zip(entry.forward_arg_names or [], args), *kwargs.items()]:
-        for path, at in pytree.tree_leaves_with_path(tree):
-            found[at] = name + pytree.keystr(path), leaves[at].meta["val"]
+    texts = input_texts(entry.in_spec, entry.forward_arg_names or [])
+    found = [(text, leaf.meta["val"]) for text, leaf in zip(texts, leaves)]
     return guards_of(found, program.range_constraints, program._guards)
 
 

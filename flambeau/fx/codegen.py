@@ -407,24 +407,22 @@ class _Traces:
 
     def __init__(self, writer: _Writer, keys: list[str]) -> None:
         self.writer, self.keys = writer, keys
-        self.previous: tuple[str, str] | None = None
+        self.previous: str | None = None
 
     def comment(self, node: Node) -> None:
         """A comment before the node, if it comes from another line than the one before."""
         if node.op in ("placeholder", "output"):
             return
-        trace = node.stack_trace or ""
         marks = "".join(f"{key}: {node.meta[key]} # " for key in self.keys if key in node.meta)
         if node.meta.get("custom"):
             marks += f"Annotation: {node.meta['custom']} "
         recompute = node.meta.get("recompute")
         marks += "" if recompute is None else f"recompute: {recompute.name} "
-        if (marks, trace) == self.previous:
+        parsed = _parse_stack_trace(node.stack_trace or "")
+        text = marks + ("No stacktrace found for following nodes" if parsed is None else parsed.get_summary_str())
+        if text == self.previous:
             return
-        self.previous = (marks, trace)
-        parsed = _parse_stack_trace(trace)
-        text = "" if parsed is None else parsed.get_summary_str()
-        text = marks + (text if trace else "No stacktrace found for following nodes")
+        self.previous = text
         apart = "\n" if any(not line.startswith("# COUNTER") for line in self.writer.body) else ""
         self.writer.body.append(f"{apart}{self.writer.color('dim', '# ' + text)}\n")
 

@@ -49,6 +49,16 @@ class Branches(torch.nn.Module):
         with torch.no_grad():
             y = x * 2
         return torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x,)) + y
+
+
+class Sizes(torch.nn.Module):
+    """Sizes that are dynamic, computed from others, and known only by a run."""
+
+    def forward(self, x, y):
+        count = y.sum().item()
+        torch._check(count >= 0)
+        torch._check(count < x.shape[0] * 10)
+        return x.repeat(2)[: y.shape[0] - 1], x.shape[0] * 3, torch.zeros(count) + 1, x.nonzero(), 2.0 * count
 '''  # fmt: skip
 
 
@@ -70,6 +80,9 @@ def main():
         "weights": torch.export.export(scope["Weights"](), (torch.ones(2, 1),)),
         "branches": torch.export.export(scope["Branches"](), (torch.tensor([1.0, 2.0]),)),
     }
+    rows = torch.export.Dim("rows", min=3)
+    given = torch.tensor([1.0, 0.0, 2.0]), torch.tensor([0, 1, 1, 0, 1, 0])
+    programs["sizes"] = torch.export.export(scope["Sizes"](), given, dynamic_shapes=({0: rows}, {0: 2 * rows}))
     programs["functional"] = programs["program"].run_decompositions({})
     for name, program in programs.items():
         for node in program.graph.nodes:

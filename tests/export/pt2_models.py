@@ -264,6 +264,46 @@ def models(torch):
     return found
 
 
+def dynamic_models(torch):
+    """The models, with dynamic sizes where they take any: name -> (module, args, kwargs, dynamic_shapes, args and kwargs of
+    another size)."""
+    rand, ids, Dim = torch.rand, torch.tensor, importlib.import_module(torch.__name__ + ".export").Dim
+    given, batch, length = models(torch), Dim("batch", min=1, max=64), Dim("length", min=2, max=7)
+    mask = {"attention_mask": ids([[1] * 4] * 3), "kinds": ids([[0] * 4] * 3)}
+    wanted = {
+        "mlp": (({0: batch},), (rand(5, 4),), {}),
+        "cnn": (({0: batch, 2: Dim.AUTO},), (rand(3, 3, 10, 8),), {}),
+        "resnet": (({0: Dim.AUTO},), (rand(3, 3, 32, 32),), {}),
+        "gpt": (({0: batch, 1: length},), (ids([[1, 2, 3], [2, 3, 4], [5, 6, 7]]),), {}),
+        "bert": ({"ids": {0: batch, 1: length}, "attention_mask": {0: batch, 1: length}, "kinds": {0: batch, 1: length}},
+                 (ids([[1, 2, 3, 4]] * 3),), mask),
+        "encoder": (({0: batch, 1: length},), (rand(3, 4, 8),), {}),
+        "counter": (({0: batch},), (rand(4, 3),), {}),
+        "trees": ({"d": {"a": {0: Dim.AUTO}, "b": [{0: Dim.AUTO}, {0: Dim.AUTO}]}, "pair": Pair({0: Dim.AUTO}, {0: Dim.AUTO}),
+                   "scale": {0: Dim.AUTO}, "names": None},
+                  ({"a": rand(5), "b": [rand(5), rand(4)]}, Pair(rand(5), rand(7))), {"scale": rand(5), "names": None}),
+        "upconv": (({0: batch, 3: Dim.AUTO},), (rand(2, 4, 4, 6),), {}),
+        "groups": (({0: batch},), (rand(3, 4, 3, 3),), {}),
+        "spectrum": (({0: batch},), (rand(2, 8),), {}),
+        "writes": (({0: Dim.AUTO}, {0: Dim.AUTO}, {0: Dim.AUTO}), (rand(6, 5), ids([0, 2, 3]), rand(3, 5)), {}),
+        "products": (({0: batch, 1: Dim.AUTO, 2: length}, {0: batch, 1: length}), (rand(3, 4, 2), rand(3, 2, 5)), {}),
+        "attention": (({0: batch}, {0: batch}, {0: batch}, None), (*[rand(3, 2, 4, 8) for _ in range(3)], None), {}),
+        "mixed": (({0: batch},), (rand(3, 4),), {}),
+        "recurrent": (({0: batch},), (rand(3, 5, 4),), {}),
+        "bags": (({0: Dim.AUTO}, {0: Dim.AUTO}), (ids([1, 2, 3, 4, 5, 6]), ids([0, 2, 4])), {}),
+        "resize": (({0: batch, 2: Dim.AUTO},), (rand(3, 2, 8, 6),), {}),
+        "dataclass": (([{0: Dim.AUTO}, {0: Dim.AUTO}],), (Point(rand(3), rand(3)),), {}),
+    }  # fmt: skip
+    made = dict(given)
+    for name, (shapes, args, kwargs) in wanted.items():
+        model, first, named = given[name]
+        args = tuple(old if new is None else new for old, new in zip(first, args))
+        batches = {0: 2} if name in ("attention", "upconv", "resnet", "resize") else {}     # sizes of 1 are constants
+        first = tuple(x.repeat(2, *[1] * (x.dim() - 1)) if batches and i < 3 else x for i, x in enumerate(first))
+        made[name] = model, first, named, shapes, args, kwargs
+    return made
+
+
 def inner_graphs(torch):
     """Models whose programs have graphs within the graph, which only PyTorch writes: name -> (module, args, kwargs)."""
     nn = torch.nn
@@ -317,12 +357,13 @@ def text(program):
     return f"{program}\n{program.module().code}"
 
 
-def write(torch, folder, given=models):
+def write(torch, folder, given=dynamic_models):
     """Save the models, their inputs and their results; {name: error or None}."""
     said = {}
-    for name, (model, args, kwargs) in given(torch).items():
+    for name, (model, args, kwargs, *sizes) in given(torch).items():
         try:
-            program = torch.export.export(model, args, kwargs)
+            program = torch.export.export(model, args, kwargs, dynamic_shapes=sizes[0] if sizes else None)
+            args, kwargs = sizes[1:] or (args, kwargs)
             torch.export.save(program, f"{folder}/{name}.pt2", extra_files={"name.txt": name})
             with open(f"{folder}/{name}.txt", "w") as file:
                 file.write(text(torch.export.load(f"{folder}/{name}.pt2")))   # a file doesn't tell tuples from lists
@@ -335,10 +376,10 @@ def write(torch, folder, given=models):
     return said
 
 
-def read(torch, folder, given=models):
+def read(torch, folder, given=dynamic_models):
     """Load what was saved, and save it beside it; {name: distance of its results or error}."""
     said = {}
-    for name, (_, args, kwargs) in given(torch).items():
+    for name, (_, args, kwargs, *_) in given(torch).items():
         try:
             files = {"name.txt": ""}
             program = torch.export.load(f"{folder}/{name}.pt2", extra_files=files)
@@ -362,6 +403,7 @@ def main():
     steps = [step.split("=", 1) for step in sys.argv[2:]]
     done = []
     for what, folder in steps:
-        given = inner_graphs if what.endswith("_inner") else models
-        done.append({"write": write, "read": read}[what.removesuffix("_inner")](package, folder, given))
+        what, _, which = what.partition("_")
+        given = {"": dynamic_models, "static": models, "inner": inner_graphs}[which]
+        done.append({"write": write, "read": read}[what](package, folder, given))
     print(json.dumps(done))

@@ -52,7 +52,7 @@ class Program(nn.Module):
         return {"low": low * count, "rest": [self.steps * self.factor + high, None, count]}
 
 
-@pytest.mark.parametrize("name", ["program", "weights", "branches", "functional"])
+@pytest.mark.parametrize("name", ["program", "weights", "branches", "functional", "sizes"])
 def test_what_pytorch_wrote(name) -> None:
     files: dict = {}
     program = load(FILES / f"{name}.pt2", extra_files=files)
@@ -102,6 +102,52 @@ def test_older_files_and_endings(tmp_path, caplog) -> None:
     assert "must be a buffer or a file ending in .pt2. Instead got" in caplog.text
     save(export(nn.Linear(2, 2), (torch.rand(1, 2),)), tmp_path / "a.zip")
     assert "Expect archive file to be a file ending in .pt2" in caplog.text
+
+
+def test_dynamic_sizes_of_pytorch() -> None:
+    program = load(FILES / "sizes.pt2")
+    assert {str(e): str(r) for e, r in program.range_constraints.items()} == {
+        "u0": "VR[0, int_oo]", "u1": "VR[0, 9223372036854775806]", "s77": "VR[3, int_oo]", "2*s77": "VR[6, int_oo]",
+    }  # fmt: skip
+    for p in (program, kept(program)):
+        module = p.module()
+        rows, tripled, ones, places, number = module(torch.tensor([0.0, 1, 2, 3]), torch.tensor([1, 1, 0, 0, 0, 0, 0, 0]))
+        assert rows.tolist() == [0, 1, 2, 3, 0, 1, 2] and tripled == 12 and ones.tolist() == [1, 1]
+        assert places.tolist() == [[1], [2], [3]] and number == 4.0
+        with pytest.raises(AssertionError, match=r"Guard failed: 2\*x\.size\(\)\[0\] == y\.size\(\)\[0\]"):
+            module(torch.ones(4), torch.ones(7, dtype=torch.int64))
+        with pytest.raises(AssertionError, match=r"Guard failed: x\.size\(\)\[0\] >= 3"):
+            module(torch.ones(2), torch.ones(4, dtype=torch.int64))
+        with pytest.raises(RuntimeError, match="Runtime assertion failed for expression u0 < 10\\*s77"):
+            module(torch.ones(3), torch.full((6,), 9))
+
+
+class Dynamic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Linear(3, 2)
+
+    def forward(self, x, d, n=None):
+        if x.shape[0] % 4 == 0:
+            x = x * 2
+        return self.f(x).reshape(-1), d["y"] + x.sum(), x.shape[0] + d["y"].shape[0]
+
+
+def test_dynamic_sizes_come_back() -> None:
+    args = torch.rand(8, 3), {"y": torch.rand(5)}
+    shapes = {"x": {0: 4 * torch.export.Dim("q", max=10)}, "d": {"y": {0: torch.export.Dim.AUTO}}}
+    program = export(Dynamic(), args, dynamic_shapes=shapes)
+    again = kept(program)
+    assert str(again) == str(program) and again.module().code == program.module().code
+    assert again.range_constraints == program.range_constraints
+    first, second = program.module(), again.module()
+    for rows, count in ((8, 5), (12, 2), (40, 9)):
+        x, d = torch.rand(rows, 3), {"y": torch.rand(count)}
+        for a, b in zip(first(x, d), second(x, d)):
+            assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b == rows + count
+    for module in (first, second):
+        with pytest.raises(AssertionError, match=r"Guard failed: x\.size\(\)\[0\] <= 40"):
+            module(torch.rand(44, 3), {"y": torch.rand(5)})
 
 
 def test_weights_share_what_they_shared() -> None:

@@ -25,7 +25,7 @@ def test_files_that_are_cut_or_have_a_bit_turned(path) -> None:
     content = path.read_bytes()
     assert ended(content) == "loaded"
     assert "loaded" not in {ended(part) for part in cut(content)}
-    for part in flipped(content, 60, 0):
+    for part in flipped(content, 30, 0):
         ended(part)
 
 
@@ -147,8 +147,8 @@ STRUCTURES = {
     "no program": (("graph_module", "module_call_graph"), [], "must be the program itself"),
     "another version": (("schema_version", "major"), 7, "does not match our current schema version"),
     "a verifier": (("verifiers",), ["os.system"], "dialect 'os.system'"),
-    "a symbol": ((*GRAPH, "tensor_values", "x", "sizes", 0), {"as_expr": {"expr_str": "__import__('os')"}}, "dynamic sizes"),
-    "ranges": (("range_constraints",), {"s0": {"min_val": 1, "max_val": 2}}, "dynamic sizes"),
+    "ranges": (("range_constraints",), {"s0": {"min_val": 3, "max_val": 2}}, "the range of 's0' is empty"),
+    "ranges of nothing": (("range_constraints",), {"os.x": {"min_val": 1, "max_val": 2}}, "no expression over sizes"),
 }  # fmt: skip
 
 
@@ -176,6 +176,67 @@ def test_recursion_ends(kind, depth) -> None:
         model = made.read(f"archive/{MODEL}").replace(b'"HERE"', nested(kind, depth).encode())
     refused(archive({**RECORDS, MODEL: model}), match="nested too deeply")
     refused(archive({**RECORDS, MODEL: b"[" * 1_000_000}), match="nested too deeply")
+
+
+EXPRESSIONS = {
+    "a call": "__import__('os').system('echo harm')",
+    "an attribute": "Symbol('s0', positive=True).__class__.__init__",
+    "a chain": "s0" + ".a" * 3000,
+    "a lambda": "(lambda: s0)()",
+    "a comprehension": "[x for x in (1,)]",
+    "a conditional": "s0 if s1 else s2",
+    "a text": "Symbol('s 0; import os')",
+    "a format": "f'{s0}'",
+    "another function": "OpaqueUnaryFn_exec(Symbol('s0'))",
+    "a name for an argument": "Add(Symbol('s0'), evaluate=True)",
+    "an assumption": "Symbol('s0', cls=3)",
+    "a walrus": "(s0 := 3)",
+    "two": "s0; s1",
+    "nothing": "",
+    "depth": "(" * 9000 + "s0" + ")" * 9000,
+    "signs": "-" * 19_000 + "s0",
+    "sums": "+".join(["Symbol('s0')"] * 5000),
+    "a large power": "Pow(Integer(10), Integer(1000000000))",
+    "powers of powers": "Pow(Pow(Pow(Symbol('s0'), Integer(64)), Integer(64)), Integer(64))",
+    "a shift": "LShift(Integer(1), Integer(1000000000))",
+    "a shift by a size": "LShift(Integer(1), Symbol('s0'))",
+    "digits": "Integer(" + "9" * 5000 + ")",
+    "infinity": "Float('1e999', precision=53)",
+    "no number": "Integer('x')",
+    "division": "FloorDiv(Symbol('s0'), Integer(0))",
+}
+
+
+@pytest.mark.parametrize("case", EXPRESSIONS)
+def test_sizes_are_expressions(case, capfd) -> None:
+    size = {"as_expr": {"expr_str": EXPRESSIONS[case], "hint": {"as_int": 4}}}
+    refused(edited(*GRAPH, "tensor_values", "x", "sizes", 0, value=size), match="expression over sizes|is no size")
+    assert "harm" not in capfd.readouterr().out
+
+
+def test_sizes_of_the_example_are_sizes() -> None:
+    for hint in (-3, 1 << 62, 1 << 64):
+        size = {"as_expr": {"expr_str": "Symbol('s0', integer=True)", "hint": {"as_int": hint}}}
+        refused(edited(*GRAPH, "tensor_values", "x", "sizes", 0, value=size), match="is no size|integer of 64 bits")
+    size = {"as_expr": {"expr_str": "Symbol('s0', integer=True)", "hint": {"as_int": 1 << 61}}}
+    refused(edited(*GRAPH, "tensor_values", "x", "sizes", value=[size, size]), RuntimeError, "overflow")
+
+
+def test_guards_are_checked_by_what_they_say(capfd) -> None:
+    size = {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)", "hint": {"as_int": 4}}}
+    wrong = ["L['x'].__class__", "L['x'].size()[print('harm')] == 1", "L.x == 3", "L['y'].size()[0] > 2", "s0", "s1 > 2"]
+    for text in (*EXPRESSIONS.values(), *wrong):
+        data = json.loads(RECORDS[MODEL])
+        data["graph_module"]["graph"]["tensor_values"]["x"]["sizes"][0] = size
+        data["guards_code"] = ["L['x'].size()[0] % 3 == 1", text]
+        with pytest.warns(UserWarning, match="the loaded program doesn't check that"):
+            program = load(archive({**RECORDS, MODEL: json.dumps(data).encode()}))
+        assert [str(e) for e in program._guards] == ["Eq(PythonMod(s0, 3), 1)"]
+    module = program.module()
+    module(torch.ones(7, 2), scale=torch.ones(1))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        module(torch.ones(6, 2), scale=torch.ones(1))
+    assert "harm" not in capfd.readouterr().out
 
 
 def tensor(**changes) -> io.BytesIO:

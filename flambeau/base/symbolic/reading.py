@@ -41,7 +41,8 @@ _ARITIES = {"Pow": 2, "Where": 3, "IntTrueDiv": 2, "FloatTrueDiv": 2, "FloatPow"
 def read(text: str, symbols: Mapping[str, Expr] | None = None) -> Any:
     """The expression that a text says; int_oo and -int_oo as they are.
 
-    symbols: those that names stand for; others are symbols of integers. ValueError for anything else than an expression.
+    symbols: those that names stand for, and texts such as "L['x'].size()[0]"; other names are symbols of integers. ValueError for
+    anything else than an expression.
     """
     if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
         raise ValueError(f"expected the text of an expression of at most {MOST_CHARACTERS} characters")
@@ -60,6 +61,10 @@ class _Reader:
             return as_expr(node.value)
         if isinstance(node, ast.Name):
             return self._name(node.id)
+        if isinstance(node, ast.Subscript) and ast.unparse(node) in self.symbols:
+            return self.symbols[ast.unparse(node)]
+        if isinstance(node, ast.BoolOp):
+            return (conjunction if isinstance(node.op, ast.And) else disjunction)(*map(self._finite, node.values))
         if isinstance(node, ast.UnaryOp):
             inner = self.of(node.operand)
             if isinstance(node.op, ast.USub):
@@ -103,7 +108,7 @@ class _Reader:
             return int_oo if name == "IntInfinity" else -int_oo
         if node.keywords:
             raise ValueError(f"{name} takes no arguments by name")
-        kind = _LONG.get(name, name)
+        kind = _LONG.get(name, {"max": "Max", "min": "Min"}.get(name, name))
         args = tuple([self._finite(a) for a in node.args])
         if kind not in _FEWEST and kind not in _ARITIES:
             raise ValueError(f"{name[:40]!r} is no function of sizes")

@@ -10,11 +10,14 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.naming import public_module
+from flambeau.base.symbolic.ranges import ValueRanges, int_oo
+from flambeau.export._guards import guards_of, input_texts
 from flambeau.export._verifier import load_verifier
 from flambeau.export.exported_program import ExportedProgram
 from flambeau.export.graph_signature import InputKind, OutputKind
 from flambeau.export.serde import schema
-from flambeau.export.serde.reading import DYNAMIC, GraphModuleDeserializer
+from flambeau.export.serde.reading import GraphModuleDeserializer
+from flambeau.export.serde.symbols import inputs_by_text
 from flambeau.export.serde.text import SerializeError
 from flambeau.export.serde.writing import GraphModuleSerializer
 from flambeau.version import __version__
@@ -36,15 +39,32 @@ class ExportedProgramSerializer:
     def serialize(self, exported_program: ExportedProgram) -> schema.ExportedProgram:
         """The program. SerializeError for what the format doesn't have, SpecViolationError for a program that doesn't fit."""
         exported_program.validate()
+        guards = guards_of(_inputs(exported_program), {}, exported_program._guards, related_only=True)
         writer = GraphModuleSerializer(exported_program.graph_signature, exported_program.module_call_graph)
         return schema.ExportedProgram(
             graph_module=writer.serialize(exported_program.graph_module),
             opset_version=self.opset_version,
-            range_constraints={},
+            range_constraints={str(e): _range_data(r) for e, r in exported_program.range_constraints.items()},
             schema_version=schema.SchemaVersion(*schema.SCHEMA_VERSION),
             verifiers=[verifier.dialect for verifier in exported_program.verifiers],
             torch_version=str(__version__),
+            guards_code=[text for text, _ in guards],
         )
+
+
+def _range_data(r: ValueRanges) -> schema.RangeConstraint:
+    """A range; bounds that aren't there are None."""
+    low, high = (None if abs(bound) == int_oo else int(bound) for bound in (r.lower, r.upper))
+    return schema.RangeConstraint(low, high)
+
+
+def _inputs(program: ExportedProgram) -> list[tuple[str, Any]]:
+    """(how guards write it, what it is) of each input that a caller gives."""
+    call = program.module_call_graph[0].signature
+    assert call is not None
+    names = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT}
+    given = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder") if node.name in names]
+    return list(zip(input_texts(call.in_spec, call.forward_arg_names or [], "L[{!r}]"), given))
 
 
 class ExportedProgramDeserializer:
@@ -71,19 +91,19 @@ class ExportedProgramDeserializer:
             raise SerializeError(
                 f"Serialized schema version {version} does not match our current schema version {schema.SCHEMA_VERSION}."
             )
-        if exported_program.range_constraints:
-            raise NotImplementedError(f"torch.export.load: {DYNAMIC}")
         try:
             parts = GraphModuleDeserializer().deserialize(
-                exported_program.graph_module, state_dict, constants, example_inputs
+                exported_program.graph_module, state_dict, constants, example_inputs, exported_program.range_constraints
             )
             made = ExportedProgram(
-                parts.graph_module, parts.graph_module.graph, parts.signature, parts.state_dict, {}, parts.module_call_graph,
-                parts.example_inputs, parts.constants, verifiers=list(map(_verifier, exported_program.verifiers)) or None,
+                parts.graph_module, parts.graph_module.graph, parts.signature, parts.state_dict, parts.symbols.ranges(),
+                parts.module_call_graph, parts.example_inputs, parts.constants,
+                verifiers=list(map(_verifier, exported_program.verifiers)) or None,
             )  # fmt: skip
         except RecursionError:
             raise SerializeError("the graphs of a program are nested too deeply") from None
         _check_leaves(made)
+        made._guards = parts.symbols.guards(exported_program.guards_code, inputs_by_text(_inputs(made)))
         return made
 
 

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, NoReturn
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._subclasses.fake_tensor import FakeTensorMode
+from flambeau._subclasses.symbolic.state import describe
 from flambeau.base.naming import public_module
+from flambeau.base.symbolic.expressions import Expr, as_expr
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
 from flambeau.dispatcher.schema_types import TensorType
 from flambeau.export.exported_program import ModuleCallEntry
@@ -24,19 +26,19 @@ from flambeau.export.serde import schema, values
 from flambeau.export.serde.calls import call_of, checked_name
 from flambeau.export.serde.metadata import meta_of
 from flambeau.export.serde.signatures import signature_of
+from flambeau.export.serde.symbols import Symbols, graphs_in
 from flambeau.export.serde.targets import answered, is_sym_op, operator_of
 from flambeau.export.serde.text import SerializeError, parsed
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 
-__all__ = ["DYNAMIC", "GraphModuleDeserializer"]
+__all__ = ["GraphModuleDeserializer"]
 
 _CONSTANTS = ("as_int", "as_float", "as_bool", "as_string", "as_none")
 _LISTS_OF_NUMBERS = ("as_ints", "as_floats", "as_bools", "as_strings")
 #: In how many graphs or dicts an argument may be.
 DEEPEST = 32
-DYNAMIC = "programs with dynamic sizes are not implemented in flambeau; export the program with sizes that are numbers"
 
 
 class _Scope:
@@ -68,13 +70,14 @@ class GraphModuleDeserializer:
         graph_module: GraphModule
         signature: Any
         module_call_graph: list[ModuleCallEntry]
-        names_to_symbols: dict[str, Any]
+        symbols: Symbols
         state_dict: dict[str, torch.Tensor]
         constants: dict[str, Any]
         example_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None
 
     def __init__(self) -> None:
-        self.fake_mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True)
+        self.symbols: Symbols
+        self.fake_mode: FakeTensorMode
         self.constants: dict[str, Any] = {}
         self.scope: _Scope
         self._depth = 0
@@ -85,13 +88,18 @@ class GraphModuleDeserializer:
         serialized_state_dict: Mapping[str, torch.Tensor],
         constants: Mapping[str, Any],
         example_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
-        symbol_name_to_range: Mapping[str, Any] | None = None,
+        symbol_name_to_range: Mapping[str, schema.RangeConstraint] | None = None,
     ) -> Result:
-        """The graph with its signature; the rest is handed on.
+        """The graph with its signature; the rest is handed on. symbol_name_to_range: the ranges of symbolic sizes.
 
-        SerializeError for what is no graph, NotImplementedError for operators that flambeau lacks, and for dynamic sizes.
+        SerializeError for what is no graph, NotImplementedError for operators that flambeau lacks.
         """
         self.constants = dict(constants)
+        self.symbols = Symbols(symbol_name_to_range or {})
+        self.symbols.learn(serialized_graph_module.graph)
+        self.fake_mode = FakeTensorMode(
+            allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=self.symbols.env, static_shapes=True
+        )
         missing = sorted(_missing(serialized_graph_module.graph))
         if missing:
             raise NotImplementedError(
@@ -108,7 +116,7 @@ class GraphModuleDeserializer:
         }
         calls = list(map(call_of, serialized_graph_module.module_call_graph))
         return self.Result(
-            graph_module, signature, calls, {}, dict(serialized_state_dict), self.constants, example_inputs
+            graph_module, signature, calls, self.symbols, dict(serialized_state_dict), self.constants, example_inputs
         )
 
     # ---- graphs
@@ -252,7 +260,7 @@ class GraphModuleDeserializer:
             return self.tensor(graph.tensor_values[name])
         for table in (graph.sym_int_values, graph.sym_float_values, graph.sym_bool_values):
             if name in table:
-                return self.number(table[name])     # type: ignore[index]
+                return self.symbols.number(table[name])     # type: ignore[index]
         if name in graph.custom_obj_values:
             raise NotImplementedError(
                 f"torch.export.load: objects of custom classes ({graph.custom_obj_values[name].class_fqn[:80]}) are not "
@@ -262,20 +270,20 @@ class GraphModuleDeserializer:
 
     def tensor(self, meta: schema.TensorMeta) -> torch.Tensor:
         """A fake tensor."""
-        sizes, strides = ([self.number(n) for n in some] for some in (meta.sizes, meta.strides))
+        sizes, strides = (list(map(self._extent, some)) for some in (meta.sizes, meta.strides))
         dtype, device = values.dtype_of(meta.dtype), values.device_of(meta.device)
         if values.layout_of(meta.layout) is not torch.strided:
             raise NotImplementedError(
                 "torch.export.load: programs of sparse tensors are not implemented in flambeau; export one of dense tensors"
             )
+        numbers = [list(map(self.symbols.value, some)) for some in (sizes, strides)]
         with self.fake_mode:
-            return torch.empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=meta.requires_grad)
+            made = torch.empty_strided(*numbers, dtype=dtype, device=device, requires_grad=meta.requires_grad)
+        describe(made, self.symbols.env, sizes, strides)
+        return made
 
-    def number(self, size: schema.SymInt | schema.SymFloat | schema.SymBool) -> Any:
-        """A size or another number."""
-        if size.type == "as_expr":
-            raise NotImplementedError(f"torch.export.load: {DYNAMIC}")
-        return size.value
+    def _extent(self, size: schema.SymInt) -> Expr:
+        return as_expr(size.value) if size.type == "as_int" else self.symbols.expr(size.value.expr_str)
 
     def _results(self, serialized: schema.Node, node: Node, meta: dict[str, Any]) -> None:
         """Name the results of a node; several get a node each that takes them out."""
@@ -400,14 +408,8 @@ def _name_of(result: Any) -> str | None:
 
 def _missing(graph: schema.Graph) -> set[str]:
     """The operators of a graph, and of those within it, that are known and not answered."""
-    found: set[str] = set()
-    for node in graph.nodes:
-        if not answered(operator_of(node.target)):
-            found.add(node.target.removeprefix("torch.ops."))
-        for given in node.inputs:
-            if given.arg.type == "as_graph":
-                found |= _missing(given.arg.value.graph)
-    return found
+    targets = {node.target for part in graphs_in(graph) for node in part.nodes}
+    return {target.removeprefix("torch.ops.") for target in targets if not answered(operator_of(target))}
 
 
 def _explain(node: schema.Node, error: Exception) -> NoReturn:

@@ -5,10 +5,14 @@ Stands on schema; used by reading, writing and export.pt2_archive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import flambeau as torch
+from flambeau._subclasses.symbolic.state import env_of, offset_of, sizes_of, strides_of
+from flambeau.base.symbolic.expressions import Expr
+from flambeau.base.symbolic.numbers import is_symbolic_number
+from flambeau.base.symbolic.printing import repr_of
 from flambeau.export.serde import schema
 from flambeau.export.serde.schema import Layout, MemoryFormat, ScalarType
 from flambeau.export.serde.text import SerializeError
@@ -95,30 +99,54 @@ def numbers_of(sizes: Sequence[schema.SymInt]) -> tuple[int, ...]:
     return tuple(map(number_of, sizes))
 
 
+def _expression(e: Expr, env: Any, hint: str) -> schema.SymExpr:
+    """An expression, with its value for the example where that is known."""
+    known = bool(hint) and not env.unbacked_in(e)
+    return schema.SymExpr(repr_of(e), schema.SymExprHint.create(**{hint: env.value_of(e)}) if known else None)
+
+
 def size_meta(size: Any) -> schema.SymInt:
     """A size, in the format."""
+    if is_symbolic_number(size):
+        return schema.SymInt.create(as_expr=_expression(size.node.expr, size.node.shape_env, "as_int"))
     return schema.SymInt.create(as_int=int(size))
 
 
 def float_meta(number: Any) -> schema.SymFloat:
     """A float, in the format."""
+    if is_symbolic_number(number):
+        return schema.SymFloat.create(as_expr=_expression(number.node.expr, number.node.shape_env, "as_float"))
     return schema.SymFloat.create(as_float=float(number))
 
 
 def truth_meta(truth: Any) -> schema.SymBool:
     """A truth, in the format."""
+    if is_symbolic_number(truth):
+        return schema.SymBool.create(as_expr=_expression(truth.node.expr, truth.node.shape_env, ""))
     return schema.SymBool.create(as_bool=bool(truth))
+
+
+def _sizes(tensor: torch.Tensor) -> Iterator[list[schema.SymInt]]:
+    """The sizes and the strides of a tensor, and its offset, in the format; no guard comes of asking."""
+    env = env_of([tensor])
+    for some in (sizes_of(tensor), strides_of(tensor), [offset_of(tensor)]):
+        yield [
+            schema.SymInt.create(as_int=int(e)) if e.is_number else schema.SymInt.create(as_expr=_expression(e, env, "as_int"))
+            for e in some
+        ]
 
 
 def tensor_meta(tensor: torch.Tensor) -> schema.TensorMeta:
     """What a tensor is, in the format. SerializeError for a dtype or layout that it doesn't have."""
     strided = tensor.layout is torch.strided
+    zero = schema.SymInt.create(as_int=0)
+    sizes, strides, offset = _sizes(tensor) if strided else ([size_meta(n) for n in tensor.shape], [], [zero])
     return schema.TensorMeta(
         dtype=serialized(tensor.dtype),
-        sizes=[size_meta(n) for n in tensor.shape],
+        sizes=sizes,
         requires_grad=tensor.requires_grad,
         device=device_meta(tensor.device),
-        strides=[size_meta(n) for n in tensor.stride()] if strided else [],
-        storage_offset=size_meta(tensor.storage_offset() if strided else 0),
+        strides=strides,
+        storage_offset=offset[0],
         layout=serialized(tensor.layout),
     )
