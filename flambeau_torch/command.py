@@ -3,6 +3,7 @@
     flambeau run script.py [args]      run a program in which `import torch` means flambeau
     flambeau run -m module [args]      the same for a module
     flambeau run [-c code | -]         a prompt; the same for a line of code, for standard input
+    flambeau launch [options] script.py [args]      the same in several processes: torchrun, and its options
     flambeau install-torch             make it so for every program of this environment
     flambeau uninstall-torch
     flambeau where relu                declaration, derivative and generated code of an operator
@@ -32,6 +33,7 @@ USAGE = """\
 usage: flambeau run script.py [args]     run a program in which `import torch` means flambeau
        flambeau run -m module [args]     the same for a module
        flambeau run [-c code | -]        a prompt; the same for a line of code, for standard input
+       flambeau launch [options] script.py [args]    the same in several processes, as torchrun; --help for options
        flambeau install-torch            make it so for every program of this environment
        flambeau uninstall-torch          take that back
        flambeau where OPERATOR           show an operator's declaration, derivative and generated code
@@ -169,6 +171,19 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def launch(arguments: Sequence[str]) -> int:
+    """Start processes of a program, in which `import torch` means flambeau; returns the exit status."""
+    redirection.install_in_children()
+    from flambeau.distributed import run as launcher
+
+    return launcher.main(arguments)
+
+
+def torchrun() -> int:
+    """The console script `torchrun`; returns the exit status."""
+    return launch(sys.argv[1:])
+
+
 def is_program(operands: Sequence[str]) -> bool:
     """Whether these are what `flambeau run` takes: nothing, a script, `-`, `-m module` or `-c code`."""
     if not operands or operands[0] == "-" or not operands[0].startswith("-"):
@@ -194,6 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if command == ["run"] and is_program(operands):
         return run(operands)
+    if command == ["launch"]:
+        return launch(operands)
     if command == ["where"] and len(operands) == 1:
         from flambeau import locate
 

@@ -2,7 +2,7 @@
 
 from flambeau.base.naming import called
 
-__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "QueueEmptyError"]
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "PeerError", "QueueEmptyError"]
 
 
 @called("distributed", "DistError")
@@ -13,6 +13,11 @@ class DistError(RuntimeError):
 @called("distributed", "DistBackendError")
 class DistBackendError(DistError):
     """An error of a backend."""
+
+
+@called("distributed", "PeerError")
+class PeerError(DistBackendError):
+    """An operation that can't end because another process died or left: that one's failure is the reason."""
 
 
 @called("distributed", "DistNetworkError")

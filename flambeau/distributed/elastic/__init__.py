@@ -1,1 +1,7 @@
-"""torch.distributed.elastic: processes of a training that come and go; names to import."""
+"""torch.distributed.elastic: processes of a training that fail and are begun again, nodes that come and go.
+
+    agent            one node's part of a launch
+    nodes            how nodes find each other and agree on an attempt
+    workers          a node's processes
+    multiprocessing  errors: how a process tells its launcher what failed
+"""

@@ -1,5 +1,110 @@
-"""torch.distributed.launcher.api: starting the processes of a training."""
+"""torch.distributed.launcher.api: starting a command in several processes, from Python. Stands on elastic.agent; run uses it."""
 
-from flambeau.distributed.without_group import absent as _absent
+from __future__ import annotations
 
-globals().update(_absent("launcher.api", "launch_agent", "LaunchConfig elastic_launch"))
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flambeau.distributed.elastic.agent import Agent
+
+__all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
+
+_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+
+
+@dataclass
+class LaunchConfig:
+    """How processes are started: on how many nodes, how many on each, where nodes meet, and what happens to failures and output.
+
+    rdzv_endpoint: host:port; empty or port 0 for one node alone. rdzv_backend: "static" (node rank 0 keeps the store, and
+    rdzv_configs["rank"] is the node's), else the first that comes at the address.
+    """
+
+    min_nodes: int
+    max_nodes: int
+    nproc_per_node: int
+    run_id: str = ""
+    role: str = "default"
+    rdzv_endpoint: str = ""
+    rdzv_backend: str = "c10d"
+    rdzv_configs: dict[str, Any] = field(default_factory=dict)
+    rdzv_timeout: int = -1
+    max_restarts: int = 3
+    monitor_interval: float = 0.1
+    log_dir: str | None = None
+    redirects: str = "0"
+    tee: str = "0"
+    local_ranks_filter: set[int] | None = None
+    signals: str = _SIGNALS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_nodes <= self.max_nodes:
+            raise ValueError(f"numbers of nodes are MIN:MAX with 0 < MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
+        if self.nproc_per_node < 1:
+            raise ValueError(f"a node has at least one process, not {self.nproc_per_node}")
+        self.run_id = self.run_id or uuid.uuid4().hex
+
+    @property
+    def host(self) -> str:
+        """The machine at which nodes meet."""
+        return self.rdzv_endpoint.rpartition(":")[0].strip("[]") or self.rdzv_endpoint or "localhost"
+
+    @property
+    def port(self) -> int:
+        """The port at which nodes meet; 0 leaves it to the system."""
+        text = self.rdzv_endpoint.rpartition(":")[2] if ":" in self.rdzv_endpoint else ""
+        return int(text) if text.isdigit() else 29400 if self.rdzv_endpoint and self.max_nodes > 1 else 0
+
+    @property
+    def node_rank(self) -> int:
+        """This node's rank, -1 for the order of arrival."""
+        return int(self.rdzv_configs.get("rank", -1)) if self.rdzv_backend == "static" else -1
+
+    @property
+    def keeps_store(self) -> bool | None:
+        """Whether this node keeps the store; None: if the address is its own and free."""
+        if self.max_nodes == 1:
+            return True
+        return self.node_rank == 0 if self.rdzv_backend == "static" else None
+
+    @property
+    def join_timeout(self) -> float:
+        """Seconds that nodes wait for each other."""
+        return float(self.rdzv_configs.get("join_timeout", self.rdzv_configs.get("timeout", self.rdzv_timeout if
+                                                                                 self.rdzv_timeout > 0 else 900)))
+
+    @property
+    def last_call_timeout(self) -> float:
+        """Seconds for which the smallest number of nodes wait for more."""
+        return float(self.rdzv_configs.get("last_call_timeout", 30))
+
+    @property
+    def signals_to_handle(self) -> list[str]:
+        """The signals that are handed on."""
+        return [name.strip() for name in self.signals.split(",") if name.strip()]
+
+
+class elastic_launch:
+    """elastic_launch(config, command)(*args): the command with these arguments in all processes, until they have ended.
+
+    Raises ChildFailedError if one fails for the last time.
+    """
+
+    def __init__(self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None) -> None:
+        self._config, self._entrypoint = config, entrypoint
+
+    def __call__(self, *args: Any) -> dict[int, Any]:
+        return launch_agent(self._config, self._entrypoint, list(args))
+
+
+def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
+    """Run a command; {rank: None} of this node. A function needs torch.multiprocessing.spawn."""
+    if not isinstance(entrypoint, str):
+        raise NotImplementedError(
+            "torch.distributed.launcher.elastic_launch of a function is not implemented in flambeau: start a command, or use "
+            "torch.multiprocessing.spawn")
+    name = next((str(arg) for arg in [*args] if str(arg).endswith(".py")), entrypoint)
+    Agent(config, name, [entrypoint, *map(str, args)]).run()
+    return dict.fromkeys(range(config.nproc_per_node))

@@ -18,7 +18,8 @@ from datetime import timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
-from flambeau.distributed.errors import DistBackendError, DistNetworkError, DistStoreError
+from flambeau.distributed.elastic.multiprocessing.errors import get_error_handler
+from flambeau.distributed.errors import DistBackendError, DistNetworkError, DistStoreError, PeerError
 from flambeau.distributed.mpi import library
 from flambeau.distributed.mpi.channel import Channel
 from flambeau.distributed.mpi.lifeline import Lifeline, Progress, describe
@@ -32,6 +33,7 @@ _TAG = 0x4642               # of messages by which a communicator is made
 
 _ENDS_TAKE = 5.0            # seconds that the keeper of a store waits for the others' last questions
 _initialized = ""           # the name of the MPI world that this process is in
+_world_rank = -1            # this process's in the latest world
 background = Background()
 _worlds: weakref.WeakSet[World] = weakref.WeakSet()
 _broken: list[BaseException] = []       # why MPI can't end in good order
@@ -45,7 +47,9 @@ class World:
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        global _world_rank
         self.rank, self.size = rank, size
+        _world_rank = rank
         self._store = store.clone()
         self._store.set_timeout(timeout)
         if size > 1:
@@ -135,7 +139,7 @@ class World:
         return "all ranks have made this call; do their shapes agree? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them"
 
     def _break(self, why: str) -> None:
-        error = DistBackendError(why)
+        error = PeerError(why)
         _broken.append(error)
         raise error
 
@@ -209,7 +213,23 @@ def _begin(name: str, rank: int, size: int, store: Store, end: float) -> None:
             f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec")
     _initialized = name
     Finalize(None, _at_exit, (manager, pmi, size), exitpriority=0)
+    _prepare_for_ends()
+
+
+def _prepare_for_ends() -> None:
     os.register_at_fork(after_in_child=_in_child)
+    before = sys.excepthook
+
+    def uncaught(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+        """One traceback of one failure: whoever only waited for a process that failed says that in a line."""
+        if isinstance(error, Exception):
+            get_error_handler().record_exception(error)
+        if isinstance(error, PeerError):
+            print(f"rank {_world_rank}: {error}", file=sys.stderr, flush=True)
+        else:
+            before(kind, error, traceback)
+
+    sys.excepthook = uncaught
 
 
 def _patient_init(end: float, look: Any) -> None:
@@ -226,7 +246,7 @@ def store_under_process_manager(timeout: timedelta) -> tuple[Store, int, int]:
     if not MPI.Is_initialized():
         _patient_init(time.monotonic() + timeout.total_seconds(), lambda: None)
         Finalize(None, _at_exit, (None, None, MPI.COMM_WORLD.Get_size()), exitpriority=0)
-        os.register_at_fork(after_in_child=_in_child)
+        _prepare_for_ends()
     rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
     if not _initialized:
         _initialized = MPI.COMM_WORLD.bcast(secrets.token_hex(8))

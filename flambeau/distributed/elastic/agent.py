@@ -1,0 +1,178 @@
+"""The launcher's agent on one node: starts the node's processes, watches them, and begins again where one failed.
+
+Stands on nodes and workers; launcher.api makes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from flambeau.distributed.elastic.nodes import Attempt, Nodes
+from flambeau.distributed.elastic.workers import Workers, streams_of
+from flambeau.distributed.errors import DistError
+
+_FIRST_FAILURE_TAKES = 2.0
+LOCAL_RANK = "${local_rank}"     # stands for it in a command's arguments
+
+
+class SignalException(Exception):
+    """The launcher itself got a signal, which it hands on to its processes. sigval: which."""
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        super().__init__(msg)
+        self.sigval = sigval
+
+
+class Agent:
+    """Runs `command` in `processes` processes of this node, as one of `nodes`, and again after a failure, `max_restarts` times.
+
+    config: launcher.api.LaunchConfig. Raises ChildFailedError when no attempt is left, SignalException for a signal, and
+    DistError if nodes don't find each other.
+    """
+
+    def __init__(self, config: Any, name: str, command: Sequence[str]) -> None:
+        self.config, self.name, self.command = config, name, list(command)
+        self.restarts = 0
+
+    def run(self) -> None:
+        """Until all processes have ended well."""
+        config = self.config
+        with self._logs() as logs, _signals(config.signals_to_handle):
+            nodes = Nodes(config.host, config.port, config.run_id, config.min_nodes, config.max_nodes, config.node_rank,
+                          config.keeps_store, config.join_timeout, config.last_call_timeout)
+            while True:
+                attempt = nodes.join(config.nproc_per_node)
+                if self._attempt(nodes, attempt, logs):
+                    nodes.leave(attempt)
+                    return
+
+    @contextlib.contextmanager
+    def _logs(self) -> Iterator[Path]:
+        """A folder for logs: kept where one was asked for."""
+        given = self.config.log_dir
+        name = f"{self.config.run_id}_{uuid.uuid4().hex[:8]}"
+        if given:
+            folder = Path(given) / name
+            folder.mkdir(parents=True)
+            yield folder
+            return
+        folder = Path(tempfile.mkdtemp(prefix="torchelastic_"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _attempt(self, nodes: Nodes, attempt: Attempt, logs: Path) -> bool:
+        """Whether this attempt ended the run well; False if another is to follow."""
+        config = self.config
+        count = config.nproc_per_node
+        environments = [self._environment(nodes, attempt, local) for local in range(count)]
+        commands = [[word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
+        workers = Workers(commands, environments, logs / f"attempt_{attempt.number}",
+                          streams_of(config.redirects, count), streams_of(config.tee, count), config.role,
+                          config.local_ranks_filter)
+        try:
+            return self._watch(nodes, attempt, workers)
+        except SignalException as error:
+            workers.end(error.sigval)
+            nodes.fail(f"a launcher got {error.sigval.name}")
+            raise
+        finally:
+            workers.end()
+
+    def _watch(self, nodes: Nodes, attempt: Attempt, workers: Workers) -> bool:
+        finished, looked = False, 0.0
+        while True:
+            codes = workers.poll()
+            failures = workers.failures(attempt.first_rank) if any(codes) else {}
+            if failures:
+                return self._after(nodes, attempt, workers, failures)
+            if not finished and all(code == 0 for code in codes):
+                finished = True
+                nodes.done(attempt)
+            if finished and nodes.all_done(attempt):
+                return True
+            if len(attempt.sizes) > 1 or nodes.most > 1:
+                if time.monotonic() - looked > 0.2:
+                    looked = time.monotonic()
+                    self._look(nodes, attempt)
+                    if nodes.current() != attempt.number:
+                        _say(f"another node begins attempt {attempt.number + 1}: restarting")
+                        return False
+            time.sleep(self.config.monitor_interval)
+
+    def _look(self, nodes: Nodes, attempt: Attempt) -> None:
+        reason = nodes.failed()
+        if reason:
+            raise DistError(f"another node ended the run: {reason}")
+        if len(attempt.sizes) < nodes.most and nodes.newcomers(attempt.number):
+            nodes.open_next(attempt.number)
+
+    def _after(self, nodes: Nodes, attempt: Attempt, workers: Workers, failures: dict[int, ProcessFailure]) -> bool:
+        """A process failed: begin again, or raise."""
+        until = time.monotonic() + _FIRST_FAILURE_TAKES      # others may have noticed a failure before its process has ended
+        while all(failure.secondary for failure in failures.values()) and time.monotonic() < until:
+            time.sleep(0.02)
+            failures = workers.failures(attempt.first_rank)
+        error = ChildFailedError(self.name, failures)
+        rank, first = error.get_first_failure()
+        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of binary: "
+             f"{self.command[0]}")
+        if self.restarts >= self.config.max_restarts:
+            nodes.fail(f"rank {rank} failed with exit code {first.exitcode}")
+            raise error
+        self.restarts += 1
+        _say(f"restarting: {self.config.max_restarts - self.restarts} restarts are left")
+        workers.end()
+        nodes.open_next(attempt.number)
+        return False
+
+    def _environment(self, nodes: Nodes, attempt: Attempt, local: int) -> dict[str, str]:
+        config, rank = self.config, attempt.first_rank + local
+        made = dict(os.environ)
+        made.update(
+            LOCAL_RANK=str(local), RANK=str(rank), GROUP_RANK=str(attempt.node_rank), ROLE_RANK=str(rank),
+            ROLE_NAME=config.role, LOCAL_WORLD_SIZE=str(config.nproc_per_node), WORLD_SIZE=str(attempt.world_size),
+            GROUP_WORLD_SIZE=str(len(attempt.sizes)), ROLE_WORLD_SIZE=str(attempt.world_size), MASTER_ADDR=nodes.host,
+            MASTER_PORT=str(nodes.port), TORCHELASTIC_RESTART_COUNT=str(attempt.number),
+            TORCHELASTIC_MAX_RESTARTS=str(config.max_restarts), TORCHELASTIC_RUN_ID=config.run_id,
+            TORCHELASTIC_USE_AGENT_STORE="True")
+        if config.nproc_per_node > 1:
+            made.setdefault("OMP_NUM_THREADS", "1")
+        return made
+
+
+def _say(text: str) -> None:
+    print(f"torchrun: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _signals(names: Sequence[str]) -> Iterator[None]:
+    """Signals that a launcher gets raise SignalException inside, once."""
+    before: dict[int, Any] = {}
+
+    def handle(number: int, frame: Any) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise SignalException(f"Process {os.getpid()} got signal: {number}", signal.Signals(number))
+
+    try:
+        for name in names:
+            if hasattr(signal, name):
+                number = getattr(signal, name)
+                before[number] = signal.signal(number, handle)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
