@@ -453,7 +453,10 @@ slice_inverse = _unsupported.function("slice_inverse", "use slice_scatter")
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    """true_fn(*operands) if pred, else false_fn(*operands)."""
+    """true_fn(*operands) if pred, else false_fn(*operands); one operator of both in an exported program."""
+    flow = _importlib.import_module("flambeau.dispatcher.higher_order").flow()
+    if flow is not None:
+        return flow.cond(pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 

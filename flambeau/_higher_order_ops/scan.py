@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.dispatcher.higher_order import flow
 from flambeau.utils._pytree import tree_flatten
 
 __all__ = ["scan"]
@@ -25,6 +26,9 @@ def scan(
     lengths = {leaf.shape[dim] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
         raise RuntimeError(f"All xs leaves must have the same scan dimension, and elements in it; got {sorted(lengths)}")
+    recorder = flow()
+    if recorder is not None:
+        return recorder.scan(combine_fn, init, xs, dim, reverse)
     slices = list(zip(*[leaf.unbind(dim) for leaf in leaves]))
     carry, results = init, []
     for parts in reversed(slices) if reverse else slices:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.dispatcher.higher_order import flow
+
 __all__ = ["while_loop"]
 
 
@@ -13,6 +15,9 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
     Raises RuntimeError where body_fn gives another number of values than it takes.
     """
+    recorder = flow()
+    if recorder is not None:
+        return recorder.while_loop(cond_fn, body_fn, carried_inputs)
     carried = tuple(carried_inputs)
     while bool(cond_fn(*carried)):
         made = body_fn(*carried)

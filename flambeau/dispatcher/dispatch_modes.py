@@ -56,6 +56,8 @@ class DispatchMode:
 
     #: Answers public functions before what PyTorch makes of other operators is taken apart, as `answer` below; None for most.
     before_composites: Callable[..., Any] | None = None
+    #: Answers torch.cond and its kin, whose functions it records; None for most, which see what the functions call.
+    control_flow: Any = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError

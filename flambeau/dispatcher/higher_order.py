@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.modes.modes import autocast, set_grad_enabled
+from flambeau.core.modes.modes import autocast, local, set_grad_enabled
 from flambeau.core.operator.variants import NAMESPACE
 
-__all__ = ["ANSWERS", "NAMES"]
+__all__ = ["ANSWERS", "NAMES", "flow"]
 
 #: All operators of this kind that PyTorch has.
 NAMES = frozenset("""
@@ -24,6 +24,11 @@ run_dtensor_rng_op run_with_rng_state scan strict_mode tag_activation_checkpoint
 with_effects wrap wrap_activation_checkpoint wrap_with_autocast wrap_with_set_grad_enabled
 """.split())
 ANSWERS: dict[str, Callable[..., Any]] = {}
+
+
+def flow() -> Any:
+    """What records control flow at the moment, while a program is exported; None at other times."""
+    return local.dispatch_modes[-1].control_flow if local.dispatch_modes else None
 
 
 def _answer(function: Callable[..., Any]) -> Callable[..., Any]:

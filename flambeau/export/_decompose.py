@@ -23,7 +23,7 @@ from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.codegen.runtime.launch import watchers
 from flambeau.core.modes.modes import local
 from flambeau.dispatcher import handlers
-from flambeau.dispatcher.overloads import OpOverload
+from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
 from flambeau.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
@@ -37,9 +37,11 @@ from flambeau.fx.experimental.proxy_mode import (
     PythonKeyTracer,
     _without_memory,
     track_tensor_tree,
+    without_modes,
 )
 from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.graph import Graph
+from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node
 
@@ -92,8 +94,10 @@ class _Tracer(PythonKeyTracer):
 class _Again(Interpreter):
     """Runs a program's graph on fake tensors; composite operators that the table has are taken apart, others are kept whole."""
 
-    def __init__(self, program: ExportedProgram, table: Table, proxies: _Proxies, mode: FunctionalTensorMode) -> None:
-        super().__init__(program.graph_module)
+    def __init__(self, module: GraphModule, table: Table, proxies: _Proxies, mode: FunctionalTensorMode) -> None:
+        super().__init__(module)
+        self.names: dict[int, str] = {}     # of the graphs that operators call
+        self.made: dict[str, torch.nn.Module] = {}
         self.table, self.proxies, self.mode = table, proxies, mode
         self.tracer: _Tracer = proxies.tracer   # type: ignore[assignment]
 
@@ -125,6 +129,9 @@ class _Again(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         """The value of a node. NotImplementedError where sizes with symbols have become numbers."""
+        if isinstance(n.target, HigherOrderOperator):
+            with self._set_current_node(n):
+                return self._higher_order(n, *self.fetch_args_kwargs_from_env(n))
         made = super().run_node(n)
         if n.op == "call_function":
             for x, was in zip(pytree.tree_leaves(made), pytree.tree_leaves(n.meta.get("val"))):
@@ -132,6 +139,38 @@ class _Again(Interpreter):
                     if any(e.is_number and not w.is_number for e, w in zip(sizes_of(x), sizes_of(was))):
                         raise self._specialized(n.target)
         return made
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A graph that an operator calls."""
+        found = super().get_attr(target, args, kwargs)
+        self.names[id(found)] = target
+        return found
+
+    def _higher_order(self, n: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of an operator whose functions are graphs, each taken apart by itself."""
+
+        def proxy_of(x: Any) -> Any:
+            if isinstance(x, torch.nn.Module):
+                return self._inner(x)
+            return self.proxies._proxy_of(self.mode.current(x))
+
+        given, named = pytree.tree_map(proxy_of, (args, kwargs))
+        name = self.tracer.graph._target_to_str(n.target.__name__)     # type: ignore[union-attr]
+        proxy = self.tracer.create_proxy("call_function", n.target, given, named, name=name)  # type: ignore[arg-type]
+        return self.proxies.track(pytree.tree_map(_without_memory, n.meta["val"]), proxy)
+
+    def _inner(self, module: Any) -> Any:
+        name = self.names[id(module)]
+        if name not in self.made:
+            with without_modes():
+                apart = _Apart(module, self.table)
+            if apart.written:
+                raise NotImplementedError(
+                    f"torch.export: a write to an input of {name} is not implemented in flambeau; return what is written"
+                )
+            apart.finish(apart.results)
+            self.made[name] = GraphModule(apart.submodules, apart.graph)
+        return self.tracer.create_proxy("get_attr", name, (), {})
 
     def _specialized(self, target: Any) -> NotImplementedError:
         return NotImplementedError(
@@ -186,43 +225,61 @@ class _Proxies(ProxyTorchDispatchMode):
         return made
 
 
-def decomposed(program: ExportedProgram, table: Table) -> tuple[Graph, ExportGraphSignature]:
-    """The graph and signature of a program without writes, in the operators that the table leaves."""
-    graph = Graph()
-    tracer = _Tracer(graph)
-    fakes = _fake_mode_of(program.graph)
-    sizes = SizeNodes(tracer, fakes.shape_env)
-    rules = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
-    proxies, functional = _Proxies(tracer, rules, sizes), FunctionalTensorMode()
+class _Apart:
+    """A graph taken apart: the new graph without its output, the nodes of results, what was written to inputs, inner graphs."""
 
-    def node_of(value: Any) -> Any:
-        found = proxies._proxy_of(value)
-        return getattr(found, "node", found)
+    def __init__(self, module: GraphModule, table: Table) -> None:
+        self.graph = Graph()
+        tracer, fakes = _Tracer(self.graph), _fake_mode_of(module.graph)
+        sizes = SizeNodes(tracer, fakes.shape_env)
+        rules = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
+        proxies, functional = _Proxies(tracer, rules, sizes), FunctionalTensorMode()
 
-    with fx_traceback.preserve_node_meta():
-        inputs = [_input(node, proxies) for node in program.graph.find_nodes(op="placeholder")]
-        with torch.no_grad(), sizes if sizes.env is not None else contextlib.nullcontext(), fakes, proxies, functional:
-            made = _Again(program, table, proxies, functional).run(*inputs)
-            outputs = functional.current(list(made))
-            written = [(i, functional.current(x)) for i, x in enumerate(inputs)
-                       if isinstance(x, torch.Tensor) and functional.written(x)]  # fmt: skip
-            results = [node_of(x) for x in outputs]
+        def node_of(value: Any) -> Any:
+            found = proxies._proxy_of(value)
+            return getattr(found, "node", found)
+
+        with fx_traceback.preserve_node_meta():
+            inputs = [_input(node, proxies) for node in module.graph.find_nodes(op="placeholder")]
+            with torch.no_grad(), sizes if sizes.env is not None else contextlib.nullcontext(), fakes, proxies, functional:
+                again = _Again(module, table, proxies, functional)
+                made = again.run(*inputs)
+                outputs = functional.current(made)
+                written = [(i, functional.current(x)) for i, x in enumerate(inputs)
+                           if isinstance(x, torch.Tensor) and functional.written(x)]  # fmt: skip
+                self.results = pytree.tree_map(node_of, outputs)
+        self.submodules = again.made
+        self.written = [(i, node_of(x)) for i, x in written if x is not inputs[i]]
+
+    def finish(self, results: Any) -> None:
+        """Return `results` from the graph, and take out what nothing needs."""
+        self.graph.output(results)
+        for node in reversed(list(self.graph.nodes)):
+            if node.op in ("call_function", "get_attr") and not node.users and not _is_needed(node):
+                self.graph.erase_node(node)
+        self.graph.lint()
+
+
+def decomposed(
+    program: ExportedProgram, table: Table
+) -> tuple[Graph, ExportGraphSignature, dict[str, torch.nn.Module]]:
+    """The graph and signature of a program without writes, in the operators that the table leaves; the graphs that they call."""
+    apart = _Apart(program.graph_module, table)
     signature = program.graph_signature
-    changed, specs = _changes([(i, node_of(x)) for i, x in written if x is not inputs[i]], signature)
+    results = list(apart.results)
+    changed, specs = _changes(apart.written, signature)
     old = signature.output_specs[len(signature.output_specs) - len(results) :] if results else []
     for node, spec in zip(results, old):
         named = isinstance(node, Node)
         specs.append(OutputSpec(spec.kind, TensorArgument(node.name) if named else copy.copy(spec.arg), spec.target))
-    graph.output((*changed, *results))
-    for node in reversed(list(graph.nodes)):
-        if node.op == "call_function" and not node.users and not _is_needed(node):
-            graph.erase_node(node)
-    graph.lint()
-    return graph, ExportGraphSignature(copy.deepcopy(signature.input_specs), specs)
+    apart.finish((*changed, *results))
+    return apart.graph, ExportGraphSignature(copy.deepcopy(signature.input_specs), specs), apart.submodules
 
 
 def _is_needed(node: Node) -> bool:
     """Whether a node without users stays: it checks something, or writes to what only the operator knows."""
+    if node.op == "get_attr":
+        return False
     return node.is_impure() or (isinstance(node.target, OpOverload) and not node.target._schema.returns)
 
 

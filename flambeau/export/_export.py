@@ -129,7 +129,7 @@ def export(
     own = ModuleCallSignature([], [], in_spec, out_spec, names)
     held = {name: x for name, x in mod.named_buffers(remove_duplicate=False) if name not in mod.state_dict()}
     return ExportedProgram(
-        {},
+        mode.submodules,
         mode.graph,
         signature,
         _state(mod, signature),

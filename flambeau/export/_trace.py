@@ -24,6 +24,7 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor.fakes import is_fake, known_value
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
+from flambeau.export._control_flow import ControlFlow
 from flambeau.export._functional import RULES
 from flambeau.export._operators import BODY, FUNCTIONS, METHODS
 from flambeau.fx.experimental.proxy_mode import PythonKeyTracer, track_tensor, track_tensor_tree
@@ -112,15 +113,22 @@ class ExportMode(dispatch_modes.DispatchMode):
 
     def __init__(self, module: Module, fake_mode: FakeTensorMode) -> None:
         self.module, self.fake_mode = module, fake_mode
-        self.tracer = _Tracer(self)
-        self.tracer.graph = self.graph = Graph()
+        self.new_graph()
         self.sizes = SizeNodes(self.tracer, fake_mode.shape_env)
+        self.control_flow = ControlFlow(self)
+        self.submodules: dict[str, Module] = {}     # the graphs of functions that operators call
+        self.enclosing: Callable[[torch.Tensor], Any] | None = None     # asked for tensors of the graph around this one
         self.constants: dict[str, tuple[str, torch.Tensor]] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
         self.module_stack: list[tuple[str, tuple[str, str]]] = []
         self._grad = torch.is_grad_enabled()
         self._kept: list[Any] = []      # tracked by address, so they must live
+
+    def new_graph(self) -> None:
+        """Record into a graph of its own from now on."""
+        self.tracer = _Tracer(self)
+        self.tracer.graph = self.graph = Graph()
 
     # ---- inputs and results
 
@@ -164,6 +172,8 @@ class ExportMode(dispatch_modes.DispatchMode):
         found = self.tracer.tracked(tensor)
         if found is not None:
             return found.proxy, tensor
+        if self.enclosing is not None:
+            return self.enclosing(tensor)  # type: ignore[no-any-return]
         if isinstance(tensor, FakeTensor):
             raise NotImplementedError(
                 f"torch.export: a tensor of shape {tuple(tensor.shape)} was made by a function that is not implemented in "

@@ -220,9 +220,9 @@ class ExportedProgram:
         from flambeau._decomp.table import CustomDecompTable
         from flambeau.export._decompose import decomposed
 
-        graph, signature = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
+        graph, signature, inner = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
         return ExportedProgram(
-            self._graph_module, graph, signature, self._state_dict, dict(self._range_constraints),
+            inner, graph, signature, self._state_dict, dict(self._range_constraints),
             copy.deepcopy(self._module_call_graph), self._example_inputs, self._constants,
             verifiers=[Verifier], guards=self._guards,
         )  # fmt: skip
