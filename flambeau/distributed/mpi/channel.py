@@ -182,8 +182,7 @@ class Channel:
     def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, sent: Sequence[int], made: Buffer,
                    received: Sequence[int]) -> Operation:
         """sent, received: bytes for and from each rank."""
-        if len(set(sent)) == len(set(received)) == 1:
-            return self._once(what, tensors, finish, lambda: self.communicator.Ialltoall(_bytes(given), _bytes(made)))
+        # Never Ialltoall: another rank can't know that all sizes are equal here, and the two don't go together.
         byte = library.load().BYTE
         out, into = _memory(given), _memory(made)
         return self._once(what, tensors, finish, lambda: self.communicator.Ialltoallv(

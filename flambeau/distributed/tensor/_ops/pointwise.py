@@ -30,7 +30,9 @@ def pointwise(call: OpCall) -> Iterable[Way]:
     for dim in range(len(shape)):
         operands = [_aligned(tuple(spec.shape), shape, dim) for spec in call.operands]
         if all(found is not None for found in operands):
-            yield Way((Shard(dim),) * count, tuple(found for found in operands if found is not None))
+            # Another result may be nothing on this device (the buffer of log_sigmoid_forward).
+            results = tuple(Shard(dim) if tuple(meta.shape) == shape else R for meta in call.results)
+            yield Way(results, tuple(found for found in operands if found is not None))
     name = call.func._opname
     tensors = len(call.operands)
     for partial in partials(call):
@@ -54,7 +56,7 @@ rule(
     "_to_copy", "clone", "copy_", "fill_", "zero_", "zeros_like", "ones_like", "empty_like", "full_like", "rand_like",
     "randn_like", "randint_like", "bernoulli", "bernoulli_", "normal_", "uniform_", "exponential_", "random_", "native_dropout",
     "native_dropout_backward", "where", "lift_fresh", "masked_fill", "masked_fill_", "lerp", "lerp_", "addcmul", "addcmul_",
-    "addcdiv", "addcdiv_", "isclose", "nan_to_num", "nan_to_num_", "_nested_tensor_from_mask",
+    "addcdiv", "addcdiv_", "isclose", "nan_to_num", "nan_to_num_", "log_sigmoid_forward", "log_sigmoid_backward",
 )(pointwise)  # fmt: skip
 
 

@@ -1,0 +1,377 @@
+"""Modules divided over ranks learn what the undivided module learns: tensor parallel, fully sharded, both, in stages.
+
+Their checkpoints are read by any number of ranks.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import pytest
+from distributed.ranks import needs_mpi, on_ranks
+
+import flambeau as torch
+import flambeau.distributed as dist
+import flambeau.distributed.checkpoint as dcp
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP
+from flambeau.distributed.fsdp import MixedPrecisionPolicy, ShardingStrategy, StateDictType, fully_shard
+from flambeau.distributed.fsdp.wrap import transformer_auto_wrap_policy
+from flambeau.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleLoopedBFS,
+)
+from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
+from flambeau.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    SequenceParallel,
+    loss_parallel,
+    parallelize_module,
+)
+from flambeau.utils.checkpoint import checkpoint
+
+pytestmark = needs_mpi
+
+
+class Block(nn.Module):
+    def __init__(self, width=8, hidden=13):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    """Embeddings that are also the last weights, and blocks."""
+
+    def __init__(self, again=False):
+        super().__init__()
+        self.again = again
+        self.embed = nn.Embedding(11, 8)
+        self.blocks = nn.ModuleList([Block() for _ in range(2)])
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+        return self.head(x)
+
+
+def two(make):
+    torch.manual_seed(0)
+    whole, divided = make(), make()
+    divided.load_state_dict(whole.state_dict())
+    return whole, divided
+
+
+def tokens(step, count):
+    torch.manual_seed(step)
+    return torch.randint(0, 11, (count, 5)), torch.randint(0, 11, (count, 5))
+
+
+def train(module, optimizer, x, y, parts=1):
+    for a, b in zip(x.chunk(parts), y.chunk(parts), strict=True):
+        (F.cross_entropy(module(a).flatten(0, 1), b.flatten()) / parts).backward()
+    norm = nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+
+def close(module, whole, tolerance=1e-5):
+    found = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True))
+    for name, value in whole.state_dict().items():
+        assert torch.allclose(found[name], value, atol=tolerance), name
+
+
+def fully(rank, size, mesh_shape, again, reshard, parts):
+    names = ("replicate", "shard")[-len(mesh_shape) :]
+    mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=names)
+    whole, module = two(functools.partial(Net, again))
+    for block in module.blocks:
+        fully_shard(block, mesh=mesh, reshard_after_forward=reshard)
+    fully_shard(module, mesh=mesh, reshard_after_forward=reshard)
+    assert type(module).__name__ == "FSDPNet" and isinstance(module.embed.weight, DTensor)
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (whole, module)]
+    for step in range(3):
+        x, y = tokens(step, 2 * size)
+        own = slice(2 * rank, 2 * rank + 2)
+        wanted = train(whole, optimizers[0], x, y)
+        if parts == 1:
+            norm = train(module, optimizers[1], x[own], y[own])
+        else:
+            module.set_requires_gradient_sync(False)
+            (F.cross_entropy(module(x[own][:1]).flatten(0, 1), y[own][:1].flatten()) / 2).backward()
+            module.set_requires_gradient_sync(True)
+            (F.cross_entropy(module(x[own][1:]).flatten(0, 1), y[own][1:].flatten()) / 2).backward()
+            norm = nn.utils.clip_grad_norm_(module.parameters(), 1.0).full_tensor()
+            optimizers[1].step()
+            optimizers[1].zero_grad()
+        assert torch.allclose(norm, wanted, rtol=1e-4)
+    close(module, whole)
+
+
+def lower(rank):
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    module = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+    seen = []
+    module[1].register_forward_hook(lambda m, given, made: seen.append(made.dtype))
+    fully_shard(module, mp_policy=policy)
+    module(torch.ones(2, 4)).float().sum().backward()
+    assert seen == [torch.bfloat16]
+    assert module[0].weight.dtype == torch.float32 and module[0].weight.grad.dtype == torch.float32
+    with pytest.raises(ValueError, match="support scalar parameters"):
+        broken = nn.Module()
+        broken.a = nn.Parameter(torch.tensor(1.0))
+        broken.forward = lambda x: x
+        fully_shard(broken)
+    with pytest.raises(ValueError, match="containers that do not implement forward"):
+        fully_shard(nn.ModuleList([nn.Linear(1, 1)]))
+    with pytest.raises(AssertionError, match="FSDP does not support deepcopy"):
+        copy.deepcopy(module)
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "again", "reshard", "parts"),
+    [(2, (2,), False, None, 1), (2, (2,), True, True, 2), (3, (3,), False, True, 1), (4, (2, 2), False, False, 1)],
+)
+def test_fully_sharded(size, shape, again, reshard, parts):
+    on_ranks(size, fully, size, shape, again, reshard, parts, seconds=60)
+
+
+def test_lower_precision_and_mistakes():
+    on_ranks(2, lower)
+
+
+class Tower(nn.Sequential):
+    def __init__(self):
+        super().__init__(Block(8, 12), Block(8, 12))
+
+
+def both_ways(rank):
+    """Tensor parallel with sequence parallel norms, then fully sharded along the other dimension of the mesh."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    dp, tp = mesh.get_local_rank("dp"), mesh.get_local_rank("tp")
+    whole, module = two(Tower)
+    plan = {
+        "norm": SequenceParallel(),
+        "up": ColwiseParallel(input_layouts=Shard(1)),
+        "down": RowwiseParallel(output_layouts=Shard(1)),
+    }
+    for block in module:
+        parallelize_module(block, mesh["tp"], plan)
+        fully_shard(block, mesh=mesh["dp"])
+    fully_shard(module, mesh=mesh["dp"])
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (whole, module)]
+    for step in range(3):
+        torch.manual_seed(step)
+        x = torch.randn(4, 6, 8)
+        whole(x).square().mean().backward()
+        (module(x[2 * dp : 2 * dp + 2, 3 * tp : 3 * tp + 3]).square().mean() / 2).backward()
+        for m, optimizer in zip((whole, module), optimizers, strict=True):
+            nn.utils.clip_grad_norm_(m.parameters(), 0.1)
+            optimizer.step()
+            optimizer.zero_grad()
+    close(module, whole)
+
+
+def head_cut(rank):
+    """The head's classes are cut, and stay so in the loss."""
+    mesh = init_device_mesh("cpu", (2,))
+    whole, module = two(lambda: nn.Sequential(Block(8, 12), nn.Linear(8, 11)))
+    plan = {"0.up": ColwiseParallel(), "0.down": RowwiseParallel(), "1": ColwiseParallel(use_local_output=False)}
+    parallelize_module(module, mesh, plan)
+    torch.manual_seed(1)
+    x, y, weight = torch.randn(6, 8), torch.tensor([0, 10, 5, -100, 7, 6]), torch.rand(11)
+    for reduction in ("mean", "sum", "none"):
+        for factors in (None, weight):
+            wanted = F.cross_entropy(whole(x), y, factors, reduction=reduction)
+            wanted.sum().backward()
+            with loss_parallel():
+                target = distribute_tensor(y, mesh, [Replicate()])
+                given = None if factors is None else distribute_tensor(factors, mesh, [Replicate()])
+                found = F.cross_entropy(module(x), target, given, reduction=reduction)
+                assert torch.allclose(found.full_tensor(), wanted, atol=1e-5)
+                found.sum().backward()
+    for (name, a), b in zip(module.named_parameters(), whole.parameters(), strict=True):
+        gradient = a.grad.full_tensor() if isinstance(a.grad, DTensor) else a.grad
+        assert torch.allclose(gradient, b.grad, atol=1e-4), name
+    with pytest.warns(UserWarning, match="could not be resolved"):
+        parallelize_module(module, mesh, {"nothing": ColwiseParallel()})
+    with pytest.raises(NotImplementedError, match="currently only support"):
+        parallelize_module(nn.GELU(), mesh, ColwiseParallel())
+
+
+def test_tensor_parallel():
+    on_ranks(4, both_ways, seconds=60)
+    on_ranks(2, head_cut, seconds=60)
+
+
+def wrapped(rank):
+    policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={Block})
+    for strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD):
+        whole, inner = two(Net)
+        if rank:
+            nn.init.zeros_(inner.blocks[0].up.weight)  # the first rank's counts
+        module = FSDP(inner, auto_wrap_policy=policy, sharding_strategy=strategy, sync_module_states=True)
+        assert len(FSDP.fsdp_modules(module)) == 3 and FSDP.fsdp_modules(module, root_only=True) == [module]
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01) for m in (whole, module)]
+        for step in range(2):
+            x, y = tokens(step, 4)
+            train(whole, optimizers[0], x, y)
+            own = slice(2 * rank, 2 * rank + 2)
+            with module.no_sync():
+                (F.cross_entropy(module(x[own][:1]).flatten(0, 1), y[own][:1].flatten()) / 2).backward()
+            (F.cross_entropy(module(x[own][1:]).flatten(0, 1), y[own][1:].flatten()) / 2).backward()
+            module.clip_grad_norm_(1.0)
+            optimizers[1].step()
+            optimizers[1].zero_grad()
+        state = module.state_dict()
+        assert list(state) == list(whole.state_dict())
+        for name, value in whole.state_dict().items():
+            assert torch.allclose(state[name], value, atol=1e-5), (strategy, name)
+        with FSDP.summon_full_params(module), torch.no_grad():
+            assert all(torch.allclose(p, q, atol=1e-5) for p, q in zip(module.parameters(), whole.parameters(), strict=True))
+            module.blocks[0].up.bias.fill_(3.0)
+        assert torch.all(module.state_dict()["blocks.0.up.bias"] == 3)
+        states = FSDP.optim_state_dict(module, optimizers[1])
+        other = FSDP(Net(), auto_wrap_policy=policy, sharding_strategy=strategy)
+        other.load_state_dict(module.state_dict())
+        its = torch.optim.AdamW(other.parameters(), lr=0.01)
+        its.load_state_dict(FSDP.optim_state_dict_to_load(other, its, states))
+        for m, optimizer in ((module, optimizers[1]), (other, its)):
+            train(m, optimizer, *tokens(9, 2))
+        a, b = module.state_dict(), other.state_dict()
+        assert all(torch.equal(a[name], b[name]) for name in a)
+        with FSDP.state_dict_type(module, StateDictType.SHARDED_STATE_DICT):
+            assert isinstance(module.state_dict()["embed.weight"], DTensor)
+
+
+def test_wrapper():
+    on_ranks(2, wrapped, seconds=60)
+
+
+SCHEDULES = [(ScheduleGPipe, 1), (Schedule1F1B, 1), (ScheduleLoopedBFS, 2), (ScheduleInterleaved1F1B, 2)]
+
+
+def stages(rank, size):
+    for schedule, per_rank in SCHEDULES:
+        count = size * per_rank
+        torch.manual_seed(0)
+        whole = nn.Sequential(*[Block(6) for _ in range(count)])
+        own = {i: copy.deepcopy(whole[i]) for i in range(rank, count, size)}
+        made = [PipelineStage(module, i, count, "cpu") for i, module in own.items()]
+        runs = schedule(made[0] if per_rank == 1 else made, 2 * size, loss_fn=F.mse_loss)
+        optimizers = [
+            torch.optim.SGD(parameters, lr=0.1)
+            for parameters in (list(whole.parameters()), [p for m in own.values() for p in m.parameters()])
+        ]
+        for step in range(2):
+            torch.manual_seed(step)
+            x, y = torch.randn(4 * size, 6), torch.randn(4 * size, 6)
+            wanted = F.mse_loss(whole(x), y)
+            wanted.backward()
+            losses = []
+            last = rank == size - 1
+            runs.step(*([] if rank else [x]), target=y if last else None, losses=losses)
+            if last:
+                assert torch.allclose(torch.stack(losses).mean(), wanted, rtol=1e-5)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+        for i, module in own.items():
+            for a, b in zip(module.parameters(), whole[i].parameters(), strict=True):
+                assert torch.allclose(a, b, atol=1e-6), (schedule, i)
+        found = runs.eval(*([] if rank else [x]))
+        assert found is None if rank < size - 1 else torch.allclose(found, whole(x), atol=1e-4)
+
+
+def test_stages():
+    on_ranks(2, stages, 2, seconds=60)
+    on_ranks(3, stages, 3, seconds=60)
+
+
+def _made(divided):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.BatchNorm1d(7), nn.Linear(7, 3))
+    if divided:
+        fully_shard(module[0])
+        fully_shard(module)
+    weights = [p for name, p in module.named_parameters() if "weight" in name]
+    others = [p for name, p in module.named_parameters() if "bias" in name]
+    return module, torch.optim.AdamW([{"params": weights, "lr": 0.1}, {"params": others, "lr": 0.2}])
+
+
+def _step(module, optimizer, seed):
+    torch.manual_seed(seed)
+    module(torch.randn(8, 5)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def written(rank, folder, background):
+    module, optimizer = _made(True)
+    for seed in range(3):
+        _step(module, optimizer, seed)
+    model, optim = get_state_dict(module, optimizer)
+    state = {"model": model, "optim": optim, "step": 3}
+    if background:
+        future = dcp.async_save(state, checkpoint_id=folder)
+        _step(module, optimizer, 5)  # meanwhile
+        future.result()
+    else:
+        dcp.save(state, checkpoint_id=folder)
+
+
+def read(rank, folder):
+    module, optimizer = _made(dist.is_initialized())
+    model, optim = get_state_dict(module, optimizer)
+    state = {"model": model, "optim": optim, "step": 0}
+    dcp.load(state, checkpoint_id=folder)
+    assert state["step"] == 3
+    set_state_dict(module, optimizer, model_state_dict=state["model"], optim_state_dict=state["optim"])
+    _step(module, optimizer, 9)
+    whole = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True))
+    return {name: value.tolist() for name, value in whole.items()}
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_checkpoint_is_read_by_any_number_of_ranks(tmp_path):
+    module, optimizer = _made(False)
+    for seed in (0, 1, 2, 9):
+        _step(module, optimizer, seed)
+    wanted = module.state_dict()
+    for writers, readers, background in ((3, 2, False), (2, 0, True)):
+        folder = str(tmp_path / str(writers))
+        on_ranks(writers, written, folder, background, seconds=60)
+        found = on_ranks(readers, read, folder, seconds=60)[0] if readers else read(0, folder)
+        for name, value in wanted.items():
+            assert torch.allclose(torch.tensor(found[name], dtype=value.dtype), value, atol=1e-5), name
+
+
+def unpicklable(rank, folder):
+    state = {"a": torch.ones(2), "b": (lambda: None) if rank else 1}
+    with pytest.raises(dcp.CheckpointException) as raised:
+        dcp.save(state, checkpoint_id=folder)
+    assert list(raised.value.failures) == [1]
+
+
+def test_a_failure_is_raised_by_all(tmp_path):
+    on_ranks(2, unpicklable, str(tmp_path))

@@ -1,0 +1,180 @@
+"""DTensor: whatever the placements, values, layouts and gradients are those of the whole tensor."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from distributed.ranks import needs_mpi, on_ranks
+
+import flambeau as torch
+import flambeau.distributed as dist
+import flambeau.nn.functional as F
+from flambeau.distributed.tensor import (
+    DTensor,
+    Partial,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+    init_device_mesh,
+    zeros,
+)
+from flambeau.distributed.tensor.experimental import implicit_replication, local_map, register_sharding
+
+pytestmark = needs_mpi
+PLACES = [Replicate(), Shard(0), Shard(1), Shard(2)]
+
+
+def meshes(rank):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    assert repr(mesh) == "DeviceMesh((dp=2, tp=2), 'cpu', stride=(2, 1))"
+    assert mesh.get_coordinate() == divmod(rank, 2)
+    assert mesh["tp"].mesh.tolist() == [rank // 2 * 2, rank // 2 * 2 + 1]
+    assert mesh["dp"].mesh.tolist() == [rank % 2, rank % 2 + 2]
+    assert mesh["dp"].get_local_rank() == rank // 2 and mesh.get_local_rank("tp") == rank % 2
+    assert dist.get_process_group_ranks(mesh.get_group("dp")) == [rank % 2, rank % 2 + 2]
+    flat = mesh._flatten("all")
+    assert flat.mesh.tolist() == [0, 1, 2, 3] and flat.shape == (4,)
+    assert mesh._unflatten("tp", (2, 1), ("a", "b")).shape == (2, 2, 1)
+    with pytest.raises(KeyError, match="Invalid mesh_dim_names"):
+        mesh["pp"]
+    with pytest.raises(RuntimeError, match="Mesh should not be bigger than default world size 4"):
+        init_device_mesh("cpu", (8,))
+    with pytest.raises(RuntimeError, match="Optional kwarg `mesh_dim` needs to be specified"):
+        mesh.get_group()
+
+
+def moved(rank):
+    whole = torch.arange(6 * 7 * 5.0).view(6, 7, 5)
+    for mesh in (init_device_mesh("cpu", (4,)), init_device_mesh("cpu", (2, 2))):
+        for before in itertools.product(PLACES[:3], repeat=mesh.ndim):
+            for after in itertools.product(PLACES, repeat=mesh.ndim):
+                made = distribute_tensor(whole, mesh, before).redistribute(placements=after)
+                assert made.placements == after
+                assert torch.equal(made.to_local(), distribute_tensor(whole, mesh, after).to_local())
+                assert torch.equal(made.full_tensor(), whole)
+        for before in itertools.product([Partial(), Shard(0)], repeat=mesh.ndim):
+            for after in itertools.product(PLACES, repeat=mesh.ndim):
+                made = distribute_tensor(whole, mesh, before).redistribute(placements=after)
+                assert torch.allclose(made.full_tensor(), whole)
+
+
+def test_meshes_and_redistribution():
+    on_ranks(4, meshes)
+    on_ranks(4, moved, seconds=60)
+
+
+def _heads(x):
+    return x.view(*x.shape[:-1], 2, -1).transpose(1, 2)
+
+
+A, B = (4, 8), (8, 4)
+INDEX = "index"
+#: What is computed, of tensors of these shapes; INDEX: of small numbers.
+CALLS = {
+    "add": (lambda x, y: x + y, A, (8,)),
+    "mul": (lambda x, y: x * y - x / 2, (4, 1, 8), A),
+    "where": (lambda x, y: torch.where(x > 0, x, y).clamp(-1, 1), A, A),
+    "matmul": (lambda x, y: x @ y, (2, 4, 8), B),
+    "linear": (F.linear, (2, 4, 8), (4, 8), (4,)),
+    "addmm": (torch.addmm, (4,), A, B),
+    "attention": (lambda q, k: F.scaled_dot_product_attention(_heads(q), _heads(k), _heads(k)), (4, 4, 8), (4, 4, 8)),
+    "reductions": (lambda x: (x.sum(0), x.mean(), x.amax(1, keepdim=True), x.var(1), x.norm(), x.logsumexp(0)), A),
+    "softmax": (lambda x: (x.softmax(-1), x.log_softmax(0)), A),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (8,), w, b), (2, 4, 8), (8,), (8,)),
+    "rms norm": (lambda x, w: F.rms_norm(x, (8,), w), (2, 4, 8), (8,)),
+    "views": (lambda x: (x.view(4, 2, 4), x.t().flatten(), x[1:3, ::2], x.unsqueeze(0).expand(3, 4, 8), x[-1]), A),
+    "joined": (lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y], 1), *x.split(2, 1)), A, A),
+    "embedding": (lambda w, i: F.embedding(i, w), (8, 4), (INDEX, 4, 4)),
+    "gather": (lambda x, i: (x.gather(1, i), x[i[:, 0]], x.index_select(0, i[0])), A, (INDEX, 4, 8)),
+    "cross entropy": (lambda x, t: (F.cross_entropy(x, t), F.cross_entropy(x, t, reduction="none")), A, (INDEX, 4)),
+    "losses": (lambda x, y: (F.mse_loss(x, y), F.binary_cross_entropy_with_logits(x, y.sigmoid())), A, A),
+    "convolution": (lambda x, w: F.max_pool2d(F.conv2d(x, w, padding=1), 2), (4, 4, 4, 4), (4, 4, 3, 3)),
+    "scans": (lambda x: (x.cumsum(1), x.topk(2, 1)[0], x.flip(0), x.roll(1, 0), x.tril()), A),
+}
+
+
+def computed(rank, names):
+    mesh = init_device_mesh("cpu", (2,))
+    for name in names:
+        function, *shapes = CALLS[name]
+        torch.manual_seed(0)
+        whole = [torch.randint(0, 4, s[1:]) if s[0] == INDEX else torch.randn(s, requires_grad=True) for s in shapes]
+        wanted = function(*whole)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        sum(x.sin().sum() for x in wanted).backward()
+        for placements in itertools.product(*[[Replicate(), *map(Shard, range(x.ndim))] for x in whole]):
+            parts = [
+                distribute_tensor(x.detach(), mesh, [p]).requires_grad_(x.requires_grad)
+                for x, p in zip(whole, placements, strict=True)
+            ]
+            found = function(*parts)
+            found = found if isinstance(found, tuple) else (found,)
+            for x, y in zip(found, wanted, strict=True):
+                assert isinstance(x, DTensor) and x.shape == y.shape and x.stride() == y.stride(), (name, placements)
+                assert torch.allclose(x.full_tensor(), y, rtol=1e-4, atol=1e-5), (name, placements)
+            sum(x.sin().sum() for x in found).backward()
+            for x, y in zip(parts, whole, strict=True):
+                if y.grad is not None:
+                    assert torch.allclose(x.grad.full_tensor(), y.grad, rtol=1e-4, atol=1e-4), (name, placements)
+
+
+def test_operators_on_parts():
+    names = list(CALLS)
+    on_ranks(2, computed, names[::2], seconds=60)
+    on_ranks(2, computed, names[1::2], seconds=60)
+
+
+def refused(rank):
+    mesh = init_device_mesh("cpu", (2,))
+    x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+    with pytest.raises(RuntimeError, match=r"got mixed torch\.Tensor and DTensor"):
+        x + torch.ones(4, 4)
+    with pytest.raises(RuntimeError, match="the local_tensor argument only accepts"):
+        DTensor.from_local(x, mesh)
+    with pytest.raises(RuntimeError, match="redistributing to Partial is for internal"):
+        x.redistribute(placements=[Partial()])
+    with pytest.raises(ValueError, match="must have the same length"):
+        distribute_tensor(torch.ones(2), mesh, [Shard(0), Shard(0)])
+    with pytest.raises(NotImplementedError, match="does not have a sharding strategy registered"):
+        torch.linalg.svdvals(x)
+    partial = DTensor.from_local(torch.ones(2), mesh, [Partial()])
+    with pytest.raises(RuntimeError, match="can't change where that lies"):
+        partial.exp_()
+
+
+def further(rank):
+    mesh = init_device_mesh("cpu", (2,))
+    x = distribute_tensor(torch.arange(8.0).view(4, 2), mesh, [Shard(0)])
+    with implicit_replication():
+        assert torch.equal((x + torch.ones(2)).full_tensor(), torch.arange(8.0).view(4, 2) + 1)
+    doubled = local_map(lambda t: t * 2, out_placements=[Shard(0)], in_placements=([Shard(0)],))
+    assert torch.equal(doubled(x).full_tensor(), torch.arange(8.0).view(4, 2) * 2)
+    with pytest.raises(ValueError, match="mismatched placements"):
+        doubled(x.redistribute(placements=[Replicate()]))
+    assert x.sum().item() == 28 and torch.equal(x, x.clone())
+    # a sum that is left stays one through linear operators
+    left = x.sum(0) * 2
+    assert left.placements == (Partial(),) and torch.equal(left.full_tensor(), torch.tensor([24.0, 32.0]))
+    made = zeros(5, 3, device_mesh=mesh, placements=[Shard(0)])
+    assert made.shape == (5, 3) and made.to_local().shape == ((3, 3) if rank == 0 else (2, 3))
+    module = distribute_module(torch.nn.Linear(3, 2), mesh)
+    assert module.weight.placements == (Replicate(),)
+
+    @register_sharding(torch.ops.aten.linalg_svdvals.default if hasattr(torch.ops.aten, "linalg_svdvals") else [])
+    def _(x, *rest):
+        return [([Shard(0)], [Shard(0)])]
+
+    # gradients of parts that went through plain code
+    y = distribute_tensor(torch.ones(4), mesh, [Shard(0)]).requires_grad_()
+    (y.to_local() * (rank + 1)).sum().backward()
+    assert y.grad.full_tensor().tolist() == [1, 1, 2, 2]
+    local = torch.ones(2, requires_grad=True)
+    DTensor.from_local(local, mesh, [Shard(0)]).redistribute(placements=[Replicate()]).sum().backward()
+    assert local.grad.tolist() == [1, 1]
+
+
+def test_mistakes_and_further_ways():
+    on_ranks(2, refused)
+    on_ranks(2, further)
