@@ -25,7 +25,7 @@ from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs
-from flambeau.dispatcher.aten import contractions, decompositions, lowerings, recurrent_lowerings, shapes
+from flambeau.dispatcher.aten import contractions, decompositions, indexing, lowerings, recurrent_lowerings, shapes
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
@@ -37,8 +37,8 @@ from flambeau.ops.nn import loss, margin_loss
 from flambeau.ops.views.view import _unsafe_view
 
 __all__ = [
-    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "made_of_others", "name_of",
-    "recurrent_lowerings", "resolve", "shapes",
+    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "indexing", "lowered", "made_of_others",
+    "name_of", "recurrent_lowerings", "resolve", "shapes",
 ]  # fmt: skip
 
 # Names of functions that are an operator of another name.
@@ -154,14 +154,12 @@ def asks(function: FunctionType) -> bool:
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = name_of(function)
-    lowered = lowerings.LOWERINGS.get(name or function.__name__)
-    if lowered is not None and "out" not in kwargs:
-        try:
-            result = lowered(own, *args, **kwargs)
-        except graphs.Reached:
-            return own(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
+    try:
+        result = lowered(function, own, args, kwargs)
+    except graphs.Reached:
+        return own(*args, **kwargs)
+    if result is not NotImplemented:
+        return result
     if name and made_of_others(function, name):
         return own(*args, **kwargs)
     found = resolve(name, args, kwargs) if name else None
@@ -180,6 +178,12 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     if kwargs.get("requires_grad") and not isinstance(kwargs["requires_grad"], Tensor):
         return result.requires_grad_()
     return as_public(name, result)
+
+
+def lowered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function gives, written in the operators that PyTorch makes it of; NotImplemented where its body serves."""
+    rule = lowerings.LOWERINGS.get(name_of(function) or function.__name__)
+    return NotImplemented if rule is None or "out" in kwargs else rule(own, *args, **kwargs)
 
 
 def made_of_others(function: FunctionType, name: str) -> bool:

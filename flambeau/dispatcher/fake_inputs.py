@@ -78,7 +78,8 @@ def _with_symbols(mode: Any, function: FunctionType, own: Callable[..., Any], ar
         return NotImplemented
     called = dispatch_modes.overload_of(function, args, kwargs)
     if called is None:
-        return own(*args, **kwargs)
+        made = dispatch_modes.lowered(function, own, args, kwargs)
+        return own(*args, **kwargs) if made is NotImplemented else made
     return dispatch_modes.as_public(called[0].overloadpacket.__name__, mode.with_symbols(*called))
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.base.symbolic.numbers import is_symbolic_number
-from flambeau.fx.experimental.symbolic_shapes import statically_known_true
+from flambeau.dispatcher.aten.indexing import indexed
 
 __all__ = ["BODY", "FUNCTIONS", "METHODS", "Op"]
 
@@ -195,94 +194,10 @@ def __rmatmul__(op: Op, self: Any, other: Any) -> Any:
 # ---------------------------------------------------------------- indexing
 
 
-_END = 2**63 - 1
-
-
-def _indexed(op: Op, x: Any, index: Any) -> tuple[Any, list[Any]]:
-    """What slices, numbers and new dimensions make of a tensor, and the tensors that are to index it."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    if any(map(_names_symbols, items)) and not any(isinstance(i, (list, bool)) or _is_mask(i) for i in items):
-        return _by_symbols(op, x, items), []
-    taken = sum(_dimensions(i) for i in items)
-    if taken > x.dim():
-        raise IndexError(f"too many indices for tensor of dimension {x.dim()}")
-    dim, tensors = 0, []
-    for item in items:
-        if isinstance(item, list):
-            item = op("lift", torch.tensor, item)
-        if item is Ellipsis:
-            dim += x.dim() - dim - sum(_dimensions(i) for i in items[items.index(Ellipsis) + 1 :])
-        elif item is None:
-            x = op("unsqueeze", x, dim)
-            dim += 1
-        elif isinstance(item, bool):
-            raise NotImplementedError("torch.export: indexing by a Python bool is not implemented in flambeau; leave it out")
-        elif isinstance(item, int):
-            op("size", x, dim)
-            x = op("select.int", x, dim, item)
-        elif isinstance(item, slice):
-            start, stop, step = (None if n is None else int(n) for n in (item.start, item.stop, item.step))
-            op("size", x, dim)
-            whole = start in (None, 0) and statically_known_true(x.shape[dim] <= (_END if stop is None else stop))
-            if index is item or not (whole and step in (None, 1)):
-                x = op("slice.Tensor", x, dim, start or 0, _END if stop is None else stop, 1 if step is None else step)
-            dim += 1
-        elif isinstance(item, torch.Tensor):
-            tensors += [None] * (dim - len(tensors)) + [item]
-            dim += item.dim() if item.dtype in (torch.bool, torch.uint8) else 1
-        else:
-            raise NotImplementedError(f"torch.export: indexing by {item.__class__.__name__} is not implemented in flambeau")
-    return x, tensors
-
-
-def _is_of_bools(item: list[Any]) -> bool:
-    return bool(item) and (isinstance(item[0], bool) or (isinstance(item[0], list) and _is_of_bools(item[0])))
-
-
-def _names_symbols(item: Any) -> bool:
-    """Whether an index depends on symbols."""
-    return any(map(is_symbolic_number, (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)))
-
-
-def _is_mask(item: Any) -> bool:
-    return isinstance(item, torch.Tensor)
-
-
-def _by_symbols(op: Op, x: Any, items: list[Any]) -> Any:
-    """What an index makes of a tensor that depends on symbols: as PyTorch rewrites it, bounds are handed on as they are."""
-    if any(i is Ellipsis for i in items):
-        at = next(n for n, i in enumerate(items) if i is Ellipsis)
-        taken = sum(_dimensions(i) for i in items)
-        items[at : at + 1] = [slice(None)] * (x.dim() - taken)
-    dim = 0
-    for item in items:
-        if item is None:
-            x = op("unsqueeze", x, dim)
-            dim += 1
-        elif isinstance(item, slice):
-            step = 1 if item.step is None else item.step
-            if not (item.start is None and item.stop is None and isinstance(step, int) and step == 1):
-                x = op("slice.Tensor", x, dim, item.start, item.stop, step)
-            dim += 1
-        else:
-            x = op("select.int", x, dim, item)
-    return x
-
-
-def _dimensions(item: Any) -> int:
-    """How many dimensions an index is about."""
-    if isinstance(item, list):
-        inner = item[0] if item else 0
-        return 1 + _dimensions(inner) if isinstance(inner, list) and _is_of_bools(inner) else 1
-    if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
-        return item.dim()
-    return int(item is not None and item is not Ellipsis)
-
-
 @_method
 def __getitem__(op: Op, self: Any, index: Any) -> Any:
     """Views one after another, then an index by tensors."""
-    x, tensors = _indexed(op, self, index)
+    x, tensors = indexed(op, self, index)
     if tensors:
         return op("index.Tensor", x, tensors)
     return op("alias", x) if x is self else x
@@ -294,7 +209,7 @@ def __setitem__(op: Op, self: Any, index: Any, value: Any) -> None:
     number = not isinstance(value, torch.Tensor)
     if number:
         value = op("lift", torch.tensor, value, dtype=self.dtype)
-    x, tensors = _indexed(op, self, index)
+    x, tensors = indexed(op, self, index)
     if tensors:
         op("index_put_", x, tensors, value)
     elif number and x is not self and x.dim():

@@ -15,6 +15,7 @@ from flambeau.base.symbolic.expressions import Expr, as_expr
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.base.symbolic.ranges import int_oo
 from flambeau.fx.experimental.size_expressions import lowered
+from flambeau.fx.experimental.size_nodes import drop_unused_sizes
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
@@ -38,7 +39,7 @@ class _Sizes:
         self.origin: dict[str, Any] = {}
 
     def settle(self) -> None:
-        self._drop_unused()
+        drop_unused_sizes(self.graph, self.env)
         nodes = list(self.graph.nodes)
         inputs = [n for n in nodes if n.op == "placeholder"]
         start = nodes[len(inputs)]
@@ -53,16 +54,6 @@ class _Sizes:
         for node in reversed(self.read):
             if not node.users:
                 self.graph.erase_node(node)
-
-    def _drop_unused(self) -> None:
-        """Erase numbers that are computed and not used."""
-        for node in reversed(list(self.graph.nodes)):
-            value = node.meta.get("val")
-            if node.op == "call_function" and not node.users and is_symbolic_number(value) and not self._defines(value):
-                self.graph.erase_node(node)
-
-    def _defines(self, value: Any) -> bool:
-        return value.node._expr.is_symbol and value.node._expr in self.env.unbacked
 
     def _of_input(self, node: Node) -> None:
         value = node.meta.get("val")

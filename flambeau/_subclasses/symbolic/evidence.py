@@ -11,20 +11,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from flambeau._subclasses.symbolic.fitting import Disagreement, fitted
 from flambeau._subclasses.symbolic.state import expr_of, leaves, offset_of, plain_sizes, sizes_of, strides_of
-from flambeau.base.symbolic.expressions import Expr, as_expr, integer, product, rebuild, sum_of
+from flambeau.base.symbolic.expressions import Expr, as_expr, integer, rebuild
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes import modes
 from flambeau.core.tensor import storage
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
-__all__ = ["Disagreement", "Evidence"]
+__all__ = ["Evidence"]
 
 Point = Mapping[Expr, Any]
-
-
-class Disagreement(Exception):
-    """Results at other sizes aren't what was said, or can't be had."""
 
 
 class Evidence:
@@ -178,7 +175,7 @@ class Evidence:
 
     # ---- what the results are
 
-    def fitted(self, result: Tensor, at: int) -> list[Expr]:
+    def sizes(self, result: Tensor, at: int) -> list[Expr]:
         """The sizes of a result as expressions of those that the call is given. Raise Disagreement if none is found."""
         points = self.points(3)
         found = [self.at(p) for p in points]
@@ -186,37 +183,10 @@ class Evidence:
         return [self._fit(n, [s[i] for s in shapes], points) for i, n in enumerate(result._layout.shape)]
 
     def _fit(self, here: int, there: Sequence[int], points: Sequence[Point]) -> Expr:
-        wanted = [here, *there]
-        if len(set(wanted)) == 1:
-            return integer(here)
-        own = self.expressions()
-
         def values(e: Expr) -> list[int]:
             return [self.env.value_of(e), *[self._number(e, p) for p in points]]
 
-        monomials = [*own, *[product(a, b) for a, b in itertools.combinations_with_replacement(own[:8], 2)]]
-        monomials += [product(*c) for c in itertools.combinations(own[:6], 3)]
-        for m in monomials:
-            found = _line(values(m), wanted)
-            if found is not None:
-                return integer(found[0]) * m + found[1]
-        for count in (2, 3, 4):
-            for chosen in itertools.combinations(monomials[:12], count):
-                total = sum_of(*chosen)
-                found = _line(values(total), wanted)
-                if found is not None and found[0] == 1:
-                    return total + found[1]
-        for kind, pick in (("Min", min), ("Max", max)):
-            for a, b in itertools.combinations(own, 2):
-                found = _line(list(map(pick, values(a), values(b))), wanted)
-                if found is not None and found[0] == 1:
-                    return rebuild(kind, (a, b)) + found[1]
-        for e in own:
-            steps = _steps(values(e), wanted)
-            if steps is not None:
-                a, divisor, b = steps
-                return rebuild("FloorDiv", (e + a, integer(divisor))) + b
-        raise Disagreement
+        return fitted([here, *there], self.expressions(), values)
 
     def strides(self, result: Tensor, at: int, sizes: Sequence[Expr]) -> list[Expr] | None:
         """The strides of a result where they aren't those of a dense tensor; None where they are."""
@@ -273,28 +243,3 @@ class Evidence:
 
 def _facts(x: Any) -> Any:
     return (x._layout.shape, x._layout.strides, x._offset, x._layout.dtype) if isinstance(x, Tensor) else None
-
-
-def _line(x: Sequence[int], y: Sequence[int]) -> tuple[int, int] | None:
-    """(a, b) such that y = a*x + b in whole numbers."""
-    for i in range(1, len(x)):
-        if x[i] != x[0]:
-            slope, rest = divmod(y[i] - y[0], x[i] - x[0])
-            if rest or not slope:
-                return None
-            offset = y[0] - slope * x[0]
-            return (slope, offset) if all(slope * p + offset == q for p, q in zip(x, y)) else None
-    return None
-
-
-_MOST_STEPS = 64
-
-
-def _steps(x: Sequence[int], y: Sequence[int]) -> tuple[int, int, int] | None:
-    """(a, d, b) such that y = (x + a)//d + b, with the smallest d and the a nearest to 0."""
-    for d in range(2, _MOST_STEPS + 1):
-        for a in sorted(range(-d + 1, d), key=abs):
-            b = y[0] - (x[0] + a) // d
-            if all((p + a) // d + b == q for p, q in zip(x, y)):
-                return a, d, b
-    return None

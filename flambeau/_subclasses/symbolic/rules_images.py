@@ -16,23 +16,22 @@ def _each(value: Any, count: int, default: Any = None) -> list[int]:
     return items * count if len(items) == 1 else items
 
 
-def _windows(size: Expr, kernel: int, stride: int, padding: int, dilation: int, extra: int = 0) -> Expr:
+def _windows(size: Expr, kernel: Any, stride: int, padding: int, dilation: int) -> Expr:
     """How many windows there are."""
-    return rebuild("FloorDiv", (size + (2 * padding - dilation * (kernel - 1) - 1 + extra), integer(stride))) + 1
+    return rebuild("FloorDiv", (size + (2 * padding - 1) - (kernel - 1) * dilation, integer(stride))) + 1
 
 
-@rule("conv1d.default", "conv2d.default", "conv3d.default")
+@rule("conv1d.default", "conv2d.default", "conv3d.default", "convolution.default")
 def _convolution(call: Call) -> Any:
     own, weight = call.sizes("input"), call.sizes("weight")
     dims = len(weight) - 2
-    if not all(e.is_number for e in weight):
+    if call["transposed"]:
         return None
     stride, padding, dilation = (_each(call[n], dims) for n in ("stride", "padding", "dilation"))
-    call.holds("Eq", own[-dims - 1], integer(weight[1].value * int(call["groups"])))
-    kernels = [int(k) for k in weight[2:]]
-    made = [_windows(*x) for x in zip(own[-dims:], kernels, stride, padding, dilation)]
-    for size, k, p, d in zip(own[-dims:], kernels, padding, dilation):
-        call.holds("Ge", size + 2 * p, d * (k - 1) + 1)
+    call.holds("Eq", own[-dims - 1], weight[1] * int(call["groups"]))
+    made = [_windows(*x) for x in zip(own[-dims:], weight[2:], stride, padding, dilation)]
+    for size, k, p, d in zip(own[-dims:], weight[2:], padding, dilation):
+        call.holds("Ge", size + 2 * p, (k - 1) * d + 1)
     return [(*own[: -dims - 1], weight[0], *made)]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flambeau._subclasses.symbolic import rules_images, rules_views
-from flambeau._subclasses.symbolic.evidence import Disagreement, Evidence
+from flambeau._subclasses.symbolic.evidence import Evidence
+from flambeau._subclasses.symbolic.fitting import Disagreement
 from flambeau._subclasses.symbolic.rules import RULES, Call
 from flambeau._subclasses.symbolic.state import describe, env_of, kept, leaves, plain_sizes
 from flambeau._subclasses.symbolic.unbacked import UNBACKED
@@ -67,13 +68,13 @@ def _describe(call: Call, made: Any, said: Any) -> None:
     try:
         if said is None or len(said) != len(results):
             evidence.require(results)
-            said = [evidence.fitted(x, i) if isinstance(x, Tensor) else None for i, x in enumerate(results)]
+            said = [evidence.sizes(x, i) if isinstance(x, Tensor) else None for i, x in enumerate(results)]
         else:
             try:
                 evidence.confirm(results, said)
             except Disagreement:
                 evidence.require(results)
-                said = [evidence.fitted(x, i) if isinstance(x, Tensor) else None for i, x in enumerate(results)]
+                said = [evidence.sizes(x, i) if isinstance(x, Tensor) else None for i, x in enumerate(results)]
     except Disagreement:
         raise NotImplementedError(
             f"{call.overload} with symbolic sizes is not implemented in flambeau: what its results' sizes are wasn't found; make "

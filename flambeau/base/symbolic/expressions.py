@@ -310,7 +310,12 @@ def _spread(a: Expr, b: Expr) -> Expr:
 
 # ---------------------------------------------------------------- the order in which SymPy prints
 
-_RELATIONS = ("Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "Min", "Max")
+#: SymPy's names of relations, by which it sorts them.
+RELATIONS = {
+    "Eq": "Equality", "Ne": "Unequality", "Lt": "StrictLessThan", "Le": "LessThan", "Gt": "StrictGreaterThan",
+    "Ge": "GreaterThan",
+}  # fmt: skip
+_UNORDERED = ("And", "Or", "Not", "Min", "Max")
 
 
 def _class_key(e: Expr) -> tuple[int, int, str]:
@@ -320,8 +325,8 @@ def _class_key(e: Expr) -> tuple[int, int, str]:
         return 2, 0, e.kind
     if e.kind in ("Mul", "Add", "Pow"):
         return 3, ("Mul", "Add", "Pow").index(e.kind), e.kind
-    if e.kind in _RELATIONS:
-        return 5, 0, e.kind
+    if e.kind in RELATIONS or e.kind in _UNORDERED:
+        return 5, 0, RELATIONS.get(e.kind, e.kind)
     return 4, len(e.args), e.kind
 
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from flambeau.base.naming import PACKAGE
 from flambeau.base.symbolic.expressions import Expr, as_expr, integer, rebuild
 
-__all__ = ["SymBool", "SymFloat", "SymInt", "SymNode", "is_symbolic_number", "plain_value", "sym_function"]
+__all__ = ["SymBool", "SymFloat", "SymInt", "SymNode", "is_symbolic_number", "known_true", "plain_value", "sym_function"]
 
 
 class SymNode:
@@ -217,6 +217,11 @@ _CLASSES: dict[type, type[Any]] = {int: SymInt, float: SymFloat, bool: SymBool}
 def is_symbolic_number(x: object) -> bool:
     """Whether it is a SymInt, SymFloat or SymBool."""
     return isinstance(x, _SymbolicNumber)
+
+
+def known_true(x: Any) -> bool:
+    """Whether a condition of sizes is known to hold for all sizes; nothing is guarded on."""
+    return x.node.shape_env.decide(x.node.expr) is True if isinstance(x, SymBool) else bool(x)
 
 
 def plain_value(x: Any) -> Any:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from flambeau.base.symbolic.expressions import Expr, coefficient, factors, printer
+from flambeau.base.symbolic.expressions import RELATIONS, Expr, coefficient, factors, printer
 
 __all__ = ["repr_of", "text_of"]
 
 _ATOM, _POW, _MUL, _ADD, _RELATION, _FUNCTION = 1000, 60, 50, 40, 35, 35
 _SIGNS = {"Lt": "<", "Le": "<=", "Gt": ">", "Ge": ">="}
-_CLASSES = {
-    "Eq": "Equality", "Ne": "Unequality", "Lt": "StrictLessThan", "Le": "LessThan", "Gt": "StrictGreaterThan",
-    "Ge": "GreaterThan",
-}  # fmt: skip
 _LOW = frozenset("FloorDiv CleanDiv Mod PythonMod ModularIndexing Where FloatTrueDiv IntTrueDiv".split())
 
 
@@ -23,7 +19,7 @@ def _precedence(e: Expr) -> int:
     found = {"Add": _ADD, "Mul": _MUL, "Pow": _POW, "And": 30, "Or": 20, "Not": 100, "PowByNatural": _MUL, "FloatPow": _POW}
     if e.kind in found:
         return found[e.kind]
-    return _RELATION if e.kind in _CLASSES else _FUNCTION if e.kind in _LOW else 10 if e.kind == "Identity" else _ATOM
+    return _RELATION if e.kind in RELATIONS else _FUNCTION if e.kind in _LOW else 10 if e.kind == "Identity" else _ATOM
 
 
 def _enclosed(e: Expr, level: float, strict: bool = False) -> str:
@@ -109,4 +105,4 @@ def repr_of(e: Expr) -> str:
     if e.kind == "Mul" and args[0].kind == "Integer" and args[0].value < -1:
         minus = ["Integer(-1)", f"Integer({-args[0].value})"]
         return f"Mul({', '.join([*minus, *map(repr_of, args[1:])])})"
-    return f"{_CLASSES.get(e.kind, e.kind)}({', '.join(map(repr_of, args))})"
+    return f"{RELATIONS.get(e.kind, e.kind)}({', '.join(map(repr_of, args))})"

@@ -9,7 +9,17 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flambeau.base.symbolic.expressions import Expr, as_expr, float_of, integer, product, rebuild, sum_of, symbol
+from flambeau.base.symbolic.expressions import (
+    RELATIONS,
+    Expr,
+    as_expr,
+    float_of,
+    integer,
+    product,
+    rebuild,
+    sum_of,
+    symbol,
+)
 from flambeau.base.symbolic.functions import floor_div, power_by_natural, python_mod
 from flambeau.base.symbolic.ranges import int_oo
 from flambeau.base.symbolic.relations import conjunction, disjunction, negation, relation
@@ -17,8 +27,7 @@ from flambeau.base.symbolic.relations import conjunction, disjunction, negation,
 __all__ = ["MOST_CHARACTERS", "read"]
 
 MOST_CHARACTERS = 100_000
-_LONG = {"Equality": "Eq", "Unequality": "Ne", "StrictLessThan": "Lt", "LessThan": "Le", "StrictGreaterThan": "Gt",
-         "GreaterThan": "Ge", "CleanDiv": "FloorDiv"}  # fmt: skip
+_LONG = {**{name: kind for kind, name in RELATIONS.items()}, "CleanDiv": "FloorDiv"}
 _ASSUMPTIONS = ("integer", "positive", "nonnegative", "negative", "finite", "real", "zero")
 _COMPARED: dict[type, str] = {ast.Eq: "Eq", ast.NotEq: "Ne", ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge"}
 _BINARY: dict[type, Callable[[Expr, Expr], Expr]] = {

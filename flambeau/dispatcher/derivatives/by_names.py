@@ -109,13 +109,13 @@ def _shaped(asked: Sequence[Any], tensors: Sequence[str], schema: FunctionSchema
 def _derived(name: str, values: dict[str, Any], tensors: Sequence[str], need: dict[str, bool]) -> Any:
     """The value of an argument of a derivative that is neither an argument of the operator nor a result."""
     if name in ("input_size", "input_sizes"):
-        return list(values[tensors[0]]._layout.shape)
+        return list(values[tensors[0]].shape)
     if name == "input_dtype":
         return values[tensors[0]]._layout.dtype
     if name == "num_weights":
-        return values[tensors[0]]._layout.shape[0]
+        return values[tensors[0]].shape[0]
     if name == "bias_sizes":
-        return None if values["bias"] is None else list(values["bias"]._layout.shape)
+        return None if values["bias"] is None else list(values["bias"].shape)
     if name == "output_mask":
         return [bool(need[n]) for n in tensors if n not in ("running_mean", "running_var")]
     if name == "train":

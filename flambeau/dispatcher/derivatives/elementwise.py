@@ -114,7 +114,7 @@ def _(g: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: A
     else:
         positive = aten.mul.Tensor(pos_weight, target)
         slope = aten.sub.Tensor(aten.mul.Tensor(aten.sub.Tensor(aten.add.Scalar(positive, 1), target), probability), positive)
-    share = g if reduction != 1 else aten.div.Scalar(g, self._layout.numel)
+    share = g if reduction != 1 else aten.div.Scalar(g, self.numel())
     if weight is not None:
         share = aten.mul.Tensor(share, weight)
     for_self = aten.mul.Tensor(slope, share) if need["self"] else None

@@ -17,25 +17,25 @@ aten: Any = ops.aten
 
 @derivative("index.Tensor", node="IndexBackward0")
 def _(g: Any, self: Any, indices: Any) -> Any:
-    zeros = aten.new_zeros.default(g, list(self._layout.shape))
+    zeros = aten.new_zeros.default(g, list(self.shape))
     return aten.index_put.default(zeros, list(indices), g, True)
 
 
 @derivative("index_select", node="IndexSelectBackward0")
 def _(g: Any, self: Any, dim: Any, index: Any) -> Any:
-    return aten.index_add.default(aten.new_zeros.default(g, list(self._layout.shape)), dim, index, g), None
+    return aten.index_add.default(aten.new_zeros.default(g, list(self.shape)), dim, index, g), None
 
 
 @derivative("gather", node="GatherBackward0")
 def _(g: Any, self: Any, dim: Any, index: Any) -> Any:
-    return aten.scatter_add.default(aten.new_zeros.default(g, list(self._layout.shape)), dim, index, g), None
+    return aten.scatter_add.default(aten.new_zeros.default(g, list(self.shape)), dim, index, g), None
 
 
 @derivative("cat", node="CatBackward0")
 def _(g: Any, tensors: Any, dim: Any, need: Any) -> Any:
     made, at = [], 0
     for x, wanted in zip(tensors, need["tensors"]):
-        size = x._layout.shape[dim]
+        size = x.shape[dim]
         made.append(aten.slice.Tensor(g, dim, at, at + size) if wanted else None)
         at += size
     return (made,)
@@ -43,7 +43,7 @@ def _(g: Any, tensors: Any, dim: Any, need: Any) -> Any:
 
 @derivative("_unsafe_view", node="UnsafeViewBackward0")
 def _(g: Any, self: Any) -> Any:
-    return g.reshape(self._layout.shape)
+    return g.reshape(self.shape)
 
 
 def _selected(g: Any, indices: Any, self: Any, dim: int, keepdim: bool) -> Any:
@@ -52,7 +52,7 @@ def _selected(g: Any, indices: Any, self: Any, dim: int, keepdim: bool) -> Any:
         return g
     if not keepdim:
         g, indices = aten.unsqueeze.default(g, dim), aten.unsqueeze.default(indices, dim)
-    return aten.scatter.src(aten.new_zeros.default(g, list(self._layout.shape)), dim, indices, g)
+    return aten.scatter.src(aten.new_zeros.default(g, list(self.shape)), dim, indices, g)
 
 
 @derivative("max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode", "kthvalue", differentiable=1)
@@ -87,9 +87,9 @@ def _(g: Any, tensors: Any, dim: Any, need: Any) -> Any:
 def _(g: Any, tensors: Any, need: Any) -> Any:
     made, row, column = [], 0, 0
     for x, wanted in zip(tensors, need["tensors"]):
-        rows, columns = (1, 1, *x._layout.shape)[-2:] if x._layout.ndim else (1, 1)
+        rows, columns = (1, 1, *x.shape)[-2:] if x._layout.ndim else (1, 1)
         part = aten.slice.Tensor(aten.slice.Tensor(g, 0, row, row + rows), 1, column, column + columns)
-        made.append(part.reshape(x._layout.shape) if wanted else None)
+        made.append(part.reshape(x.shape) if wanted else None)
         row, column = row + rows, column + columns
     return (made,)
 
@@ -117,12 +117,12 @@ def _(g: Any, dims: Any) -> Any:
 
 @derivative("view.default")
 def _(g: Any, self: Any) -> Any:
-    return g.reshape(self._layout.shape)
+    return g.reshape(self.shape)
 
 
 @derivative("expand")
 def _(g: Any, self: Any) -> Any:
-    return engine.sum_to_shape(g, self._layout.shape)
+    return engine.sum_to_shape(g, self.shape)
 
 
 @derivative("unsqueeze")
@@ -131,7 +131,7 @@ def _(g: Any, dim: Any) -> Any:
 
 
 def _unsqueezed(g: Any, self: Any, dims: Any) -> Any:
-    shape = self._layout.shape
+    shape = self.shape
     for d in sorted({x % max(1, len(shape)) for x in dims}):
         if shape and shape[d] == 1:
             g = aten.unsqueeze.default(g, d)
@@ -140,7 +140,7 @@ def _unsqueezed(g: Any, self: Any, dims: Any) -> Any:
 
 @derivative("squeeze.default")
 def _(g: Any, self: Any) -> Any:
-    return _unsqueezed(g, self, range(len(self._layout.shape)))
+    return _unsqueezed(g, self, range(len(self.shape)))
 
 
 @derivative("squeeze.dim", node="SqueezeBackward1")
@@ -155,23 +155,23 @@ def _(g: Any, self: Any, dim: Any) -> Any:
 
 @derivative("select.int")
 def _(g: Any, self: Any, dim: Any, index: Any) -> Any:
-    return aten.select_backward.default(g, list(self._layout.shape), dim, index)
+    return aten.select_backward.default(g, list(self.shape), dim, index)
 
 
 @derivative("slice.Tensor")
 def _(g: Any, self: Any, dim: Any, start: Any, end: Any, step: Any) -> Any:
     first, last = 0 if start is None else start, (1 << 63) - 1 if end is None else end
-    return aten.slice_backward.default(g, list(self._layout.shape), dim, first, last, step)
+    return aten.slice_backward.default(g, list(self.shape), dim, first, last, step)
 
 
 @derivative("diagonal.default")
 def _(g: Any, self: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
-    return aten.diagonal_backward.default(g, list(self._layout.shape), offset, dim1, dim2)
+    return aten.diagonal_backward.default(g, list(self.shape), offset, dim1, dim2)
 
 
 @derivative("unfold")
 def _(g: Any, self: Any, dimension: Any, size: Any, step: Any) -> Any:
-    return aten.unfold_backward.default(g, list(self._layout.shape), dimension, size, step)
+    return aten.unfold_backward.default(g, list(self.shape), dimension, size, step)
 
 
 def _filled(gs: Any, sizes: Any) -> list[Any]:
@@ -182,14 +182,14 @@ def _filled(gs: Any, sizes: Any) -> list[Any]:
 
 @derivative("unbind.int")
 def _(gs: Any, self: Any, dim: Any) -> Any:
-    shape = list(self._layout.shape)
+    shape = list(self.shape)
     del shape[dim]
     return aten.stack.default(_filled(gs, [shape] * len(gs)), dim)
 
 
 @derivative("split.Tensor")
 def _(gs: Any, self: Any, split_size: Any, dim: Any) -> Any:
-    whole = self._layout.shape[dim]
+    whole = self.shape[dim]
     return _joined(gs, self, [min(split_size, whole - i * split_size) for i in range(len(gs))], dim)
 
 
@@ -201,7 +201,7 @@ def _(gs: Any, self: Any, split_sizes: Any, dim: Any) -> Any:
 def _joined(gs: Any, self: Any, sizes: Any, dim: Any) -> Any:
     shapes = []
     for size in sizes:
-        shape = list(self._layout.shape)
+        shape = list(self.shape)
         shape[dim] = size
         shapes.append(shape)
     return aten.cat.default(_filled(gs, shapes), dim)

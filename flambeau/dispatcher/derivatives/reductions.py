@@ -17,9 +17,9 @@ aten: Any = ops.aten
 
 def _expanded(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """A gradient of a reduction, with the dimensions that it reduced."""
-    shape = self._layout.shape
+    shape = self.shape
     dims = dim or range(len(shape))
-    if not keepdim and len(g._layout.shape) != len(shape):
+    if not keepdim and len(g.shape) != len(shape):
         for d in sorted(x % len(shape) for x in dims):
             g = aten.unsqueeze.default(g, d)
     return aten.expand.default(g, list(shape))
@@ -27,7 +27,7 @@ def _expanded(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 @derivative("sum.default", node="SumBackward0")
 def _(g: Any, self: Any) -> Any:
-    return aten.expand.default(g, list(self._layout.shape))
+    return aten.expand.default(g, list(self.shape))
 
 
 @derivative("sum.dim_IntList", node="SumBackward1")
@@ -37,13 +37,13 @@ def _(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
 
 @derivative("mean.default", node="MeanBackward0")
 def _(g: Any, self: Any) -> Any:
-    return aten.div.Scalar(aten.expand.default(g, list(self._layout.shape)), self._layout.numel)
+    return aten.div.Scalar(aten.expand.default(g, list(self.shape)), self.numel())
 
 
 @derivative("mean.dim", node="MeanBackward1")
 def _(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
     made = _expanded(g, self, dim, keepdim)
-    return aten.div.Scalar(made, self._layout.numel // max(1, g._layout.numel))
+    return aten.div.Scalar(made, self.numel() // max(1, g.numel()))
 
 
 def _whole(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
@@ -57,7 +57,7 @@ def _whole(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _of_variance(g: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
-    shape = self._layout.shape
+    shape = self.shape
     count = math.prod(shape[d] for d in (dim or range(len(shape))))
     mean = aten.mean.dim(self, dim, True) if dim else aten.mean.default(self)
     free = count - (1 if correction is None else correction)

@@ -13,6 +13,8 @@ from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau._subclasses.symbolic.run import run
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.node import Argument
@@ -154,6 +156,15 @@ def without_modes() -> Iterator[None]:
         local.dispatch_modes = before
 
 
+#: What asks a tensor for its sizes.
+_READING: dict[Any, Callable[..., Any]] = {
+    aten.sym_size.int: lambda x, dim: x.size(dim),
+    aten.sym_stride.int: lambda x, dim: x.stride(dim),
+    aten.sym_storage_offset.default: lambda x: x.storage_offset(),
+    aten.sym_numel.default: lambda x: x.numel(),
+}
+
+
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Records every operator: `with ProxyTorchDispatchMode(tracer, "real"):`."""
 
@@ -171,6 +182,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.pre_dispatch = pre_dispatch
         self._error_on_data_dependent_ops = _error_on_data_dependent_ops
         self.decomposition_table: Mapping[Any, Callable[..., Any]] = {}
+        self.sizes: Any = None      # the SizeNodes of a trace whose sizes have symbols
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -190,6 +202,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return self._record(func, args, kwargs)
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.sizes is not None:
+            return self._record_symbolic(func, args, kwargs)
         tracer = self.tracer
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [tracer.tracked(x) for x in tensors]
@@ -205,6 +219,37 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
             track_tensor(args[0], proxy, constant=None, tracer=tracer)
         return track_tensor_tree(out, proxy, constant=constant, tracer=tracer)
+
+    def _record_symbolic(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same where sizes, and numbers that only a run tells, are nodes."""
+        func = aten.lift_fresh_copy.default if func is aten.lift_fresh.default else func
+        if func in _READING:
+            return _READING[func](*args)
+        given, named = pytree.tree_map(self.proxy_of, (args, kwargs))
+        name = self.tracer.graph._target_to_str(func.overloadpacket.__name__)
+        proxy = self.tracer.create_proxy("call_function", func, given, named, name=name)
+        made = run(func, args, kwargs, self.sizes.env)
+        if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
+            track_tensor(args[0], proxy, constant=None, tracer=self.tracer)
+        return self.track(made, proxy)
+
+    def proxy_of(self, x: Any) -> Any:
+        """The proxy of a tensor that is tracked, or of a symbolic number; anything else as it is."""
+        if self.sizes is not None and is_symbolic_number(x):
+            return self.sizes.proxy(x)
+        return self.tracer.unwrap_proxy(x)
+
+    def track(self, made: Any, proxy: Proxy) -> Any:
+        """Let a proxy stand for a tensor whose sizes may have symbols, a symbolic number, or several of them in a list."""
+        if is_symbolic_number(made):
+            self.sizes.of_number(made, proxy)
+            return made
+        track_tensor_tree(made, proxy, constant=None, tracer=self.tracer)
+        for x in pytree.tree_leaves(made):
+            found = self.tracer.tracked(x) if isinstance(x, torch.Tensor) else None
+            if found is not None:
+                self.sizes.of_tensor(x, found.proxy)
+        return made
 
     def _number(self, func: Any, known: _Tracked | None) -> Any:
         if known is not None and known.constant is not None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.operator import unsupported
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx._lazy_graph_module import _make_graph_module
@@ -29,6 +30,7 @@ from flambeau.fx.experimental.proxy_mode import (
     track_tensor_tree,
     without_modes,
 )
+from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
@@ -102,12 +104,12 @@ def make_fx(
     """A function of the same arguments that returns a GraphModule: the operators (torch.ops.aten) that f calls on them.
 
     decomposition_table: from overloads to functions that are recorded in their place. tracing_mode: "real" runs f on its
-    arguments, "fake" on tensors without values. Gradients that f takes are recorded too. RuntimeError where f asks a tensor
-    that depends on its arguments for a number. NotImplementedError for "symbolic": sizes are numbers in the graph.
+    arguments, "fake" on tensors without values, "symbolic" on such whose sizes, and numbers among the arguments, are nodes of the
+    graph; the result's `shape_env` has the guards under which it holds. Gradients that f takes are recorded too. RuntimeError
+    where f asks a tensor that depends on its arguments for a number; of "symbolic" where it asks which way to go.
     """
     if tracing_mode not in _MODES:
         raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
-    _refuse(tracing_mode == "symbolic", "tracing_mode='symbolic'", "trace at each size that you need")
     _refuse(pre_dispatch, "pre_dispatch=True", "trace below autograd")
     _refuse(record_module_stack, "record_module_stack=True", "use torch.fx.symbolic_trace, whose nodes have nn_module_stack")
     _refuse(proxy_module_inputs, "proxy_module_inputs=True", "close over the module")
@@ -124,12 +126,20 @@ def make_fx(
         inside: Any = contextlib.nullcontext()
         if tracing_mode == "fake":
             args, inside = _fakes(args, _allow_non_fake_inputs)
+        elif tracing_mode == "symbolic":
+            args, inside = _symbolic(args, _allow_non_fake_inputs)
+            mode.sizes = SizeNodes(tracer, inside.shape_env, eager=True)
         code = getattr(inspect.unwrap(f), "__code__", None)
         variadic = code is None or code.co_flags & inspect.CO_VARARGS
         function = fake_signature(f, len(args)) if variadic else f
         holders = pytree.tree_map(lambda _: PH, args)
-        with inside, fx_traceback.preserve_node_meta():
-            return dispatch_trace(_with_values(function, args, tracer, mode), tracer, tuple(holders))
+        with inside, mode.sizes or contextlib.nullcontext(), fx_traceback.preserve_node_meta():
+            made = dispatch_trace(_with_values(function, args, tracer, mode), tracer, tuple(holders))
+        if mode.sizes is not None:
+            mode.sizes.drop_unused()
+            made.recompile()
+            made.shape_env = inside.shape_env  # type: ignore[assignment]
+        return made
 
     return wrapped
 
@@ -152,6 +162,27 @@ def _fakes(args: tuple[Any, ...], allow_others: bool) -> tuple[Any, Any]:
     return pytree.tree_map(fake, args), mode
 
 
+def _symbolic(args: tuple[Any, ...], allow_others: bool) -> tuple[Any, Any]:
+    """The arguments without values, whose sizes have symbols, numbers as symbols, and their mode."""
+    from flambeau._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from flambeau.fx.experimental.shape_env import ShapeEnv, Source
+
+    leaves, spec = pytree.tree_flatten(args)
+    mode = next((x.fake_mode for x in leaves if isinstance(x, FakeTensor) and x.fake_mode.shape_env is not None), None)
+    mode = mode or FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_others, shape_env=ShapeEnv())
+    env, made, count = mode.shape_env, [], 0
+    for x in leaves:
+        if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor):
+            made.append(mode.from_tensor(x, source=f"input{count}"))
+        elif isinstance(x, int) and not isinstance(x, bool):
+            made.append(env.create_symintnode(env.create_symbol(x, Source(f"input{count}"), positive=None), hint=x))
+        else:
+            made.append(x)
+            continue
+        count += 1
+    return pytree.tree_unflatten(made, spec), mode
+
+
 def _with_values(
     function: Callable[..., Any], args: tuple[Any, ...], tracer: PythonKeyTracer, mode: ProxyTorchDispatchMode
 ) -> Callable[..., Any]:
@@ -162,11 +193,13 @@ def _with_values(
     def wrapped(*proxies: Any) -> Any:
         """What function(*args) gives, as proxies."""
         for value, proxy in zip(values, pytree.tree_leaves(proxies)):
-            if isinstance(value, torch.Tensor):
+            if mode.sizes is not None and (isinstance(value, torch.Tensor) or is_symbolic_number(value)):
+                mode.track(value, proxy)
+            elif isinstance(value, torch.Tensor):
                 track_tensor_tree(value, proxy, constant=None, tracer=tracer)
         with mode:
             out = function(*args)
-        return pytree.tree_map(tracer.unwrap_proxy, out)
+        return pytree.tree_map(mode.proxy_of, out)
 
     return wrapped
 

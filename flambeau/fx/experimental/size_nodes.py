@@ -1,4 +1,5 @@
-"""The nodes of symbolic numbers in a graph: sizes of tensors, and what a program computes with them, each when it is first used.
+"""The nodes of symbolic numbers in a graph: sizes of tensors, and what a program computes with them, each when it is first used,
+or arithmetic at once if it is to be `eager`.
 
 Stands on proxies; used by the tracers of make_fx and of torch.export.
 """
@@ -14,14 +15,14 @@ from flambeau.base.symbolic.expressions import Expr
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.fx.proxy import Proxy
 
-__all__ = ["SizeNodes"]
+__all__ = ["SizeNodes", "drop_unused_sizes"]
 
 
 class SizeNodes:
     """Knows how every expression of a trace comes to be. While `attached` to the ShapeEnv it learns of arithmetic."""
 
-    def __init__(self, tracer: Any, env: Any) -> None:
-        self.tracer, self.env = tracer, env
+    def __init__(self, tracer: Any, env: Any, eager: bool = False) -> None:
+        self.tracer, self.env, self.eager = tracer, env, eager
         self.origins: dict[Expr, Callable[[], Proxy]] = {}
         self.proxies: dict[Expr, Proxy] = {}
 
@@ -66,6 +67,8 @@ class SizeNodes:
         if not e.args and not e.is_symbol:
             return
         self.origins.setdefault(e, lambda: self._call(number, function, args))
+        if self.eager:
+            self.proxy(number)
 
     def asserted(self, number: Any) -> None:
         """A condition is asserted: it is in the graph from here on."""
@@ -111,3 +114,15 @@ class SizeNodes:
         made = self.tracer.create_proxy("call_function", function, args, {})
         made.node.meta["val"] = value
         return made  # type: ignore[no-any-return]
+
+    def drop_unused(self) -> None:
+        """Erase numbers that are computed and not used."""
+        drop_unused_sizes(self.tracer.graph, self.env)
+
+
+def drop_unused_sizes(graph: Any, env: Any) -> None:
+    """Erase the nodes of symbolic numbers that aren't used, but for those that only a run tells."""
+    for node in reversed(list(graph.nodes)):
+        value = node.meta.get("val")
+        if node.op == "call_function" and not node.users and is_symbolic_number(value) and value.node._expr not in env.unbacked:
+            graph.erase_node(node)

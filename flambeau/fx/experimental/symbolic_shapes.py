@@ -13,7 +13,7 @@ from typing import Any
 import flambeau as torch
 from flambeau._subclasses.symbolic.state import kept, sizes_of
 from flambeau.base.symbolic.expressions import Expr
-from flambeau.base.symbolic.numbers import SymBool, SymFloat, SymInt, is_symbolic_number
+from flambeau.base.symbolic.numbers import SymBool, SymFloat, SymInt, is_symbolic_number, known_true
 from flambeau.base.symbolic.ranges import ValueRanges
 from flambeau.core.operator import unsupported
 from flambeau.fx.experimental.shape_env import RuntimeAssert, ShapeEnv, ShapeGuard
@@ -107,7 +107,7 @@ def guard_or_true(a: Any) -> bool:
 
 def statically_known_true(x: Any) -> bool:
     """Whether a condition on sizes is known to hold for all sizes; nothing is guarded on."""
-    return _env(x).decide(x.node.expr) is True if isinstance(x, SymBool) else bool(x)
+    return known_true(x)
 
 
 def statically_known_false(x: Any) -> bool:
