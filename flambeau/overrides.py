@@ -199,7 +199,7 @@ def handle_torch_function(
     Raises TypeError if all of them return NotImplemented.
     """
     if mode_on():
-        return dispatch_to_mode(public_api, public_api, args, kwargs)
+        return dispatch_to_mode(public_api, args, kwargs)
     return dispatch(public_api, args, kwargs, in_order(list(relevant_args)))
 
 

@@ -161,7 +161,7 @@ def _one_result(kind: Any, value: Any) -> Any:
 def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The answer to a call; `caller` is the object that was called, which overriding classes and modes get to see."""
     if modes.active.count and modes.local.modes:
-        return modes.dispatch(caller, caller, tuple(args), kwargs)
+        return overrides.dispatch_to_mode(caller, tuple(args), kwargs)
     found = overrides.overriding_arguments([*args, *kwargs.values()])
     if found:
         return overrides.dispatch(caller, tuple(args), kwargs, found)

@@ -138,18 +138,11 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
         if any(dispatching(type(x)) for x in asked):
             return overrides.dispatch(function, args, kwargs, asked)
         return own(*args, **kwargs)     # asks them itself, or is made of what does
-    if modes.local.modes and asks(function):
-        return own(*args, **kwargs)
     if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(
             function.operator):  # type: ignore[attr-defined]
         with cast_arguments(function.operator, args, kwargs) as (given, keywords):  # type: ignore[attr-defined]
             return _answer(function, own, tuple(given), keywords)
     return _answer(function, own, args, kwargs)
-
-
-def asks(function: FunctionType) -> bool:
-    """Whether a function asks modes above autograd by itself."""
-    return hasattr(function, "operator") or hasattr(function, "__wrapped__") or function in views.DECLARED
 
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base import device as devices
-from flambeau.core.modes import interception, modes
+from flambeau.core.modes import interception
 from flambeau.core.tensor import fakes, printing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import dispatch_modes
@@ -42,8 +42,6 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     """The result of a public function, whose plain form is `own`, inside this thread's fake tensor mode."""
     stand_ins = devices.stand_ins_in_use()
     assert stand_ins is not None
-    if modes.local.modes and dispatch_modes.asks(function):
-        return own(*args, **kwargs)
     if stand_ins.mode.shape_env is not None and not stand_ins.mode.numbers_only:
         made = _with_symbols(stand_ins.mode, function, own, args, kwargs)
         if made is not NotImplemented:

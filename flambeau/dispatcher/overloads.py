@@ -13,8 +13,8 @@ from typing import Any
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import public_module
 from flambeau.core.modes.interception import overriding, watching
-from flambeau.core.modes.modes import local
-from flambeau.core.modes.overrides import dispatch
+from flambeau.core.modes.modes import active, local
+from flambeau.core.modes.overrides import dispatch, dispatch_to_mode
 from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
@@ -64,6 +64,8 @@ class OpOverload(OperatorBase):
         return builtin.answer_of(self._namespace, self._opname, self._overloadname)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if active.count and local.modes and self._record is None:
+            return dispatch_to_mode(self, args, kwargs)
         if self._record is None and (local.dispatch_modes or watching()) and not self._composite and handlers.answers(
                 args, kwargs):
             from flambeau.dispatcher import graphs
@@ -244,6 +246,8 @@ class OpOverloadPacket(OperatorBase):
         return [*super().__dir__(), *self.overloads()]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if active.count and local.modes and self._builtin:
+            return dispatch_to_mode(self, args, kwargs)
         names = self.overloads()
         proxies = overriding(args, kwargs)
         if proxies:

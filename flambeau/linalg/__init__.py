@@ -6,6 +6,7 @@ ops.reduction.vector_norm and ops.linalg.einsum.
 
 from flambeau.base.errors import LinAlgError
 from flambeau.base.naming import adopt
+from flambeau.core.modes import interception
 from flambeau.core.modes.overrides import ask_everywhere
 from flambeau.ops.linalg.cholesky import linalg_cholesky as cholesky
 from flambeau.ops.linalg.cholesky import linalg_cholesky_ex as cholesky_ex
@@ -57,3 +58,4 @@ __all__ = [
 
 ask_everywhere(globals(), only=("lstsq", "matrix_rank", "pinv"))    # which look at values
 adopt(globals(), __all__[1:])
+interception.provide(lambda: [lstsq, matrix_rank, pinv])

@@ -11,7 +11,6 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import called, findable
-from flambeau.core.modes import modes
 from flambeau.core.modes.overrides import PLAIN, disabled
 from flambeau.core.tensor.rebuild import attributes_of, set_attributes
 from flambeau.core.tensor.tensor import Tensor
@@ -58,7 +57,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
-            values = modes.dispatch(Tensor.clone, Tensor.clone, (self.data,), {"memory_format": flambeau.preserve_format})
+            values = self.data.clone(memory_format=flambeau.preserve_format)
             memo[id(self)] = type(self)(values, self.requires_grad)
         return memo[id(self)]
 

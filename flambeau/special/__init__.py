@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.naming import adopt
+from flambeau.core.modes import interception
 from flambeau.core.operator.variants import renamed
 from flambeau.ops.elementwise import arithmetic, incomplete_gamma, math, ternary
 from flambeau.ops.elementwise.bessel import (
@@ -62,3 +63,4 @@ __all__ = [
     *_OF_TORCH]
 
 adopt(globals(), __all__)
+interception.provide(lambda: [globals()[name] for name in _OF_TORCH])

@@ -304,3 +304,22 @@ def test_functions_bear_pytorchs_names():
     names = """softmax softmax group_norm ctc_loss range absolute clip_ concat reshape permute unique pow_ __getitem__ __setitem__
         __float__ __invert__ is_tensor""".split()
     assert [f.__name__ for f in same] == [f.__qualname__ for f in same] == names
+
+
+def test_modes_see_operators_of_the_dispatcher_rooms_and_what_python_calls():
+    seen = []
+
+    class Watch(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.eye(2)
+    with Watch():
+        torch.ops.aten.add.Tensor(x, x)
+        torch.ops.aten.add(x, x)
+        torch.linalg.inv(x), torch.linalg.pinv(x), torch.special.expit(x), torch.fft.fft(x)
+        copy.deepcopy(x), repr(x), f"{x.sum()}"
+        copy.deepcopy(torch.nn.Parameter(x))
+    assert seen == ["add.Tensor", "add", "linalg_inv", "linalg_pinv", "expit", "fft_fft", "__deepcopy__", "__repr__", "sum",
+                    "__format__", "clone"]  # fmt: skip

@@ -22,15 +22,16 @@ from flambeau.base.device import stand_ins_in_use
 from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.modes.modes import dispatch as dispatch_to_mode
 from flambeau.core.modes.modes import local
-from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch
+from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import variants, view
 from flambeau.core.operator.arguments import LOOKING, written
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
-_providers: list[Callable[[], Iterable[Callable]]] = [lambda: [*variants.NAMESPACE.values(), *view.DECLARED]]
+_providers: list[Callable[[], Iterable[Callable]]] = [
+    lambda: [*variants.NAMESPACE.values(), *view.DECLARED],
+    lambda: [f for f in (getattr(declared, "public", None) for declared in variants.OPERATORS.values()) if f is not None]]
 _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
@@ -273,9 +274,9 @@ def _looking(function: FunctionType, own: FunctionType) -> CodeType:
     """Code for `function` that asks first whether an argument is looked out for, and then does what its own code does."""
 
     def answer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if local.modes and local.modes[-1].every_function and function.__name__ not in _NEVER_SEEN:
+        if local.modes and function.__name__ not in _NEVER_SEEN:
             seen = getattr(Tensor, _METHODS_OF_OPERATORS.get(function.__name__, ""), function)
-            return dispatch_to_mode(seen, seen, args, kwargs)
+            return dispatch_to_mode(seen, args, kwargs)
         found: list[Any] = []
         _search(args, found)
         if kwargs:

@@ -26,7 +26,7 @@ from flambeau.base.naming import public_module
 from flambeau.codegen.runtime import state
 
 __all__ = [
-    "Mode", "active", "autocast", "dispatch", "enable_grad", "inference_mode", "is_grad_enabled",
+    "active", "autocast", "enable_grad", "inference_mode", "is_grad_enabled",
     "is_inference_mode_enabled", "local", "no_grad", "set_grad_enabled",
 ]
 
@@ -70,7 +70,7 @@ class _End:
     __slots__ = ("autocast_enabled", "dispatch_modes", "modes", "thread_state")
 
     def __init__(
-        self, thread_state: int, modes: list[Mode], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]
+        self, thread_state: int, modes: list[Any], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]
     ) -> None:
         self.thread_state, self.modes, self.autocast_enabled = thread_state, modes, autocast_enabled
         self.dispatch_modes = dispatch_modes
@@ -106,7 +106,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.thread_state: int = _thread_state()
-        self.modes: list[Mode] = []  # special modes, innermost last
+        self.modes: list[Any] = []      # those of __torch_function__, innermost last
         self.dispatch_modes: list[Any] = []     # those below autograd, innermost last
         self.autocast_enabled: dict[str, bool] = {}
         self.autocast_dtype: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
@@ -117,45 +117,6 @@ class _Local(threading.local):
 
 
 local = _Local()
-
-# ---------------------------------------------------------------- special modes
-
-
-class Mode:
-    """A mode that sees every operator call while it is on (`with mode:`).
-
-    `handle(operator, call, args, kwargs)` computes the answer; calls it makes go to the next mode outwards. Where
-    `every_function` is set, not only operators come to it but every public function and method of Tensor
-    (core.modes.interception).
-    """
-
-    every_function = False
-
-    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer a call of `operator`; `call(*args, **kwargs)` is what it would have done."""
-        return call(*args, **kwargs)
-
-    def __enter__(self) -> Any:
-        local.modes.append(self)
-        active.enter()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        local.modes.pop()
-        active.leave()
-
-
-def dispatch(operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hand an operator call to the innermost special mode of this thread; without one, make the call."""
-    modes = local.modes
-    if not modes:
-        return call(*args, **kwargs)
-    mode = modes.pop()  # what the handler calls belongs to the modes outside
-    try:
-        return mode.handle(operator, call, args, kwargs)
-    finally:
-        modes.append(mode)
-
 
 # ---------------------------------------------------------------- grad mode
 

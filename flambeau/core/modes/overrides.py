@@ -22,8 +22,7 @@ from flambeau.base.naming import public_module
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.dispatching import dispatching, not_below
-from flambeau.core.modes.modes import Mode, active, local
-from flambeau.core.modes.modes import dispatch as dispatch_to_mode
+from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import record_of
 from flambeau.core.tensor.nested_data import type_name
@@ -127,7 +126,7 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
     def __enter__(self) -> None:
         super().__enter__()
-        self.modes, local.modes = local.modes, [m for m in local.modes if not isinstance(m, TorchFunctionMode)]
+        self.modes, local.modes = local.modes, []
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__()
@@ -333,7 +332,7 @@ def make_wrapper_subclass(
 
 #: Methods whose code is never exchanged (core.modes.interception).
 NEVER_EXCHANGED = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__
-    __reduce__ __reduce_ex__ __setstate__ __deepcopy__ __repr__ __format__ __dir__ __torch_function__""".split())
+    __reduce__ __reduce_ex__ __setstate__ __dir__ __torch_function__""".split())
 _NOT_WRAPPED = frozenset(
     (
         "__class__",
@@ -431,17 +430,14 @@ Tensor.as_subclass = as_subclass  # type: ignore[method-assign]
 
 
 def asking(function: Callable) -> Callable:
-    """A form of `function` that asks the modes and the overriding classes among its arguments, and obeys autocast."""
+    """A form of `function` that asks the overriding classes among its arguments, and obeys autocast."""
     record = record_of(function.__name__)
 
     @functools.wraps(function)
     def ask(*args: Any, **kwargs: Any) -> Any:
         try:
-            if not active.count:
-                if not args or args[0].__class__ in PLAIN:
-                    return function(*args, **kwargs)
-            elif local.modes:
-                return dispatch_to_mode(ask, ask, args, kwargs)
+            if not active.count and (not args or args[0].__class__ in PLAIN):
+                return function(*args, **kwargs)
             found = overriding_arguments([*args, *kwargs.values()])
             if found:
                 return dispatch(ask, args, kwargs, found)
@@ -481,7 +477,7 @@ def ask_everywhere(namespace: dict[str, Any], never: Iterable[str] = (), only: I
 # ---------------------------------------------------------------- modes
 
 
-class TorchFunctionMode(Mode):
+class TorchFunctionMode:
     """A mode whose `__torch_function__(func, types, args, kwargs)` answers every call of a public function or of a method of
     Tensor made inside `with mode:`.
 
@@ -489,30 +485,22 @@ class TorchFunctionMode(Mode):
     """
 
     __module__ = public_module("overrides")
-    every_function = True
 
     def __enter__(self) -> Any:
         self.__dict__.setdefault("_attention", []).append(attention())
-        return super().__enter__()
+        local.modes.append(self)
+        active.enter()
+        return self
 
     def __exit__(self, *exception: object) -> None:
-        super().__exit__(*exception)
+        local.modes.pop()
+        active.leave()
         self.__dict__["_attention"].pop()
 
     def __torch_function__(
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         raise NotImplementedError
-
-    def handle(self, operator: Any, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        types = tuple(type(x) for x in in_order(overriding_arguments([*args, *kwargs.values()])))
-        result = self.__torch_function__(call, types, args, kwargs)
-        if result is NotImplemented:
-            raise TypeError(
-                f"Multiple dispatch failed for 'torch.{getattr(call, '__qualname__', operator)}'; "
-                f"all __torch_function__ handlers returned NotImplemented:\n\n  - mode object {self!r}\n"
-            )
-        return result
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -529,6 +517,22 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return func(*args, **(kwargs or {}))
+
+
+def dispatch_to_mode(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the innermost mode of this thread answers to a call of a function; what it calls belongs to the modes outside."""
+    mode = local.modes.pop()
+    try:
+        types = tuple(type(x) for x in in_order(overriding_arguments([*args, *kwargs.values()])))
+        result = mode.__torch_function__(function, types, args, kwargs)
+        if result is NotImplemented:
+            raise TypeError(
+                f"Multiple dispatch failed for 'torch.{getattr(function, '__qualname__', function)}'; "
+                f"all __torch_function__ handlers returned NotImplemented:\n\n  - mode object {mode!r}\n"
+            )
+        return result
+    finally:
+        local.modes.append(mode)
 
 
 def mode_on() -> bool:

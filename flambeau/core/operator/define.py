@@ -419,10 +419,9 @@ def _as_written(declared: Operator, given: Sequence[Any], named: dict[str, Any])
 
 
 def _answered(declared: Operator, given: list, named: dict, out: Any) -> Any:
-    """What a mode or an overriding class answers to a call; UNANSWERED where there is none."""
-    moded = modes.active.count and modes.local.modes
+    """What an overriding class answers to a call; UNANSWERED where there is none."""
     asked = overrides.overriding_arguments([*given, *named.values(), out])
-    if not moded and not asked:
+    if not asked:
         return UNANSWERED
     parameters = declared.signature.parameters
     positional = list(zip(parameters.values(), given)) if len(given) <= len(parameters) else []
@@ -432,8 +431,6 @@ def _answered(declared: Operator, given: list, named: dict, out: Any) -> Any:
     keywords = {n: x for n, x in named.items() if x is not parameters[n].default}
     if out is not None:
         keywords["out"] = out
-    if moded:
-        return modes.dispatch(declared, declared.public, arguments, keywords)
     return overrides.dispatch(declared.public, arguments, keywords, asked)
 
 
@@ -506,8 +503,6 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
     def written(given: list[Any], args: tuple, kwargs: dict[str, Any]) -> Tensor:
         self = given[0]
         tensors = list(_flat_tensors(declared, given, {}))
-        if modes.active.count and modes.local.modes:
-            return modes.dispatch(inplace, inplace, (self, *args), kwargs)
         if overrides.any_override(tensors):
             return overrides.dispatch(inplace, [self, *args], kwargs, tensors)
         recording = modes.local.grad and any(x._node is not None for x in tensors)

@@ -98,14 +98,11 @@ save_code = _code.save
 
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
             out: Tensor | None = None) -> Any:
-    """A pointwise call in full: modes, subclasses, autocast, NumPy scalars, `out=`, the graph."""
-    moded = modes.active.count and modes.local.modes
-    if moded or overrides.any_override([*operands, out]):
+    """A pointwise call in full: subclasses, autocast, NumPy scalars, `out=`, the graph."""
+    if overrides.any_override([*operands, out]):
         keywords = unusual_keywords(operator, numbers, statics)
         if out is not None:
             keywords["out"] = out
-        if moded:
-            return modes.dispatch(operator, operator.public or public, tuple(operands), keywords)
         return overrides.dispatch(operator.public or public, operands, keywords, [*operands, out])
     if modes.active.count and out is None and autocasting(operator):
         with cast_arguments(operator, operands, {}) as (cast, _):
@@ -200,8 +197,6 @@ def overlapping(out: Tensor, operands: list[Any]) -> bool:
 def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple) -> Tensor:
     """A pointwise call that writes its result into its first operand."""
     target = operands[0]
-    if modes.active.count and modes.local.modes:
-        return modes.dispatch(public, public, tuple(operands), unusual_keywords(operator, numbers, statics))
     if overrides.any_override(operands):
         return overrides.dispatch(public, operands, unusual_keywords(operator, numbers, statics))
     if operator.kind == REAL and isinstance(target, Tensor) and target._layout.dtype.is_complex:

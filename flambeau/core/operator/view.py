@@ -19,8 +19,8 @@ from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.autograd.inplace import INFERENCE_VIEW, NO_GRAD_VIEW, stand_apart
 from flambeau.core.autograd.node import Node
-from flambeau.core.modes import modes, overrides
-from flambeau.core.modes.modes import active, local
+from flambeau.core.modes import overrides
+from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import variants
 from flambeau.core.operator.facets import LINEAR, described
@@ -75,8 +75,6 @@ def plain(argument: Any) -> Any:
 
 _SOURCE = '''
 def operate({parameters}):
-    if active.count and local.modes:
-        return dispatch(operate, operate, ({parameters},), {{}})
     try:
         _made, _from = known[input._layout, {given}]
     except (KeyError, AttributeError, TypeError):
@@ -144,7 +142,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
 
     names, numbers = _parameters(geometry_of)
     given = "".join(f"{n}, " for n in names)
-    scope: dict[str, Any] = {"__name__": __name__, "active": active, "local": local, "dispatch": modes.dispatch, "known": known,
+    scope: dict[str, Any] = {"__name__": __name__, "known": known,
                              "specialize": specialize, "view_of": view_of, "remember": remember, "kind": kind,
                              "filter_traceback": filter_traceback}
     like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"    # 1.0 and True equal 1, and so are found too

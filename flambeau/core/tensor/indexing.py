@@ -20,7 +20,7 @@ from flambeau.base.layout import Layout, entered, register_cache
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.base.warn import warn
 from flambeau.core.autograd.inplace import AsStridedBackward0, base_of
-from flambeau.core.modes import modes, overrides
+from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import view as views
 from flambeau.core.operator.facets import LINEAR, described
@@ -203,8 +203,6 @@ def _general(self: Any, index: Any) -> Any:
     asked = (self, *index) if isinstance(index, tuple) else (self, index)
     if overrides.any_override(asked):
         return overrides.dispatch(Tensor.__getitem__, (self, index), {}, asked)
-    if active.count and local.modes:
-        return modes.dispatch(Tensor.__getitem__, Tensor.__getitem__, (self, index), {})
     items = _items(index)
     view, tensors = _apply(self, items)
     if not tensors:

@@ -188,8 +188,6 @@ def __reversed__(self: Tensor) -> Tensor:
 
 @public(namespace=False)
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
-    if modes.local.modes:
-        return modes.dispatch(__deepcopy__, Tensor.__deepcopy__, (self, memo), {})
     if self._node is not None and type(self._node) is not AccumulateGrad:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
                            "at the moment.  "
