@@ -36,7 +36,7 @@ _NO_ABI = (
 
 def _is_torchvision(path: str) -> bool:
     folder, file = os.path.split(path)
-    return os.path.basename(folder) == "torchvision" and file.partition(".")[0] == "_C"
+    return os.path.basename(folder) == "torchvision" and file.partition(".")[0] in ("_C", "_C_stable")  # the latter from 0.26 on
 
 
 def load_library(path: Any) -> None:

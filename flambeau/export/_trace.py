@@ -230,6 +230,15 @@ class ExportMode(dispatch_modes.DispatchMode):
         """Whether only a run tells the value of a tensor."""
         return is_fake(tensor._layout) and known_value(tensor) is None and not tensor.dtype.is_complex
 
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """What an operator gives that the program calls by its overload, as it does with its own."""
+        modes.local.dispatch_modes.append(self)     # from where it was taken while it answers
+        try:
+            with torch.set_grad_enabled(self._grad):
+                return self.record(func, args, kwargs or {})
+        finally:
+            modes.local.dispatch_modes.pop()
+
     def _number(self, function: FunctionType, args: Any, kwargs: dict[str, Any]) -> Any:
         """What a function gives that makes no tensor: sizes are numbers, values aren't there."""
         try:

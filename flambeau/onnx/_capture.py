@@ -28,12 +28,24 @@ def captured(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any
         return model
     try:
         wide, wide_kwargs = _without_ones(model, args, kwargs, dynamic_shapes) if dynamic_shapes else (args, kwargs)
-        program = torch.export.export(model, wide, wide_kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        program = _exported(model, wide, wide_kwargs, dynamic_shapes)
     except Exception as error:
         text = f"Failed to export the model with torch.export: {type(error).__name__}: {error}"
         raise TorchExportError(text) from error
     program.example_inputs = args, dict(kwargs or {})
     return program
+
+
+def _exported(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any) -> ExportedProgram:
+    """The program as it is with gradients, as PyTorch has it; without them for a module that switches them inside forward."""
+    try:
+        return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except NotImplementedError as error:
+        with torch.no_grad():
+            try:
+                return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            except Exception:
+                raise error from None
 
 
 def _without_ones(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any) -> tuple[Any, Any]:

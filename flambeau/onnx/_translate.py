@@ -181,7 +181,7 @@ class _Translator:
             else:
                 made = write(builder, *args, **kwargs)
         except UnsupportedOperatorError as error:
-            raise self._unsupported(node, error.what) from None
+            raise self._unsupported(node, error.what, error.supported_version) from None
         except (OnnxExporterError, NotImplementedError):
             raise
         except Exception as error:
@@ -243,14 +243,14 @@ class _Translator:
             return args[0]
         raise self._unsupported(node)
 
-    def _unsupported(self, node: GraphNode, what: str = "") -> UnsupportedOperatorError:
+    def _unsupported(self, node: GraphNode, what: str = "", since: int | None = None) -> UnsupportedOperatorError:
         target = node.target
         name = (
             _aten(target)
             if isinstance(target, OpOverload)
             else f"{getattr(target, '__module__', '')}::{target.__name__}"
         )
-        return UnsupportedOperatorError(name, self.builder.wanted, None, _where(node), str(target), what)
+        return UnsupportedOperatorError(name, self.builder.wanted, since, _where(node), str(target), what)
 
 
 def _aten(target: OpOverload) -> str:

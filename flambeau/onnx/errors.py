@@ -32,7 +32,7 @@ class UnsupportedOperatorError(OnnxExporterError):
     def __init__(
         self, name: str, version: int, supported_version: int | None, where: str = "", target: str = "", what: str = ""
     ) -> None:
-        self.what = what
+        self.what, self.supported_version = what, supported_version
         if supported_version is not None:
             text = (
                 f"Exporting the operator '{name}' to ONNX opset version {version} is not supported. Support for this operator "

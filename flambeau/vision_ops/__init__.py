@@ -1,7 +1,8 @@
 """The operators of torchvision's compiled library, `torch.ops.torchvision`, as kernels of this package.
 
-torchvision's wheel holds them in `_C.so`, which is made for PyTorch's C++ classes; `torch.ops.load_library` of that file calls
-`register` instead. torchvision then adds gradients, shapes and autocast in Python; where only the library is loaded, the
+torchvision's wheel holds them in `_C.so` or `_C_stable.so`, made for PyTorch's C++ classes; `torch.ops.load_library` of that
+file calls `register` instead. torchvision then adds gradients, shapes and autocast in Python; where only the library is loaded,
+the
 operators have gradient rules of their own. Stands on codegen.vision and torch.library; nothing imports it but load_library.
 """
 

@@ -320,3 +320,23 @@ def test_functions_that_are_several_operators_in_pytorch_too() -> None:
     made = export(module(forward), (x,)).module()(x)
     for a, b in zip(made, forward(None, x)):
         torch.testing.assert_close(a, b)
+
+
+def test_operators_that_a_program_defines_are_nodes() -> None:
+    @torch.library.custom_op("testexport::twice", mutates_args=())
+    def twice(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x * 2 * factor
+
+    @twice.register_fake
+    def _(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    def forward(self, x):
+        return twice(x, 3.0) + torch.ops.testexport.twice(x, 1.0) + torch.ops.aten.relu.default(x)
+
+    x = torch.randn(2, 3, requires_grad=True)
+    program = export(module(forward), (x,))
+    assert [str(n.target) for n in program.graph.nodes if n.op == "call_function"] == [
+        "testexport.twice.default", "testexport.twice.default", "aten.add.Tensor", "aten.relu.default", "aten.add.Tensor",
+    ]  # fmt: skip
+    torch.testing.assert_close(program.module()(x), 8 * x + x.relu())

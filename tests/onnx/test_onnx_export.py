@@ -283,6 +283,16 @@ def test_programs_know_that_they_are_exported(x: torch.Tensor) -> None:
     np.testing.assert_allclose(program(x)[0].numpy(), x.numpy() + 1)
 
 
+def test_modules_that_switch_gradients_off() -> None:
+    class Frozen(nn.Module):
+        def forward(self, x):
+            with torch.no_grad():
+                y = x * 2
+            return y + x
+
+    exported(Frozen(), (torch.randn(3),))
+
+
 def test_a_module_that_knows_its_arguments(x: torch.Tensor) -> None:
     class Scale(torch.onnx.ExportableModule):
         def forward(self, x):

@@ -12,10 +12,11 @@ import flambeau as torch
 @pytest.fixture(autouse=True)
 def loaded(tmp_path: Path) -> None:
     """A file where torchvision's wheel has one; it isn't read."""
-    path = tmp_path / "torchvision" / "_C.so"
-    path.parent.mkdir()
-    path.touch()
-    torch.ops.load_library(path)
+    for name in ("_C.so", "_C_stable.so"):
+        path = tmp_path / "torchvision" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        torch.ops.load_library(path)
 
 
 def test_operators_have_the_schemas_of_torchvision() -> None:
