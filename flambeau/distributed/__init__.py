@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name in ("DeviceMesh", "init_device_mesh"):
         return getattr(_importlib.import_module("flambeau.distributed.device_mesh"), name)
     if name == "GradBucket":
-        return getattr(_importlib.import_module("flambeau.nn.parallel.distributed"), name)
+        return getattr(_importlib.import_module("flambeau.nn.parallel.gradient_buckets"), name)
     if name.startswith("_") and not name.startswith("__") and hasattr(_c10d, name):
         return getattr(_c10d, name)
     raise AttributeError(f"module 'flambeau.distributed' has no attribute '{name}'")

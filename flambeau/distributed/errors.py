@@ -15,7 +15,6 @@ class DistBackendError(DistError):
     """An error of a backend."""
 
 
-@called("distributed", "PeerError")
 class PeerError(DistBackendError):
     """An operation that can't end because another process died or left: that one's failure is the reason."""
 

@@ -27,8 +27,15 @@ def free_port() -> int:
 
 
 def shared_memory() -> set[str]:
-    """What MPI may have left on this machine."""
-    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(("mpich", "ucx", "psm"))}
+    """What MPI has left on this machine: names of shared memory that no process has."""
+    names = {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(("mpich", "ucx", "psm"))}
+    for process in Path("/proc").glob("[0-9]*/maps") if names else ():
+        try:
+            mapped = process.read_text()
+        except OSError:
+            continue
+        names = {name for name in names if name not in mapped}
+    return names
 
 
 class Ended(Exception):

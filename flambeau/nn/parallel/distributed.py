@@ -1,14 +1,212 @@
-"""DistributedDataParallel as a name: programs test for it; making one raises NotImplementedError."""
+"""DistributedDataParallel: a module whose copies in several processes train as one, each on its part of the batch.
+
+Stands on reducer and torch.distributed; programs wrap their modules in it.
+"""
 
 from __future__ import annotations
 
-from flambeau.core.operator import unsupported
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import flambeau as torch
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parallel.reducer import Reducer, first_limits
 
 __all__ = ["DistributedDataParallel"]
 
-DistributedDataParallel = unsupported.kind(
-    "nn.parallel.DistributedDataParallel",
-    "flambeau computes in one process, on all its threads; use the module itself",
-    base=Module,
-)
+_DEFAULT_MB = 25
+
+
+class DistributedDataParallel(Module):
+    """Averages the gradients of `module` over the processes of a group, while its backward pass goes on.
+
+    All processes make it with the same module; parameters and buffers become those of rank 0. Each process computes on its own
+    part of a batch, and finds in `grad` the mean over all. Parameters:
+
+    process_group: default all processes. bucket_cap_mb: how many megabytes of gradients travel together (25). broadcast_buffers:
+    buffers become those of rank 0 before each forward pass. find_unused_parameters: look in the graph for parameters without
+    gradients. gradient_as_bucket_view: `grad` is a view of what travels, which saves a copy. static_graph: every pass uses the
+    same parameters, which the first finds out. init_sync: check and send parameters at the start.
+
+    Raises RuntimeError if no parameter requires a gradient, or the processes' parameters differ; ValueError for devices, of
+    which the CPU has none.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[float] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
+    ) -> None:
+        super().__init__()
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        absent = {"delay_all_reduce_named_params": delay_all_reduce_named_params, "mixed_precision": mixed_precision}
+        for name, given in absent.items():
+            if given is not None:
+                raise NotImplementedError(
+                    f"DistributedDataParallel({name}=...) is not implemented in flambeau: leave it out; torch.autocast inside of "
+                    "the module computes in lower precision")
+        if device_mesh is not None:
+            process_group = device_mesh.get_group(mesh_dim=0)
+        self.process_group = process_group or torch.distributed.distributed_c10d._get_default_group()
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        named = [(name, each) for name, each in module.named_parameters() if each.requires_grad and name not in ignored]
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.")
+        if device_ids:
+            raise ValueError(
+                "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU "
+                f"modules or CPU modules, but got device_ids {list(device_ids)}, output_device {output_device}, and module "
+                f"parameters {({each.device for _, each in named})}.")
+        for name, each in named:
+            if isinstance(each, torch.nn.parameter.UninitializedParameter):
+                raise RuntimeError("Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a "
+                                   f"dummy forward pass to correctly initialize the modules ({name})")
+        self.module, self.dim, self.device_ids, self.output_device = module, dim, None, None
+        self.device, self.device_type, self.is_multi_device_module = named[0][1].device, named[0][1].device.type, False
+        self.parameters_to_ignore = ignored
+        self.broadcast_buffers = broadcast_buffers if broadcast_buffers is not None else (
+            forward_sync_buffers if forward_sync_buffers is not None else True)
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self.bucket_bytes_cap = int((_DEFAULT_MB if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        self._limits = ([int(each * (1 << 20)) for each in bucket_cap_mb_list] if bucket_cap_mb_list else
+                        first_limits(self.bucket_bytes_cap) if bucket_cap_mb is None else [self.bucket_bytes_cap])
+        if init_sync:
+            self._verify([each for _, each in named])
+            self._send_from(0, [each.detach() for name, each in module.named_parameters() if name not in ignored]
+                            + self._buffers_to_send())
+        self._make_reducer(named)
+
+    def _make_reducer(self, named: Sequence[tuple[str, Any]]) -> None:
+        self.reducer = Reducer([each for _, each in named], [name for name, _ in named], self.process_group, self._limits,
+                               self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph)
+
+    def _verify(self, parameters: Sequence[Any]) -> None:
+        """Raise RuntimeError if the processes don't have parameters of the same number, shapes and dtypes."""
+        group = self.process_group
+        if group.size() == 1:
+            return
+        own = [(tuple(each.shape), str(each.dtype).rpartition(".")[2]) for each in parameters]
+        everyone: list[Any] = [None] * group.size()
+        torch.distributed.all_gather_object(everyone, own, group=group)
+        rank = group.rank()
+        for other, theirs in enumerate(everyone):
+            if len(theirs) != len(own):
+                raise RuntimeError(f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank "
+                                   f"{other} has inconsistent {len(theirs)} params.")
+        for other, theirs in enumerate(everyone):
+            for index, (mine, its) in enumerate(zip(own, theirs)):
+                if mine != its:
+                    what = f"sizes {list(mine[0])}" if mine[0] != its[0] else f"dtype {mine[1]}"
+                    that = "" if mine[0] == its[0] == mine[0] and other == 0 else f" ({list(its[0])}, {its[1]})"
+                    raise RuntimeError(f"[{rank}]: params[{index}] in this process with {what} appears not to match "
+                                       f"{'sizes' if mine[0] != its[0] else 'dtype'} of the same param in process {other}{that}.")
+
+    def _buffers_to_send(self) -> list[Any]:
+        return [each.detach() for name, each in self.module.named_buffers() if name not in self.parameters_to_ignore]
+
+    def _send_from(self, rank: int, tensors: Sequence[Any]) -> None:
+        """Make tensors those of a rank of the group."""
+        for work in [self.process_group.broadcast([each], rank) for each in tensors if each.numel()]:
+            work.wait()
+
+    # ---------------------------------------------------------------------------------------------- passes
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward pass sends the buffers of rank 0."""
+        return self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_send())
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            self.reducer.sync = True
+        if self.will_sync_module_buffers():
+            self._send_from(0, self._buffers_to_send())
+        output = self.module(*inputs, **kwargs)
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            self.require_forward_param_sync = True
+            leaves = [each for each in torch.utils._pytree.tree_leaves(output) if isinstance(each, torch.Tensor)] \
+                if self.find_unused_parameters and not self.static_graph else []
+            self.reducer.prepare(leaves)
+        else:
+            self.require_forward_param_sync = False
+        self.reducer.sync = self.require_backward_grad_sync
+        return output
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Passes inside add to the gradients of this process only; the first one outside reduces the sum."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def train(self, mode: bool = True) -> DistributedDataParallel:
+        super().train(mode)
+        return self
+
+    # ---------------------------------------------------------------------------------------------- settings
+
+    def register_comm_hook(self, state: Any, hook: Callable[[Any, Any], Any]) -> None:
+        """Have hook(state, bucket: torch.distributed.GradBucket) reduce each bucket, in place of the mean: it returns a Future of
+        the flat result. Raises RuntimeError the second time, TypeError for what can't be called.
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        if self.reducer.hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self.reducer.hook = state, hook
+
+    def _set_static_graph(self) -> None:
+        self.static_graph = self.reducer.static = True
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What DDP works on, by PyTorch's names."""
+        return {
+            "world_size": self.process_group.size(), "rank": self.process_group.rank(), "iteration": self.reducer.iteration,
+            "num_parameter_tensors": len(self.reducer.parameters), "module_name": type(self.module).__name__,
+            "backend_name": self.process_group.name(), "bucket_cap_bytes": self.bucket_bytes_cap,
+            "bucket_sizes": ", ".join(str(each.flat.numel() * each.flat.element_size()) for each in self.reducer.buckets),
+            "find_unused_parameters": int(self.find_unused_parameters), "broadcast_buffers": int(self.broadcast_buffers),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view), "static_graph": int(self.static_graph),
+        }
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Sequence[str]) -> None:
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = copy.copy(self.__dict__)
+        for name in ("process_group", "reducer"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.process_group = torch.distributed.distributed_c10d._get_default_group()
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self._make_reducer([(name, each) for name, each in self.module.named_parameters()
+                            if each.requires_grad and name not in self.parameters_to_ignore])

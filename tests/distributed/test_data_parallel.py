@@ -1,0 +1,203 @@
+"""DistributedDataParallel: what several processes train is what one trains on all of the batch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from distributed.ranks import needs_mpi, on_ranks
+
+import flambeau as torch
+import flambeau.distributed as dist
+from flambeau import nn
+from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks
+from flambeau.nn.parallel import DistributedDataParallel
+from flambeau.nn.parallel.gradient_buckets import assigned
+
+pytestmark = needs_mpi
+STEPS = 4
+
+
+def network() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 3))
+
+
+def batches(size: int) -> list[tuple[Any, Any]]:
+    generator = torch.Generator().manual_seed(5)
+    return [(torch.randn(4 * size, 6, generator=generator), torch.randint(0, 3, (4 * size,), generator=generator))
+            for _ in range(STEPS)]
+
+
+def trained(model: nn.Module, data: list[tuple[Any, Any]], step: Any = None) -> list[Any]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for x, y in data:
+        optimizer.zero_grad()
+        if step is None:
+            nn.functional.cross_entropy(model(x), y).backward()
+        else:
+            step(model, x, y)
+        optimizer.step()
+    return [each.detach().clone() for each in model.parameters()]
+
+
+def part(data: list[tuple[Any, Any]], rank: int, size: int) -> list[tuple[Any, Any]]:
+    return [(x[rank::size], y[rank::size]) for x, y in data]
+
+
+def same_everywhere(parameters: list[Any]) -> None:
+    """Bit for bit, between ranks."""
+    for each in parameters:
+        everyone = [torch.empty_like(each) for _ in range(dist.get_world_size())]
+        dist.all_gather(everyone, each)
+        assert all(torch.equal(other, each) for other in everyone)
+
+
+def accumulating(model: Any, x: Any, y: Any) -> None:
+    with model.no_sync():
+        (nn.functional.cross_entropy(model(x[:2]), y[:2]) / 2).backward()
+    (nn.functional.cross_entropy(model(x[2:]), y[2:]) / 2).backward()
+
+
+def checkpointed(model: Any, x: Any, y: Any) -> None:
+    output = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+    nn.functional.cross_entropy(output, y).backward()
+
+
+def equal_to_one_process(rank: int, size: int) -> None:
+    data = batches(size)
+    wanted = trained(network(), data)
+    mine = part(data, rank, size)
+    for settings in ({}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 0.0002}, {"find_unused_parameters": True},
+                     {"static_graph": True}, {"bucket_cap_mb_list": [0.0001, 0.0003]}):
+        torch.manual_seed(rank)     # parameters come from rank 0
+        model = network() if rank == 0 else nn.Sequential(*copy.deepcopy(list(network())))
+        if rank:
+            for each in model.parameters():
+                nn.init.zeros_(each)
+        found = trained(DistributedDataParallel(model, **settings), mine)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+        same_everywhere(found)
+    for step in (accumulating, checkpointed):
+        found = trained(DistributedDataParallel(network(), gradient_as_bucket_view=step is checkpointed), mine, step)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    for hook, close in ((default_hooks.allreduce_hook, 1e-6), (default_hooks.fp16_compress_hook, 0.02),
+                        (default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook), 0.02)):
+        model = DistributedDataParallel(network(), bucket_cap_mb=0.0004)
+        model.register_comm_hook(None, hook)
+        torch.testing.assert_close(trained(model, mine), wanted, rtol=1e-5, atol=close)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_training_equals_that_of_one_process(size: int) -> None:
+    on_ranks(size, equal_to_one_process, size)
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.never = nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2)
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x: Any, both: bool = True) -> Any:
+        y = self.a(x)
+        return {"out": (self.b(y) if both else y, 1)}
+
+
+def of_parts(rank: int) -> None:
+    x = torch.ones(3, 2) * (rank + 1)
+    model = DistributedDataParallel(Branches(), find_unused_parameters=True)
+    model(x, both=rank == 0)["out"][0].sum().backward()
+    assert model.module.never.weight.grad is None
+    b = [torch.empty(2) for _ in range(2)]
+    dist.all_gather(b, model.module.b.bias.grad)
+    assert b[0].tolist() == b[1].tolist() == [1.5, 1.5]         # 3 from rank 0, none from rank 1, and the mean
+    # a static graph learns what is used
+    model = DistributedDataParallel(Branches(), static_graph=True)
+    for _ in range(3):
+        model.zero_grad()
+        model(x)["out"][0].sum().backward()
+        assert model.module.b.bias.grad.tolist() == [3, 3] and model.module.never.weight.grad is None
+    model = DistributedDataParallel(Branches())
+    model(x)["out"][0].sum().backward()
+    with pytest.raises(RuntimeError, match=r"Expected to have finished reduction in the prior iteration") as caught:
+        model(x)
+    assert "did not receive grad for rank" in str(caught.value) and ": 4 5" in str(caught.value)
+    model = DistributedDataParallel(network())
+    with torch.no_grad():
+        model(torch.ones(1, 6))
+    model(torch.ones(1, 6))         # without a backward pass: nothing to finish
+    model(torch.ones(1, 6)).sum().backward()
+
+
+def states(rank: int) -> None:
+    model = Branches()
+    model.seen.fill_(rank + 5.0)
+    wrapped = DistributedDataParallel(model)
+    assert model.seen.item() == 5 and all(name.startswith("module.") for name in wrapped.state_dict())
+    model.seen.fill_(rank + 7.0)
+    wrapped(torch.ones(1, 2))
+    assert model.seen.item() == 7
+    with torch.no_grad():
+        wrapped(torch.ones(1, 2))
+    model.seen.fill_(rank + 8.0)
+    wrapped(torch.ones(1, 2))
+    assert model.seen.item() == 8 + rank        # the pass before was not for training
+    again = copy.deepcopy(wrapped)
+    again.load_state_dict(wrapped.state_dict())
+    assert isinstance(again.module, Branches) and again.process_group is dist.group.WORLD
+    seen: list[Any] = []
+
+    def hook(state: Any, bucket: Any) -> Any:
+        assert isinstance(bucket, dist.GradBucket) and state == "state"
+        assert bucket.buffer().numel() == sum(each.numel() for each in bucket.gradients())
+        seen.append((bucket.index(), bucket.is_last(), [tuple(each.shape) for each in bucket.parameters()]))
+        return default_hooks.allreduce_hook(None, bucket)
+
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5)), bucket_cap_mb=0.00001)
+    model.register_comm_hook("state", hook)
+    model(torch.ones(2, 3)).sum().backward()
+    assert seen == [(0, False, [(5,)]), (1, False, [(5, 4)]), (2, False, [(4,)]), (3, True, [(4, 3)])] or \
+        [each[:2] for each in seen] == [(0, False), (1, True)]
+    with pytest.raises(RuntimeError, match="can only be called once"):
+        model.register_comm_hook(None, hook)
+    with pytest.raises(TypeError, match="must be callable"):
+        DistributedDataParallel(network()).register_comm_hook(None, 3)
+    # half precision: the scaler finds the same scale everywhere, since gradients are the same
+    model, scaler = DistributedDataParallel(network()), torch.amp.GradScaler("cpu", init_scale=4.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(torch.ones(4, 6) * rank).float().sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    same_everywhere([each.detach() for each in model.parameters()])
+
+
+def refused(rank: int) -> None:
+    with pytest.raises(RuntimeError, match="not needed when a module doesn't have any parameter that requires a gradient"):
+        DistributedDataParallel(nn.ReLU())
+    words = f"Rank {rank} has {1 + rank} params, while rank {1 - rank} has inconsistent {2 - rank} params"
+    with pytest.raises(RuntimeError, match=words):
+        DistributedDataParallel(nn.Linear(2, 2, bias=bool(rank)))
+    with pytest.raises(RuntimeError, match=rf"params\[0\] in this process with sizes \[{2 + rank}, 2\] appears not to match"):
+        DistributedDataParallel(nn.Linear(2, 2 + rank))
+    with pytest.raises(ValueError, match="only work with single-device"):
+        DistributedDataParallel(nn.Linear(2, 2), device_ids=[0])
+
+
+def everything(rank: int) -> None:
+    for each in (of_parts, states, refused):
+        each(rank)
+
+
+def test_parts_states_and_refusals() -> None:
+    on_ranks(2, everything)
+
+
+def test_buckets_are_filled_in_order() -> None:
+    parameters = [torch.empty(n, dtype=dtype) for n, dtype in
+                  ((10, torch.float32), (10, torch.float64), (10, torch.float32), (1, torch.float32))]
+    assert assigned(parameters, [3, 2, 1, 0], [40, 100]) == [[3, 2], [1], [0]]
+    assert assigned(parameters, [3, 2, 1, 0], [4]) == [[3], [2], [1], [0]]
