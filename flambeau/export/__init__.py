@@ -7,6 +7,7 @@ from flambeau.export.decomp_utils import CustomDecompTable
 from flambeau.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ExportGraphSignature
+from flambeau.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 from flambeau.utils._pytree import register_dataclass
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "ExportGraphSignature",
     "ExportedProgram",
     "ModuleCallEntry",
+    "FlatArgsAdapter",
     "ModuleCallSignature",
+    "UnflattenedModule",
     "ShapesCollection",
     "default_decompositions",
     "dims",
@@ -24,6 +27,7 @@ __all__ = [
     "load",
     "register_dataclass",
     "save",
+    "unflatten",
 ]
 
 
@@ -34,12 +38,4 @@ def default_decompositions() -> CustomDecompTable:
 
 globals().update(
     _unsupported.all_of("export.", "use export, whose errors say what to change", "draft_export", "Constraint")
-)
-globals().update(
-    _unsupported.all_of(
-        "export.",
-        "use export(...).module()",
-        "unflatten",
-        "UnflattenedModule",
-    )
 )

@@ -98,6 +98,7 @@ class _Again(Interpreter):
         super().__init__(module)
         self.names: dict[int, str] = {}     # of the graphs that operators call
         self.made: dict[str, torch.nn.Module] = {}
+        self.renamed: dict[str, str] = {}   # from nodes of the program to the new ones
         self.table, self.proxies, self.mode = table, proxies, mode
         self.tracer: _Tracer = proxies.tracer   # type: ignore[assignment]
 
@@ -133,6 +134,9 @@ class _Again(Interpreter):
             with self._set_current_node(n):
                 return self._higher_order(n, *self.fetch_args_kwargs_from_env(n))
         made = super().run_node(n)
+        found = self.tracer.tracked(self.mode.value_of(made)) if isinstance(made, torch.Tensor) else None
+        if found is not None:
+            self.renamed[n.name] = found.proxy.node.name
         if n.op == "call_function":
             for x, was in zip(pytree.tree_leaves(made), pytree.tree_leaves(n.meta.get("val"))):
                 if isinstance(x, torch.Tensor) and isinstance(was, torch.Tensor) and kept(was) is not None:
@@ -248,32 +252,36 @@ class _Apart:
                 written = [(i, functional.current(x)) for i, x in enumerate(inputs)
                            if isinstance(x, torch.Tensor) and functional.written(x)]  # fmt: skip
                 self.results = pytree.tree_map(node_of, outputs)
-        self.submodules = again.made
+        self.submodules, self.renamed = again.made, again.renamed
         self.written = [(i, node_of(x)) for i, x in written if x is not inputs[i]]
 
-    def finish(self, results: Any) -> None:
-        """Return `results` from the graph, and take out what nothing needs."""
+    def finish(self, results: Any, kept: frozenset[str] = frozenset()) -> None:
+        """Return `results` from the graph, and take out what nothing needs but the nodes of these names."""
         self.graph.output(results)
         for node in reversed(list(self.graph.nodes)):
-            if node.op in ("call_function", "get_attr") and not node.users and not _is_needed(node):
+            if node.op in ("call_function", "get_attr") and not node.users and node.name not in kept and not _is_needed(node):
                 self.graph.erase_node(node)
         self.graph.lint()
 
 
 def decomposed(
     program: ExportedProgram, table: Table
-) -> tuple[Graph, ExportGraphSignature, dict[str, torch.nn.Module]]:
-    """The graph and signature of a program without writes, in the operators that the table leaves; the graphs that they call."""
+) -> tuple[Graph, ExportGraphSignature, dict[str, torch.nn.Module], dict[str, str]]:
+    """The graph and signature of a program without writes, in the operators that the table leaves; the graphs that they call,
+    and what nodes are called now.
+    """
     apart = _Apart(program.graph_module, table)
     signature = program.graph_signature
     results = list(apart.results)
     changed, specs = _changes(apart.written, signature)
     old = signature.output_specs[len(signature.output_specs) - len(results) :] if results else []
     for node, spec in zip(results, old):
-        named = isinstance(node, Node)
-        specs.append(OutputSpec(spec.kind, TensorArgument(node.name) if named else copy.copy(spec.arg), spec.target))
-    apart.finish((*changed, *results))
-    return apart.graph, ExportGraphSignature(copy.deepcopy(signature.input_specs), specs), apart.submodules
+        arg = TensorArgument(node.name) if isinstance(node, Node) else copy.copy(spec.arg)
+        specs.append(OutputSpec(spec.kind, arg, spec.target))
+    calls = [entry.signature for entry in program.module_call_graph if entry.signature is not None]
+    named = [a.name for call in calls for a in (*call.inputs, *call.outputs)]
+    apart.finish((*changed, *results), frozenset(apart.renamed.get(name, name) for name in named))
+    return apart.graph, ExportGraphSignature(copy.deepcopy(signature.input_specs), specs), apart.submodules, apart.renamed
 
 
 def _is_needed(node: Node) -> bool:

@@ -18,9 +18,10 @@ from flambeau.export import _trace
 from flambeau.export import dynamic_shapes as dynamic_inputs
 from flambeau.export._builtins import symbolic_builtins
 from flambeau.export._constraints import Dimension, check_constraints, fake_sizes, range_constraints
+from flambeau.export._module_calls import ModuleCalls
 from flambeau.export._runtime_asserts import settle_sizes
 from flambeau.export.dims import _DimHint, _DimHintType
-from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from flambeau.export.exported_program import ExportedProgram, ModuleCallSignature
 from flambeau.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -35,7 +36,6 @@ from flambeau.export.graph_signature import (
 )
 from flambeau.fx.experimental.shape_env import ShapeEnv, Source
 from flambeau.fx.experimental.size_errors import ConstraintViolationError
-from flambeau.nn.modules import hooks
 
 __all__ = ["export"]
 
@@ -60,15 +60,10 @@ def export(
     difference: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
     dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError for what is no
     module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
-    NotImplementedError for preserve_module_call_signature, for functions that no operator of aten stands for, and for switching
-    gradients inside forward.
+    NotImplementedError for functions that no operator of aten stands for, and for switching gradients inside forward.
     """
     if not isinstance(mod, torch.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
-    if preserve_module_call_signature:
-        raise NotImplementedError(
-            "torch.export.export(preserve_module_call_signature=...) is not implemented in flambeau: leave it out"
-        )
     if not isinstance(args, tuple):
         raise UserError(
             UserErrorType.INVALID_INPUT,
@@ -95,8 +90,8 @@ def export(
     dimensions: list[Dimension] = []
     given = _fake_inputs(mod, args, kwargs, specs, fake_mode, dimensions)
     user, names = _user_inputs(mod, given, mode)
-    called: dict[str, None] = {"": None}
-    with _on_fakes(mod, fake_mode), _modules_followed(mod, mode, called), mode.sizes, symbolic_builtins(), fake_mode, mode:
+    calls = ModuleCalls(mod, mode, preserve_module_call_signature)
+    with _on_fakes(mod, fake_mode), calls.followed(), calls.written_down(mod), mode.sizes, symbolic_builtins(), fake_mode, mode:
         try:
             made = mod(*given[0], **given[1])
         except DynamicOutputShapeException as error:
@@ -134,7 +129,7 @@ def export(
         signature,
         _state(mod, signature),
         ranges,
-        [ModuleCallEntry(path, None if path else own) for path in called],
+        calls.entries(own),
         (args, kwargs),
         {**held, **dict(mode.constants.values())},
         guards=left,
@@ -264,31 +259,6 @@ def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]
             for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
                 own.clear()
                 own.update(values)
-
-
-@contextlib.contextmanager
-def _modules_followed(mod: torch.nn.Module, mode: _trace.ExportMode, called: dict[str, None]) -> Iterator[None]:
-    """Have the tracer know which modules are running."""
-    paths = {id(m): path for path, m in mod.named_modules()}
-
-    def enter(module: torch.nn.Module, args: Any) -> None:
-        path = paths.get(id(module))
-        if path is None:
-            return
-        called[path] = None
-        cls = type(module)
-        mode.module_stack.append((f"L__self__{path}", (path, f"{cls.__module__}.{cls.__qualname__}")))
-
-    def leave(module: torch.nn.Module, args: Any, result: Any) -> None:
-        if id(module) in paths:
-            mode.module_stack.pop()
-
-    handles = hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _written_buffers(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:

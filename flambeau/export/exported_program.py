@@ -220,11 +220,14 @@ class ExportedProgram:
         from flambeau._decomp.table import CustomDecompTable
         from flambeau.export._decompose import decomposed
 
-        graph, signature, inner = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
+        graph, signature, inner, renamed = decomposed(self, CustomDecompTable() if decomp_table is None else decomp_table)
+        calls = copy.deepcopy(self._module_call_graph)
+        for entry in calls:
+            for arg in [] if entry.signature is None else [*entry.signature.inputs, *entry.signature.outputs]:
+                arg.name = renamed.get(arg.name, arg.name)
         return ExportedProgram(
             inner, graph, signature, self._state_dict, dict(self._range_constraints),
-            copy.deepcopy(self._module_call_graph), self._example_inputs, self._constants,
-            verifiers=[Verifier], guards=self._guards,
+            calls, self._example_inputs, self._constants, verifiers=[Verifier], guards=self._guards,
         )  # fmt: skip
 
     def validate(self) -> None:
