@@ -22,7 +22,7 @@ import flambeau
 from flambeau.base import device as devices
 from flambeau.core.modes import modes
 from flambeau.core.modes.interception import watched, watching
-from flambeau.core.operator.foreach import pointwise_update, pointwise_updates
+from flambeau.core.operator.foreach import in_parts, pointwise_update, pointwise_updates
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
 
@@ -128,6 +128,8 @@ def apply_updates(
 ) -> None:
     """`apply_update` for each (in_out, inputs) of `rows`. Complex tensors are updated as pairs of real numbers."""
     flags, rows = flags or {}, list(rows)
+    if watching() and not (flambeau.is_grad_enabled() or modes.local.dispatch_modes):
+        rows = in_parts(rows) or rows
     if len(rows) > 1 and not _whole_tensors(rows, scalars) and not any(in_out[0].is_complex() for in_out, _ in rows):
         pointwise_updates(formula, rows, scalars, flags)
         return

@@ -14,6 +14,7 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.targets import lowered
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number
@@ -21,6 +22,30 @@ from flambeau.ir.scalar import as_expr, cast, compute_dtype
 
 _plans: dict[Any, Callable] = register_cache({})
 _row_plans: dict[Any, Callable] = register_cache({})
+
+
+Row = tuple[Sequence[Tensor], Sequence[Tensor]]
+
+
+def in_parts(rows: Sequence[Row]) -> Sequence[Row] | None:
+    """The rows with plain tensors in place of those of classes that keep their elements in such.
+
+    A class says so by `__elementwise_parts__(in_out, inputs)`, which gives the same in plain tensors whose elements belong
+    together, or None where there are none. None where one of the rows has no such form. Versions of what is written are bumped.
+    """
+    result = []
+    for in_out, inputs in rows:
+        special = next((type(t) for t in (*in_out, *inputs) if type(t) is not Tensor and dispatching(type(t))), None)
+        parts = getattr(special, "__elementwise_parts__", None)
+        row = parts(in_out, inputs) if parts is not None else None
+        if row is None and special is not None:
+            return None
+        result.append((in_out, inputs) if row is None else row)
+    for (in_out, _), (written, _) in zip(rows, result, strict=True):
+        if written is not in_out:
+            for tensor in in_out:
+                tensor._storage.writes += 1
+    return result
 
 
 def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any],

@@ -121,6 +121,26 @@ class DTensor(torch.Tensor):
         placed = DTensorSpec(spec.mesh, spec.placements, meta)
         return DTensor(inner_tensors["_local_tensor"], placed, requires_grad=requires_grad)
 
+    @staticmethod
+    def __elementwise_parts__(in_out: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
+        """Operands of an elementwise update as this rank's parts, all placed as the first; None if that can't be."""
+        first = in_out[0]
+        if not isinstance(first, DTensor) or first._spec.sums:
+            return None
+        mesh, placements = first.device_mesh, first.placements
+        if any(not isinstance(x, DTensor) or (x.device_mesh, x.placements) != (mesh, placements) for x in in_out):
+            return None
+        parts = []
+        for x in inputs:
+            if isinstance(x, DTensor) and x.device_mesh == mesh:
+                target = x._spec.with_placements(placements if x.ndim else (Replicate(),) * mesh.ndim)
+                parts.append(redistribute_local_tensor(x._local_tensor, x._spec, target))
+            elif x.ndim == 0 and not isinstance(x, DTensor):
+                parts.append(x)
+            else:
+                return None
+        return [x._local_tensor for x in in_out if isinstance(x, DTensor)], parts
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (self._local_tensor, self._spec, self.requires_grad)
 

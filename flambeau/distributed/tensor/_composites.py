@@ -5,7 +5,6 @@ Used by `_dispatch`, which asks here first; NotImplemented: the general way serv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,29 +50,6 @@ def _equal(func: Any, first: Any, second: Any) -> bool:
 @_composite("is_same_size")
 def _is_same_size(func: Any, first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape
-
-
-@_composite("linalg_vector_norm")
-def _vector_norm(
-    func: Any, x: DTensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Any:
-    """A norm over a cut dimension: the parts' powers are summed over the mesh before the root is taken."""
-    if not x._spec.is_sharded() or ord == 0 or x.is_complex():
-        return NotImplemented
-    x = x if dtype is None else x.to(dtype)
-    dims = list(range(x.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if math.isinf(ord):
-        return _reduced(x.abs().amax(dims, keepdim) if ord > 0 else x.abs().amin(dims, keepdim))
-    powers = x * x if ord == 2 else x.abs() ** ord
-    total = _reduced(powers.sum(dims, keepdim))
-    return total.sqrt() if ord == 2 else total ** (1.0 / ord)
-
-
-def _reduced(x: DTensor) -> DTensor:
-    """The tensor with nothing left to be reduced."""
-    return x.redistribute(
-        placements=[Replicate() if placement.is_partial() else placement for placement in x.placements]
-    )
 
 
 def _rows(weight: DTensor) -> int | None:

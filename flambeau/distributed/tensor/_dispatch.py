@@ -1,7 +1,7 @@
 """What an operator of aten makes of DTensors: parts are moved where they have to be, each rank calls the operator on its own.
 
 The whole results' shapes come from running the operator on meta tensors, the placements from `_sharding`; both are kept for calls
-that are alike. What is no single call on parts (a norm, rows of an embedding) is written in `_composites`. Used by DTensor.
+that are alike. What is no single call on parts (rows of an embedding) is written in `_composites`. Used by DTensor.
 """
 
 from __future__ import annotations

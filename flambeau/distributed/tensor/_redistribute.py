@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import flambeau as torch
 from flambeau.distributed.tensor import _collectives as collectives
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, nesting
-from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+from flambeau.distributed.tensor.placement_types import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    _NormPartial,
+    _StridedShard,
+)
 
 if TYPE_CHECKING:
     from flambeau.distributed.tensor._api import DTensor
@@ -82,13 +89,20 @@ class _Steps:
             if not isinstance(placement, Partial) or placement == self.target[i]:
                 continue
             after, group = self._goes_next(i), self.mesh.get_group(i)
+            if after is None and at_once:
+                continue
+            power = placement.norm_type if isinstance(placement, _NormPartial) else None
+            if power is not None:
+                self.local = self.local.abs() ** power
             if after is not None:
                 self.local = collectives.reduce_scatter_parts(self.local, after, placement.reduce_op, group)
                 self.cuts.setdefault(after, []).append(i)
                 self.placements[i] = self.target[i]
-            elif not at_once:
+            else:
                 self.local = collectives.reduce(self.local, placement.reduce_op, group)
                 self.placements[i] = Replicate()
+            if power is not None:
+                self.local = self.local ** (1 / power)
 
     def make_cuts(self) -> None:
         for i, dim in nesting(self.target):
@@ -104,6 +118,8 @@ class _Steps:
 
 def _share(whole: torch.Tensor, placement: Partial, count: int) -> torch.Tensor:
     """This rank's part of a tensor that all have, such that the parts' reduction is the tensor."""
+    if isinstance(placement, _NormPartial):
+        return whole / count ** (1 / placement.norm_type)
     if placement.reduce_op == "sum":
         return whole / count
     if placement.reduce_op in ("avg", "max", "min"):

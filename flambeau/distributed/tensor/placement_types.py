@@ -104,3 +104,19 @@ class Partial(Placement):
 
     def __str__(self) -> str:
         return f"P({self.reduce_op})"
+
+
+class _NormPartial(Partial):
+    """The tensor is the norm of the devices' tensors, element by element: what a norm of parts leaves to be made."""
+
+    _fields = ("norm_type",)
+
+    def __init__(self, norm_type: float = 2) -> None:
+        super().__init__("sum")
+        self.norm_type = norm_type
+
+    def __repr__(self) -> str:
+        return f"_NormPartial(reduce_op={self.reduce_op}, norm_type={self.norm_type})"
+
+    def __str__(self) -> str:
+        return f"_NormP({self.reduce_op}, {self.norm_type})"

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 import flambeau
-from flambeau.core.operator.foreach import pointwise_updates
+from flambeau.core.operator.foreach import in_parts, pointwise_updates
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
 
@@ -22,6 +22,11 @@ def _gradients(parameters: list[Tensor]) -> list[Tensor]:
 def _plain(gradients: list[Tensor]) -> bool:
     """Whether these are tensors of real numbers, several and of no class that answers itself: one call changes all."""
     return len(gradients) > 1 and all(x.__class__ is Tensor and x._layout.dtype.is_floating_point for x in gradients)
+
+
+def _alike(tensors: list[Tensor]) -> bool:
+    """Whether these are plain tensors of one dtype."""
+    return all(x.__class__ is Tensor and x.dtype == tensors[0].dtype for x in tensors)
 
 
 def _scaled(gradient, coefficient):
@@ -69,6 +74,10 @@ def clip_grads_with_norm_(
         coefficient = flambeau.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
         if _plain(gradients) and {gradient.dtype for gradient in gradients} == {coefficient.dtype}:
             pointwise_updates(_scaled, [((gradient,), (coefficient,)) for gradient in gradients], {}, {})
+            return
+        rows = in_parts([((gradient,), (coefficient,)) for gradient in gradients])
+        if rows is not None and _alike([tensor for row in rows for each in row for tensor in each]):
+            pointwise_updates(_scaled, rows, {}, {})
             return
         for gradient in gradients:
             gradient.mul_(coefficient.to(gradient.device))

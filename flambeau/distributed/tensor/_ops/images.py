@@ -65,7 +65,7 @@ def constant_pad(call: OpCall) -> Iterable[Way]:
         yield Way((S(dim),), (S(dim),))
 
 
-@rule("native_group_norm", "native_group_norm_backward", "native_batch_norm_backward", "linalg_vector_norm")
+@rule("native_group_norm", "native_group_norm_backward", "native_batch_norm_backward")
 def whole(call: OpCall) -> Iterable[Way]:
     """Only whole: sizes of the batch are arguments (group norm), or all of a channel is needed on one rank."""
     return ()

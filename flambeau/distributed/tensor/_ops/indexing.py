@@ -25,7 +25,7 @@ def stack(call: OpCall) -> Iterable[Way]:
     new = call.dim("dim", ndim + 1)
     for dim in range(ndim):
         yield Way((S(dim + (dim >= new)),), (S(dim),) * len(call.operands))
-    for partial in partials(call):
+    for partial in partials(call, norms=True):
         yield Way((partial,), (partial,) * len(call.operands))
 
 

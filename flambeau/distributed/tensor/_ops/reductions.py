@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from flambeau.distributed.tensor._ops.registry import OpCall, R, S, Way, partials, rule
-from flambeau.distributed.tensor.placement_types import Partial
+from flambeau.distributed.tensor.placement_types import Partial, _NormPartial
 
 #: Which reduction over the mesh a reduction leaves; None: it needs all of the dimension on one rank.
 _OVER_MESH = {
@@ -35,6 +36,22 @@ def reduction(call: OpCall) -> Iterable[Way]:
     for partial in partials(call):
         if partial.reduce_op == op or (op in ("sum", "avg") and partial.reduce_op in ("sum", "avg")):
             yield Way((partial,) * count, (partial,))
+
+
+@rule("linalg_vector_norm")
+def vector_norm(call: OpCall) -> Iterable[Way]:
+    """A norm of parts leaves the norm of these over the mesh, or their largest or smallest."""
+    order = float(call["ord"])
+    left = Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(order) if order > 0 else None
+    reduced, keepdim = call.dims("dim"), bool(call["keepdim"])
+    kept = [dim for dim in range(call.operands[0].ndim) if dim not in reduced]
+    for place, dim in enumerate(kept):
+        yield Way((S(dim if keepdim else place),), (S(dim),))
+    if left is not None:
+        for dim in reduced:
+            yield Way((left,), (S(dim),))
+        if call.now(0) == left:
+            yield Way((left,), (left,))
 
 
 @rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy")

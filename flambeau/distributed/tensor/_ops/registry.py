@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
-from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _NormPartial
 
 __all__ = ["P", "R", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "localizes", "outer_dims", "partials", "rule"]
 
@@ -125,11 +125,12 @@ def localizes(argument: str, *names: str) -> None:
     LOCAL_SIZES.update(dict.fromkeys(names, argument))
 
 
-def partials(call: OpCall, *indices: int) -> list[Partial]:
-    """The partial placements that operands have now (of the given ones, or all)."""
+def partials(call: OpCall, *indices: int, norms: bool = False) -> list[Partial]:
+    """The partial placements that operands have now (of the given ones, or all). norms: those of norms too, which nothing but
+    moving elements leaves as they are."""
     chosen = indices or range(len(call.operands))
     found = dict.fromkeys(call.now(index) for index in chosen)
-    return [placement for placement in found if isinstance(placement, Partial)]
+    return [x for x in found if isinstance(x, Partial) and (norms or not isinstance(x, _NormPartial))]
 
 
 def outer_dims(call: OpCall, excluded: Iterable[int], index: int = 0) -> list[int]:
