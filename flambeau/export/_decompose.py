@@ -133,7 +133,9 @@ class _Again(Interpreter):
         if isinstance(n.target, HigherOrderOperator):
             with self._set_current_node(n):
                 return self._higher_order(n, *self.fetch_args_kwargs_from_env(n))
-        made = super().run_node(n)
+        env, fresh = self.proxies.sizes.env, n.meta.get("unbacked_bindings")
+        with contextlib.nullcontext() if env is None or not fresh else env.again(fresh):
+            made = super().run_node(n)
         found = self.tracer.tracked(self.mode.value_of(made)) if isinstance(made, torch.Tensor) else None
         if found is not None:
             self.renamed[n.name] = found.proxy.node.name

@@ -309,7 +309,11 @@ class ExportMode(dispatch_modes.DispatchMode):
         shown = name + "_default" if name == "_assert_tensor_metadata" else name
         proxy = self.tracer.create_proxy("call_function", overload, given, named, name=self.graph._target_to_str(shown))
         with _Without():
+            known = len(self.fake_mode.shape_env.unbacked)
             made = run(overload, values, keywords, self.fake_mode.shape_env)
+            fresh = list(self.fake_mode.shape_env.unbacked)[known:]
+        if fresh:
+            proxy.node.meta["unbacked_bindings"] = dict.fromkeys(fresh, ())
         if name.endswith("_") and not name.endswith("__") and isinstance(values[0], torch.Tensor):
             track_tensor(values[0], proxy, constant=None, tracer=self.tracer)
         self._track(made, proxy)

@@ -339,3 +339,18 @@ def test_products_along_dimensions_of_any_size() -> None:
     x, y = torch.randn(6, 5), torch.randn(5, 6)
     for made, wanted in zip(program.module()(x, y), (torch.tensordot(x, y, 1), torch.tensordot(x, y, ([0], [1])))):
         torch.testing.assert_close(made, wanted)
+
+
+def test_numbers_that_only_a_run_tells_keep_their_names() -> None:
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k <= 4)
+        return x[:k] * 2, x[x > 0.5]
+
+    model, x = module(forward), torch.rand(5, 3)
+    program = export(model, (x, torch.tensor(2))).run_decompositions()
+    assert "_local_scalar_dense" in program.graph_module.code and "u3" not in str(program)
+    for made, expected in zip(program.module()(x, torch.tensor(3)), model(x, torch.tensor(3)), strict=True):
+        assert torch.equal(made, expected)
+    with pytest.raises(RuntimeError, match="Runtime assertion failed for expression u0 <= 4"):
+        program.module()(x, torch.tensor(5))

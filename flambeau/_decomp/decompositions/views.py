@@ -65,7 +65,7 @@ def unsafe_split_with_sizes(self: Any, split_sizes: Any, dim: int = 0) -> Any:
 
 def _sizes(self: Any, each: int, dim: int) -> list[int]:
     length = self.shape[dim]
-    whole, rest = divmod(length, each) if each else (1, 0)
+    whole, rest = (length // each, length % each) if each else (1, 0)
     return [each] * whole + [rest] * bool(rest) or [0]
 
 

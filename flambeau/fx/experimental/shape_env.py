@@ -122,6 +122,7 @@ class ShapeEnv:
         self.frozen = False
         self._facts: dict[tuple[str, Expr], int] = {}
         self._suppressed = False
+        self._again: list[Expr] = []
         self._points: dict[tuple[Any, ...], list[dict[Expr, Any]]] = {}
         self._counts = {"u": 0, "zuf": 0}
 
@@ -202,6 +203,8 @@ class ShapeEnv:
 
     def create_unbacked_symint(self, source: Any = None, *, stand_in: int | None = None) -> SymInt:
         """A number that only a run tells; stand_in: what it is taken for meanwhile."""
+        if self._again:
+            return SymInt(SymNode(self._again.pop(0), self, int))
         made = symbol(f"u{self._count('u')}")
         self.unbacked[made] = _STAND_IN if stand_in is None else stand_in
         self.var_to_range[made] = ValueRanges.unknown_int()
@@ -209,6 +212,8 @@ class ShapeEnv:
 
     def create_unbacked_symfloat(self) -> SymFloat:
         """A float that only a run tells."""
+        if self._again:
+            return SymFloat(SymNode(self._again.pop(0), self, float))
         made = symbol(f"zuf{self._count('zuf')}", integer=False)
         self.unbacked[made] = _STAND_IN + 0.5
         self.var_to_range[made] = ValueRanges(-float("inf"), float("inf"))
@@ -216,10 +221,19 @@ class ShapeEnv:
 
     def create_unbacked_symbool(self) -> SymBool:
         """A truth that only a run tells."""
-        made = symbol(f"u{self._count('u')}")
+        made = self._again.pop(0) if self._again else symbol(f"u{self._count('u')}")
         self.unbacked[made] = 1
         self.var_to_range[made] = ValueRanges(0, 1)
         return SymBool(SymNode(rebuild("Eq", (made, integer(1))), self, bool))
+
+    @contextlib.contextmanager
+    def again(self, symbols: Iterable[Expr]) -> Iterator[None]:
+        """What only a run tells is called by these symbols, which it was called by when the program was traced first."""
+        before, self._again = self._again, list(symbols)
+        try:
+            yield
+        finally:
+            self._again = before
 
     def _count(self, prefix: str) -> int:
         self._counts[prefix] += 1
