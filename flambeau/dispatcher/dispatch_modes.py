@@ -24,7 +24,7 @@ from flambeau.core.operator.arguments import MISSING
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs
+from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced
 from flambeau.dispatcher.aten import contractions, decompositions, indexing, lowerings, recurrent_lowerings, shapes
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
@@ -147,6 +147,11 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = name_of(function)
+    found = resolve(name, args, kwargs) if name in replaced.names else None
+    if found is not None:
+        body = replaced.body_of(found[0])
+        if body is not None:
+            return as_public(name, body(*found[1], **found[2]))
     try:
         result = lowered(function, own, args, kwargs)
     except graphs.Reached:
@@ -155,7 +160,8 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         return result
     if name and made_of_others(function, name):
         return own(*args, **kwargs)
-    found = resolve(name, args, kwargs) if name else None
+    if found is None and name:
+        found = resolve(name, args, kwargs)
     if found is None:
         only_here = _own_overload(function) if kwargs.get("out") is None else None
         if only_here is None:

@@ -16,13 +16,13 @@ from typing import Any
 from flambeau.core.autograd import engine, inplace
 from flambeau.core.autograd.inplace import base_of
 from flambeau.core.autograd.node_codegen import WRITTEN
-from flambeau.core.modes import modes
+from flambeau.core.modes import interception, modes
 from flambeau.core.operator.opdef import Operator
 from flambeau.core.operator.pointwise import Pointwise, as_operand, record, signature_of
 from flambeau.core.operator.variants import OPERATORS
 from flambeau.core.tensor.storage import empty_without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
-from flambeau.dispatcher import builtin, builtin_schemas
+from flambeau.dispatcher import builtin, builtin_schemas, replaced
 from flambeau.dispatcher.handlers import each_tensor, hand_over, shallow
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import ListType, TensorType
@@ -36,6 +36,10 @@ def run(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer to a call of an overload that a mode or a tensor's class gives, recorded if gradients are wanted."""
     if is_opened(overload):
         raise Reached
+    if interception.replaced() and not local.below:
+        kernel = replaced.kernel_of(overload, *replaced.ABOVE_AUTOGRAD)
+        if kernel is not None:
+            return kernel(*args, **kwargs)
     if local.grad and any(x._node is not None for x in each_tensor([*args, *kwargs.values()])):
         step = _step_of(overload)
         if step is not None:

@@ -15,6 +15,7 @@ from flambeau.core.modes import interception
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
+from flambeau.dispatcher import replaced
 
 __all__ = ["RULES", "answers", "each_tensor", "hand_over"]
 
@@ -30,7 +31,7 @@ def each_tensor(values: Iterable[Any]) -> Iterator[Tensor]:
 
 def answers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a call of an operator with these arguments is answered by a mode or by a tensor's class."""
-    if local.dispatch_modes:
+    if local.dispatch_modes or interception.replaced():
         return True
     return interception.watching() and bool(interception.watched(args) or interception.watched(kwargs.values()))
 
@@ -100,6 +101,8 @@ def _asked(
         if made is not NotImplemented:
             return made, refused
         refused.append(f"tensor subclass {cls!r}")
+    if not refused and interception.replaced():
+        return replaced.run(overload, args, kwargs), refused
     return NotImplemented, refused
 
 

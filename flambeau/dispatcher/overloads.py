@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import public_module
+from flambeau.core.modes import interception
 from flambeau.core.modes.interception import overriding, watching
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import dispatch, dispatch_to_mode
@@ -66,8 +67,8 @@ class OpOverload(OperatorBase):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if active.count and local.modes and self._record is None:
             return dispatch_to_mode(self, args, kwargs)
-        if self._record is None and (local.dispatch_modes or watching()) and not self._composite and handlers.answers(
-                args, kwargs):
+        asked = local.dispatch_modes or watching() or interception.replaced()
+        if self._record is None and asked and not self._composite and handlers.answers(args, kwargs):
             from flambeau.dispatcher import graphs
 
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)

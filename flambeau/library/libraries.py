@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.base.device import device as Device
 from flambeau.base.naming import public_module
-from flambeau.dispatcher import keys, namespaces
+from flambeau.dispatcher import keys, namespaces, replaced
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import OperatorRecord, record_of, undefine
 from flambeau.dispatcher.record import define as define_record
@@ -97,6 +97,12 @@ class Library:
                 "corresponding to this namespace (and consider deleting the namespace from your schema string.)  "
                 f"(Error occurred while processing {block} block at {self.origin.removeprefix('registered at ')})"
             )
+        if self.kind == "IMPL":
+            raise RuntimeError(
+                f'def("{short}"): Cannot define an operator inside of a TORCH_LIBRARY_IMPL block.  All def()s should be placed '
+                "in the (unique) TORCH_LIBRARY block for their namespace.  (Error occurred while processing TORCH_LIBRARY_IMPL "
+                f"block at {self.origin.removeprefix('registered at ')})"
+            )
         made = made.renamed(f"{self.ns}::{short}")
         tags = tags if isinstance(tags, (list, tuple, set)) else (tags,)
         record = define_record(made, tags, self.origin)
@@ -110,7 +116,7 @@ class Library:
         """The record of an operator by its name or its overload, made where there is none yet."""
         if isinstance(name, OpOverload):
             if name._record is None:
-                raise NotImplementedError(_BUILT_IN_WORDS.format(name))
+                raise NotImplementedError(f"{name} is an operator of PyTorch itself, whose record can't be changed")
             return name._record
         if not isinstance(name, str):
             raise RuntimeError("impl should be passed either a name or an OpOverload object as the first argument")
@@ -125,8 +131,6 @@ class Library:
                 f"{self.origin.removeprefix('registered at ')})"
             )
         full = f"{self.ns}::{short}" + (f".{overload}" if overload else "")
-        if self.ns in _BUILT_IN and record_of(full) is None:
-            raise NotImplementedError(_BUILT_IN_WORDS.format(full))
         record = record_of(full, make=True)
         assert record is not None
         return record
@@ -143,13 +147,18 @@ class Library:
         """Register a kernel of an operator (its name, or an OpOverload) for a dispatch key.
 
         with_keyset: the kernel takes a DispatchKeySet in front; allow_override: no warning where there was one.
-        NotImplementedError for operators of PyTorch itself.
+        Of an operator of PyTorch itself: every call of it asks for the kernel then, also by public functions that are made of it.
+        NotImplementedError for such a kernel under a key that isn't asked for.
         """
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         self._alive()
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         keys.key_of(key)
+        built_in = self._built_in(op_name)
+        if built_in is not None:
+            self._replace(built_in, key, fn, with_keyset)
+            return
         record = self._record(op_name)
         kernel: Any = fn
         if with_keyset:
@@ -162,6 +171,27 @@ class Library:
         record.set_kernel(key, kernel, self.origin, allow_override)
         self._op_impls.add(record.name.replace("::", "/") + "/" + key)
         self._undo.append(lambda: record.remove_kernel(key, kernel))
+
+    def _built_in(self, name: Any) -> str | None:
+        """The whole name of an operator of PyTorch itself; None for another."""
+        if isinstance(name, OpOverload):
+            return name._name if name._record is None else None
+        if self.ns not in _BUILT_IN or not isinstance(name, str) or qualified(name)[0] not in ("", self.ns):
+            return None
+        _, short, overload = qualified(name)
+        full = f"{self.ns}::{short}" + (f".{overload}" if overload and overload != "default" else "")
+        return full if record_of(full) is None else None
+
+    def _replace(self, name: str, key: str, kernel: Callable[..., Any], with_keyset: bool) -> None:
+        """Put a kernel in the place of one of PyTorch's. Keys of devices that there are none of are never asked for."""
+        if with_keyset:
+            raise NotImplementedError(f"{name}: with_keyset=True is not implemented in flambeau for operators of PyTorch itself; "
+                                      "register the kernel without it")
+        if key not in replaced.KEYS and key.startswith(("Autocast", "Functorch", "Python", "ADInplaceOrView", "Functionalize")):
+            raise NotImplementedError(f"{name}: kernels for {key} are not implemented in flambeau for operators of PyTorch "
+                                      "itself; use a torch.overrides.TorchFunctionMode")
+        self._op_impls.add(name.replace("::", "/") + "/" + key)
+        self._undo.append(replaced.replace(name, key, kernel))
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> None:
         """NotImplementedError: a kernel for all operators at once would have to stand in front of the built-in ones."""
@@ -201,12 +231,6 @@ def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
         yield made
     finally:
         made._destroy()
-
-
-_BUILT_IN_WORDS = (
-    "{} is an operator of PyTorch itself: flambeau calls those directly and takes no other kernels for them; "
-    "override calls with __torch_function__ or a torch.overrides.TorchFunctionMode"
-)
 
 
 def library_for(ns: str, lib: Library | None = None) -> Library:

@@ -92,6 +92,8 @@ class Attention:
 
     def __del__(self) -> None:
         global _count
+        if _lock is None:   # the interpreter ends, and has taken this module apart
+            return
         with _lock:
             _count -= 1
             if _count == 0:
@@ -161,6 +163,20 @@ def watched(values: Iterable[Any]) -> list[Tensor]:
 overrides.watch = watch
 variants.own_code = lambda function: plain(function).__code__
 overrides.attention, overrides.looks_first = Attention, _plain.__contains__
+
+
+_replaced = False       # whether a program has put a kernel in the place of one of PyTorch's
+
+
+def kernels_replaced(some: bool) -> None:
+    """Say whether a program has put kernels in the place of PyTorch's (dispatcher.replaced)."""
+    global _replaced
+    _replaced = some
+
+
+def replaced() -> bool:
+    """Whether operators of this thread are to be asked for such kernels."""
+    return _replaced and not local.own_kernels
 
 
 class TensorMethod:
@@ -261,7 +277,7 @@ def called_as(function: FunctionType) -> str:
 
 def answered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call gives where nothing above autograd answers it: modes and classes below, fake tensors, `own` at last."""
-    if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))):
+    if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))) or replaced():
         assert _answer is not None
         return _answer(function, own, args, kwargs)
     if stand_ins_in_use() is not None:

@@ -102,6 +102,7 @@ class _Local(threading.local):
     guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
     forward_grad: bool = True   # whether dual tensors move what is computed from them
     draws: Any = None       # who answers for random operators: the innermost vmap of the thread
+    own_kernels: bool = False       # whether an operator is computed as it is, whatever kernels a program has put in place
     observer: Any = None    # who sees the calls of public functions (core.modes.observing)
 
     def __init__(self) -> None:
