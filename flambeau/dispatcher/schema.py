@@ -151,7 +151,8 @@ class FunctionSchema:
             parts.append(str(argument))
         parts += ["..."] * self.is_vararg
         results = [str(result) for result in self.returns]
-        made = "..." if self.is_varret else results[0] if len(results) == 1 else f"({', '.join(results)})"
+        plain = len(results) == 1 and not results[0].startswith("(")  # a tuple as the only result stands in parentheses
+        made = "..." if self.is_varret else results[0] if plain else f"({', '.join(results)})"
         title = self.name + ("." + self.overload_name if self.overload_name else "")
         return f"{title}({', '.join(parts)}) -> {made}"
 

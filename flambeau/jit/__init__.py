@@ -1,7 +1,9 @@
-"""torch.jit without a TorchScript compiler: what is to be compiled comes back as it is, and runs eagerly.
+"""torch.jit: TorchScript. `scripts` has script, trace and their kin; marks for the compiler are here, and what marks mean in
+Python.
 
-`scripts` has script, trace and their kin; marks for the compiler, and questions whether it is at work, are answered here as in a
-program that never compiles.
+The compiler is loaded when it is first used: `frontend` makes graphs (`ir`) of Python's text, `passes` bring them into their
+final
+form, `execution` runs them, `printing` writes them as text.
 """
 
 from __future__ import annotations
@@ -14,39 +16,50 @@ from typing import Any, Final, NamedTuple
 
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.futures import Future
+from flambeau.jit.execution.exceptions import Error
 from flambeau.jit.scripts import (
-    RecursiveScriptModule,
-    ScriptModule,
-    TopLevelTracedModule,
-    TracedModule,
     freeze,
+    interface,
     load,
     optimize_for_inference,
     run_frozen_optimizations,
     save,
     script,
-    script_method,
+    script_if_tracing,
     trace,
     trace_module,
 )
 
 _ADVICE = (
-    "flambeau has no TorchScript; call the Python function or module itself, and save weights with "
+    "flambeau's programs have no such thing; compile functions and modules with torch.jit.script, and save weights with "
     "torch.save(module.state_dict())"
 )
 globals().update(
     _unsupported.all_of(
         "jit.",
         _ADVICE,
-        "interface export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
+        "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
         "save_jit_module_to_flatbuffer _get_trace_graph",
-        "CompilationUnit ScriptFunction RecursiveScriptClass ONNXTracedModule",
+        "CompilationUnit RecursiveScriptClass ONNXTracedModule",
     )
 )
 
 
-class Error(RuntimeError):
-    """An error inside a script."""
+_MODULES = ("RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule", "script_method")
+
+
+def __getattr__(name: str) -> Any:
+    # What stands on the compiler, which is loaded with it.
+    if name == "ScriptFunction":
+        from flambeau.jit.script_function import ScriptFunction as found
+    elif name in _MODULES:
+        from flambeau.jit import script_module
+
+        found = getattr(script_module, name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 class TracerWarning(Warning):
@@ -134,20 +147,17 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return mark
 
 
-def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself: nothing is traced."""
-    return fn
-
-
 _script_if_tracing = script_if_tracing
 
 
 def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark one of the signatures of a scripted function; gives it back."""
+    """Note one of the signatures of a function or method, which is compiled for each; gives it back."""
+    _noted.setdefault(f"{func.__module__}.{func.__qualname__}", []).append(func)
     return func
 
 
 _overload_method = _overload
+_noted: dict[str, list[Any]] = {}  # the signatures by the function's name
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

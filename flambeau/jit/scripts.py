@@ -1,50 +1,36 @@
-"""torch.jit.script, trace and freeze without a TorchScript compiler: functions and modules come back as they are.
+"""torch.jit.script and its kin: compile a function, a module, a class. The compiler is loaded when it is first used.
 
-Each of them warns once of what that means. What only a compiled program has (graph, code, save) raises NotImplementedError
-where a program asks for it. Stands on nn, whose Module knows which modules were handed back; `jit` offers it all.
+`jit` offers it all.
 """
 
 from __future__ import annotations
 
+import enum
+import functools
+import inspect
 import os
 from collections.abc import Callable
-from types import FunctionType
+from types import MethodType
 from typing import Any
 
-from flambeau.base.warn import warn_once
+from flambeau.base.warn import warn, warn_once
 from flambeau.nn.modules.module import Module
-from flambeau.nn.modules.scripted import PROGRAM_ATTRIBUTES, handed_back, objection
+from flambeau.nn.modules.scripted import handed_back
+
+__all__ = [
+    "freeze",
+    "interface",
+    "load",
+    "optimize_for_inference",
+    "run_frozen_optimizations",
+    "save",
+    "script",
+    "script_if_tracing",
+    "trace",
+    "trace_module",
+]
 
 _ADVICE = "save weights with torch.save(module.state_dict(), path) and load them into the same Python class"
-
-
-def _notice(name: str) -> None:
-    warn_once(
-        f"torch.jit.{name}: flambeau has no TorchScript compiler, so what it is given comes back as it is and runs eagerly: "
-        f"results are right, but there is no serialized program (save, graph, code) and no fused speed-up; {_ADVICE}"
-    )
-
-
-class _Program:
-    """Stands at a function for what its compiled form would have there; any use raises NotImplementedError."""
-
-    def __init__(self, name: str):
-        self.__dict__["name"] = name
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise objection(self.__dict__["name"])
-
-    __call__ = __getattr__ = __getitem__ = __iter__ = __len__ = __str__ = __repr__ = _refuse
-
-
-def _as_it_is(obj: Any) -> Any:
-    """The object, marked so that a question for its program is answered clearly."""
-    if isinstance(obj, Module):
-        handed_back(obj)
-    elif isinstance(obj, FunctionType):
-        for name in PROGRAM_ATTRIBUTES:
-            obj.__dict__.setdefault(name, _Program(name))
-    return obj
 
 
 def script(
@@ -54,16 +40,128 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> Any:
-    """The function, class, module or container itself, which runs eagerly.
+    """A ScriptFunction for a function, a RecursiveScriptModule for a module, a class itself once its methods are compiled.
 
-    Warns once. Raises RuntimeError for a class of modules (pass an instance), TypeError for what can't be a script.
+    What isn't annotated is a Tensor. Raises RuntimeError, with the line and a mark, for what no program can have; for a class of
+    modules (pass an instance).
     """
-    if isinstance(obj, type) and issubclass(obj, Module):
-        raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, pass an instance instead")
-    if not (callable(obj) or isinstance(obj, (list, dict))):
+    if optimize is not None:
+        warn(
+            "`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
+            FutureWarning,
+        )
+    from flambeau.jit.script_function import ScriptFunction
+    from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
+
+    if isinstance(obj, (ScriptFunction, RecursiveScriptModule, ScriptModule)):
+        return obj
+    prepare = getattr(obj, "__prepare_scriptable__", None)
+    if prepare is not None and not isinstance(obj, type):
+        obj = prepare()
+    from flambeau.jit.ir.source import ErrorReport
+
+    try:
+        return _compiled(obj)
+    except ErrorReport as error:
+        raise RuntimeError(str(error)) from None
+
+
+def _compiled(obj: Any) -> Any:
+    if isinstance(obj, Module):
+        from flambeau.jit.recursive import script_module_of
+
+        return script_module_of(obj)
+    if isinstance(obj, type):
+        return _script_class(obj)
+    if isinstance(obj, (list, dict)):
+        return obj
+    if inspect.isfunction(obj) or isinstance(obj, MethodType):
+        return _script_function(obj)
+    if callable(obj) or hasattr(obj, "__dict__"):
+        return _script_object(obj)
+    raise TypeError(f"torch.jit.script takes a function, class, module, list or dict, not {type(obj).__name__}")
+
+
+def _script_function(obj: Any) -> Any:
+    from flambeau.jit.frontend import functions
+    from flambeau.jit.script_function import ScriptFunction
+
+    if getattr(obj, "__script_if_tracing_wrapper", False):
+        obj = obj.__original_fn
+    unsupported = getattr(obj, "__script_unsupported", None)
+    if unsupported is not None:
+        raise RuntimeError(f"TorchScript error: {unsupported}")
+    if functions.noted_overloads(obj):
+        raise RuntimeError(
+            f"Function {obj.__name__} cannot be directly compiled because it is overloaded. It must be used in a context of a "
+            "function where its inputs can determine which overload to call."
+        )
+    made = functions.compiled(obj)
+    return ScriptFunction(made) if made is not None else obj
+
+
+def _script_class(cls: Any) -> Any:
+    if issubclass(cls, Module):
+        raise RuntimeError(
+            f"Type '{cls}' cannot be compiled since it inherits from nn.Module, pass an instance instead"
+        )
+    if issubclass(cls, enum.Enum):
+        return cls
+    if len(cls.mro()) > 2:
+        raise RuntimeError(
+            "TorchScript classes does not support inheritance yet. Please directly inherit from 'object'."
+        )
+    from flambeau.jit.frontend.python_classes import class_type
+
+    class_type(cls)
+    return cls
+
+
+def _script_object(obj: Any) -> Any:
+    from flambeau.jit.frontend.python_classes import class_type
+
+    kind = class_type(type(obj))
+    if kind is None:
         raise TypeError(f"torch.jit.script takes a function, class, module, list or dict, not {type(obj).__name__}")
-    _notice("script")
-    return _as_it_is(obj)
+    from flambeau.jit.execution.objects import script_object
+
+    return script_object(obj, kind)
+
+
+def interface(obj: Any) -> Any:
+    """Decorate a class: its methods are what a module or an object must have to stand where it is the annotation."""
+    if not isinstance(obj, type):
+        raise RuntimeError("interface must be applied to a class")
+    from flambeau.jit.frontend.python_classes import interface_type
+
+    obj.__torch_script_interface__ = interface_type(obj, issubclass(obj, Module))  # type: ignore[attr-defined]
+    return obj
+
+
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which is compiled where a trace or a program calls it."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    wrapper.__original_fn = fn  # type: ignore[attr-defined]
+    wrapper.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]
+    return wrapper
+
+
+def _notice(name: str) -> None:
+    warn_once(
+        f"torch.jit.{name}: flambeau doesn't trace yet, so what it is given comes back as it is and runs eagerly: "
+        f"results are right, but there is no serialized program (save, graph, code) and no fused speed-up; {_ADVICE}"
+    )
+
+
+def _as_it_is(obj: Any) -> Any:
+    """The object, marked so that a question for its program is answered clearly."""
+    if isinstance(obj, Module):
+        handed_back(obj)
+    return obj
 
 
 def trace(
@@ -122,12 +220,6 @@ def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved
     _notice("run_frozen_optimizations")
 
 
-def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The method itself, in a class derived from ScriptModule. Warns once."""
-    _notice("script_method")
-    return fn
-
-
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     """Raises NotImplementedError: there is no program to write."""
     raise NotImplementedError(f"torch.jit.save is not implemented in flambeau, which has no TorchScript: {_ADVICE}")
@@ -144,30 +236,3 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
         "torch.jit.load is not implemented in flambeau, which has no TorchScript: make the module from its Python class and "
         "load weights that were saved with torch.save(module.state_dict(), path)"
     )
-
-
-class ScriptModule(Module):
-    """A module whose methods a program marks with script_method; here it is a Module whose methods run eagerly."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _notice("ScriptModule")
-        handed_back(self)
-
-
-class RecursiveScriptModule(ScriptModule):
-    """What PyTorch's script() makes of a module. There are none here: making one raises NotImplementedError."""
-
-    def __init__(self, cpp_module: Any = None) -> None:
-        raise NotImplementedError(f"torch.jit.RecursiveScriptModule is not implemented in flambeau: {_ADVICE}")
-
-
-class TracedModule(ScriptModule):
-    """What PyTorch's trace() makes of the modules inside a module. Making one raises NotImplementedError."""
-
-    def __init__(self, orig: Any, id_set: Any = None, _compilation_unit: Any = None) -> None:
-        raise NotImplementedError(f"torch.jit.TracedModule is not implemented in flambeau: {_ADVICE}")
-
-
-class TopLevelTracedModule(TracedModule):
-    """What PyTorch's trace() makes of a module. Making one raises NotImplementedError."""

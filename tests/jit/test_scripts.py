@@ -25,7 +25,7 @@ def double(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-@pytest.mark.parametrize("make", [torch.jit.script, lambda f: torch.jit.trace(f, torch.ones(1)), torch.compile])
+@pytest.mark.parametrize("make", [lambda f: torch.jit.trace(f, torch.ones(1)), torch.compile])
 def test_a_function_comes_back_with_one_warning(make: Callable[..., Any]) -> None:
     with pytest.warns(UserWarning, match="runs eagerly") as caught:
         made = make(double)
@@ -39,29 +39,11 @@ def test_a_module_comes_back_as_it_is() -> None:
     module = nn.Sequential(nn.Linear(2, 2)).eval()
     x = torch.ones(1, 2)
     with pytest.warns(UserWarning):
-        for made in (torch.jit.script(module), torch.jit.trace(module, x), torch.jit.trace_module(module, {"forward": x}),
-                     torch.jit.freeze(module), torch.jit.optimize_for_inference(module), torch.compile(module)):
+        for made in (torch.jit.trace(module, x), torch.jit.trace_module(module, {"forward": x}), torch.jit.freeze(module),
+                     torch.jit.optimize_for_inference(module), torch.compile(module)):
             assert made is module and not isinstance(made, torch.jit.ScriptModule)
     assert set(module.__dict__) == set(nn.Sequential().__dict__)
     assert list(pickle.loads(pickle.dumps(module)).state_dict()) == ["0.weight", "0.bias"]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", ["graph", "code", "save", "inlined_graph"])
-def test_there_is_no_program(name: str) -> None:
-    module = torch.jit.script(nn.Linear(2, 2))
-    assert not hasattr(module, name)
-    with pytest.raises(NotImplementedError, match=r"torch\.save"):
-        getattr(module, name)
-    with pytest.raises(AttributeError, match="has no attribute"):
-        getattr(nn.Linear(2, 2), name)
-    function = torch.jit.script(double)
-    with pytest.raises(NotImplementedError, match=r"torch\.save"):
-        str(getattr(function, name))
-    with pytest.raises(NotImplementedError, match=r"torch\.save"):
-        getattr(function, name)("file")
-    with pytest.raises(AttributeError, match="has no attribute 'weights'"):
-        _ = module.weights
 
 
 def test_what_can_not_be_a_script() -> None:
@@ -73,28 +55,78 @@ def test_what_can_not_be_a_script() -> None:
         torch.jit.freeze(nn.Linear(1, 1))
     with pytest.raises(RuntimeError, match="example_kwarg_inputs"):
         torch.jit.trace(double)
+    with pytest.raises(RuntimeError, match="undefined value unknown"):
+        torch.jit.script(names_nothing)
 
 
-def test_a_script_module_is_a_module_that_runs_eagerly() -> None:
-    with pytest.warns(UserWarning, match="script_method"):
+def names_nothing(x):
+    return unknown(x)  # noqa: F821
 
-        class Scaled(torch.jit.ScriptModule):
-            def __init__(self) -> None:
-                super().__init__()
-                self.scale = nn.Parameter(torch.full((1,), 3.0))
 
-            @torch.jit.script_method
-            def forward(self, x: torch.Tensor) -> torch.Tensor:
-                return x * self.scale
+class Scaled(torch.jit.ScriptModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((1,), 3.0))
 
-    with pytest.warns(UserWarning, match="ScriptModule"):
-        module = Scaled()
-    assert module(torch.ones(1)).item() == 3 and isinstance(module, torch.jit.ScriptModule)
-    assert copy.deepcopy(module).scale is not module.scale
-    with pytest.raises(NotImplementedError):
-        module.save("file")
-    with pytest.raises(NotImplementedError):
-        torch.jit.RecursiveScriptModule(None)
+    @torch.jit.script_method
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+class Trained(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.BatchNorm1d(4), nn.Linear(4, 2))
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layers(x)
+
+
+def test_marked_methods_are_compiled_when_an_object_is_made() -> None:
+    module = Scaled()
+    assert isinstance(module, torch.jit.ScriptModule) and "torch.mul" in module.code
+    assert module(torch.ones(1)).item() == 3 and copy.deepcopy(module).scale is not module.scale
+
+
+def test_a_module_trains_as_in_python() -> None:
+    torch.manual_seed(0)
+    plain = Trained().eval()
+    made = torch.jit.script(copy.deepcopy(plain))
+    x = torch.randn(5, 3)
+    assert torch.equal(made(x), plain(x)) and list(made.state_dict()) == list(plain.state_dict())
+    made.train()
+    assert made.training and made.layers[2].training
+    made(x).sum().backward()
+    assert all(p.grad is not None for p in made.parameters()) and made.calls == 2
+    assert made.layers[3].num_batches_tracked == 1
+    made.eval()
+    again = copy.deepcopy(made)
+    assert torch.equal(again(x), made(x)) and again.calls == made.calls
+    again.load_state_dict(plain.state_dict())
+    assert torch.equal(again(x), plain(x)) and not torch.equal(made(x), plain(x))
+
+
+def called(x: torch.Tensor, n: int = 2) -> torch.Tensor:
+    return x * n
+
+
+@torch.jit.script
+def calling(x: torch.Tensor) -> torch.Tensor:
+    return called(x) + called(x, n=3)
+
+
+def test_a_function_has_a_program() -> None:
+    assert isinstance(calling, torch.jit.ScriptFunction) and torch.jit.script(calling) is calling
+    assert calling(torch.ones(1)).item() == 5
+    assert str(calling.schema) == "calling(Tensor x) -> Tensor" and calling.name == "calling"
+    assert "CallFunction" in str(calling.graph) and "CallFunction" not in str(calling.inlined_graph)
+    x = torch.ones(1, requires_grad=True)
+    calling(x).backward()
+    assert x.grad is not None and x.grad.item() == 5
+    with pytest.raises(pickle.PickleError):
+        pickle.dumps(calling)
 
 
 def test_archives_are_refused(tmp_path: Any) -> None:

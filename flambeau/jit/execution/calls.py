@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.dispatcher.schema_types import TensorType
+from flambeau.dispatcher.schema_types import AnyType, TensorType, Type
 from flambeau.jit.execution.generate import runner_of
+from flambeau.jit.execution.objects import python_value, script_object
 from flambeau.jit.execution.runtime import ScriptObject
+from flambeau.jit.ir.types import ClassType, InterfaceType
 
 if TYPE_CHECKING:
     from flambeau.jit.ir.function import Function
@@ -50,11 +52,20 @@ def invoke(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self
     else:
         values = [self_value, *bound(function.schema, args, kwargs, 1)]
     try:
-        return runner_of(function)(*values)
+        made = runner_of(function)(*values)
     except Exception as error:
         from flambeau.jit.execution.tracebacks import told
 
         raise told(error, function.name) from None
+    return python_value(made) if _has_objects(function.schema.returns[0].type) else made
+
+
+def _has_objects(kind: Type) -> bool:
+    """Whether a value of the type may be, or hold, an object of a compiled class."""
+    if isinstance(kind, (ClassType, InterfaceType, AnyType)):
+        return True
+    return any(map(_has_objects, kind.containedTypes()))
 
 
 ScriptObject.invoke = invoke
+ClassType.from_python = script_object

@@ -47,7 +47,8 @@ class _Generator:
         self.ranges: dict[int, SourceRange] = {}
         self.scope: dict[str, Any] = {
             "__builtins__": {"len": len, "range": range, "BaseException": BaseException},
-            "runtime": runtime, "runner_of": runner_of,
+            "runtime": runtime,
+            "runner_of": runner_of,
             "show": show,
         }
         self.depth = 1
@@ -181,6 +182,12 @@ class _Generator:
     def _prim_ListUnpack(self, node: Node) -> None:
         targets = "".join(f"{_name(value)}, " for value in node.outputs())
         self.line(f"{targets.rstrip()} = runtime.unpack({self.inputs(node)[0]}, {node.outputsSize()})", node)
+
+    def _prim_EnumName(self, node: Node) -> None:
+        self.give(node, f"{self.inputs(node)[0]}.name")
+
+    def _prim_EnumValue(self, node: Node) -> None:
+        self.give(node, f"{self.inputs(node)[0]}.value")
 
     def _prim_TupleIndex(self, node: Node) -> None:
         value, index = self.inputs(node)

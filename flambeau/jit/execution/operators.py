@@ -41,7 +41,7 @@ def _answer(symbol: str, overload: str, schema: FunctionSchema) -> Callable[...,
     for key in (f"{symbol}.{overload}", symbol):
         if key in special.FUNCTIONS:
             return special.FUNCTIONS[key]
-    if symbol in scalars.FUNCTIONS and not _has_tensor(schema):
+    if symbol in scalars.CONVERSIONS or (symbol in scalars.FUNCTIONS and not _has_tensor(schema)):
         return scalars.FUNCTIONS[symbol]
     if symbol in scalars.CONTAINERS and isinstance(schema.arguments[0].type, (ListType, DictType)):
         return scalars.FUNCTIONS[symbol]

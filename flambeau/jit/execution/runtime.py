@@ -60,7 +60,9 @@ class ScriptObject:
             return lambda *args, **kwargs: ScriptObject.invoke(function, args, kwargs, self)
         if kind is not None and name in kind.properties:
             return ScriptObject.invoke(kind.properties[name][0], (), {}, self)
-        raise AttributeError(f"'{kind.name() if kind is not None else 'RecursiveScriptClass'}' object has no attribute '{name}'")
+        raise AttributeError(
+            f"'{kind.name() if kind is not None else 'RecursiveScriptClass'}' object has no attribute '{name}'"
+        )
 
 
 def place_of(kind: Type, name: str) -> str:

@@ -11,9 +11,14 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["CONTAINERS", "FUNCTIONS"]
+__all__ = ["CONTAINERS", "CONVERSIONS", "FUNCTIONS"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
+# Operators that take a tensor for its only element.
+CONVERSIONS = frozenset(
+    "aten::Bool aten::Int aten::IntImplicit aten::Float aten::FloatImplicit aten::Complex aten::ComplexImplicit "
+    "aten::ScalarImplicit aten::str aten::format aten::percentFormat aten::hash prim::id aten::__is__ aten::__isnot__".split()
+)
 # Operators on lists, whose items may be tensors.
 CONTAINERS = frozenset(
     "aten::__getitem__ aten::_set_item aten::Delete aten::slice aten::append aten::add_ aten::mul_ aten::extend "
@@ -70,7 +75,7 @@ for _name in (
 ).split():
     FUNCTIONS[f"aten::{_name}"] = getattr(math, _name)
 for _name in (
-    "capitalize center count endswith expandtabs find isalnum isalpha isdecimal isdigit isidentifier islower isnumeric "
+    "capitalize center endswith expandtabs find isalnum isalpha isdecimal isdigit isidentifier islower isnumeric "
     "isprintable isspace istitle isupper join ljust lower lstrip partition replace rfind rindex rjust rpartition rsplit "
     "rstrip split splitlines startswith strip swapcase title upper zfill"
 ).split():
@@ -243,6 +248,15 @@ def _percent(text: str, *values: Any) -> str:
     from flambeau.jit.execution.texts import percent_formatted
 
     return percent_formatted(text, values)
+
+
+@_register("aten::count")
+def _count(container: Any, item: Any, start: int = 0, stop: int = -1) -> int:
+    return (
+        container.count(item, start, None if stop == -1 else stop)
+        if isinstance(container, str)
+        else container.count(item)
+    )
 
 
 FUNCTIONS["aten::ord"], FUNCTIONS["aten::chr"] = ord, chr

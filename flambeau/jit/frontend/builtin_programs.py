@@ -21,17 +21,18 @@ _TENSOR_PROPERTIES = {
     "prim::shape": (13, "def shape(a : Tensor) -> List[int]:", "a.size()"),
 }
 _KINDS = ("float", "int", "complex")
+# By the line that PyTorch has the body on.
 _REVERSED = {
-    "add": "b + a",
-    "mul": "b * a",
-    "ge": "b <= a",
-    "gt": "b < a",
-    "le": "b >= a",
-    "lt": "b > a",
-    "eq": "b == a",
-    "ne": "b != a",
-    "sub": "torch.neg(b) + a",
-    "div": "torch.reciprocal(b) * a",
+    "mul": (3, "b * a"),
+    "add": (5, "b + a"),
+    "ne": (7, "b != a"),
+    "eq": (9, "b == a"),
+    "sub": (11, "torch.neg(b) + a"),
+    "div": (13, "torch.reciprocal(b) * a"),
+    "lt": (3, "b > a"),
+    "le": (5, "b >= a"),
+    "gt": (7, "b < a"),
+    "ge": (9, "b <= a"),
 }
 _ORDERED = ("ge", "gt", "le", "lt")
 
@@ -55,9 +56,9 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
         ]
     if name in _REVERSED:
         kinds = _KINDS[:2] if name in _ORDERED else _KINDS
-        return [
-            (f"\ndef {name}(a : {kind}, b : Tensor) -> Tensor:\n  return {_REVERSED[name]}\n", name) for kind in kinds
-        ]
+        line, body = _REVERSED[name]
+        head = "\n" * (line - 2)
+        return [(f"{head}def {name}(a : {kind}, b : Tensor) -> Tensor:\n  return {body}\n", name) for kind in kinds]
     return []
 
 

@@ -15,7 +15,7 @@ from flambeau.jit.frontend.operators import Candidate, candidates
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
-from flambeau.jit.ir.types import STRING, ClassType, FunctionType
+from flambeau.jit.ir.types import ANY, DEVICE, STRING, ClassType, FunctionType
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
@@ -209,7 +209,12 @@ class CastValue(BuiltinFunction):
         return self.to
 
     def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
-        if len(args) == 1 and not kwargs and args[0].type().isSubtypeOf(self.to) and args[0].type().written != "Any":
+        if self.to != DEVICE:
+            e.graph.insertConstant(
+                None, where
+            )  # PyTorch makes a value here that nothing reads, and whose number is taken
+        kind = args[0].type() if args else ANY
+        if len(args) == 1 and not kwargs and kind.isSubtypeOf(self.to) and kind != ANY:
             return SimpleValue(args[0])
         return super().call(where, e, args, kwargs, binders)
 
@@ -227,7 +232,8 @@ class MagicMethod(SugaredValue):
         return self.base.as_type()
 
     def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
-        if args and isinstance(args[0].type(), ClassType) and not args[0].type().is_module:  # type: ignore[attr-defined]
+        kind = args[0].type() if args else None
+        if isinstance(kind, ClassType) and (not kind.is_module or self.method in kind.methods):
             return SimpleValue(args[0]).attr(where, e, self.method).call(where, e, args[1:], kwargs, binders)
         return self.base.call(where, e, args, kwargs, binders)
 

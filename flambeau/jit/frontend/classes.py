@@ -70,7 +70,7 @@ def set_attribute(where: SourceRange, e: Emitter, obj: Value, kind: ClassType, n
     value = convert(e.graph, where, wanted, value, True)
     if not value.type().isSubtypeOf(wanted):
         raise ErrorReport(where, f"Wrong type for attribute assignment. Expected {wanted} but got {value.type()}")
-    node = e.graph.create("prim::SetAttr", [obj, value], 0).set("name", "s", name).setSourceRange(where)
+    node = e.graph.create("prim::SetAttr", [obj, value], 0).set("name", "s", name)
     e.graph.insertNode(node)
 
 

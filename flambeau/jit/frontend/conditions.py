@@ -15,7 +15,7 @@ from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import simple
 from flambeau.jit.ir.graph import Block, Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
-from flambeau.jit.ir.types import ANY, BOOL, NONE, UnionType, is_none, make_union, unify, unshaped
+from flambeau.jit.ir.types import ANY, BOOL, NONE, UnionType, is_none, make_union, ordered, unify, unshaped
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
@@ -209,7 +209,7 @@ class Conditions:
                     [(name, make_union(outside))] if name and outside else [],
                 )
             node = self.graph.create("prim::isinstance", [value])
-            node.set("types", "tys", list(kinds))
+            node.set("types", "tys", ordered(kinds))
             made = self.graph.insertNode(node).output().setType(BOOL)
             return Condition(made, refinements)
         return self._static(where, known)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flambeau.dispatcher.schema import Argument, FunctionSchema
-from flambeau.dispatcher.schema_types import TupleType, Type
+from flambeau.dispatcher.schema_types import Refused, TupleType, Type
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.assignments import Assignments
 from flambeau.jit.frontend.conditions import Conditions
@@ -88,15 +88,13 @@ class Emitter(Statements, Loops, Conditions, Assignments, Expressions, Subscript
             default = defaults.get(param.name)
             if param.default is not None:
                 default = self.resolver.constant(param.default, kind)
-            made.append(
-                argument(
-                    param.name,
-                    kind,
-                    self.resolver.fitting_default(default, kind, param) if given else None,
-                    given,
-                    param.kwarg_only,
-                )
-            )
+            if given:
+                try:
+                    default = self.resolver.fitting_default(default, kind, param)
+                except Refused:
+                    message = f'Expected a default value of type {kind} on parameter "{param.name}".'
+                    raise ErrorReport(definition.range, message) from None
+            made.append(argument(param.name, kind, default, given, param.kwarg_only))
             kinds.append(kind)
         return made, kinds
 

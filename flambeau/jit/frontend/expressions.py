@@ -133,6 +133,8 @@ class Expressions:
 
     # ---- signs
     def _binary(self: Emitter, expr: tree.BinOp) -> Value:
+        if expr.op == "%":
+            self.expr(expr.lhs)  # PyTorch looks whether it is a text first; what that makes isn't read
         lhs, rhs = self.expr(expr.lhs), self.expr(expr.rhs)
         return self.binary(expr.range, expr.op, *((rhs, lhs) if expr.op == "in" else (lhs, rhs)))
 

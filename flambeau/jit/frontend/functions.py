@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
-from flambeau.jit.frontend import tree
+from flambeau.jit.frontend import library, tree
 from flambeau.jit.frontend.builtin_programs import programs_of
 from flambeau.jit.frontend.emitter import Emitter
 from flambeau.jit.frontend.operators import provide_programs
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of
-from flambeau.jit.frontend.python_source import definition_of
+from flambeau.jit.frontend.python_source import UNUSED, definition_of
 from flambeau.jit.ir.function import Function, argument
 from flambeau.jit.ir.names import qualified_name_of
 from flambeau.jit.ir.source import ErrorReport, SourceRange, compiling
@@ -26,7 +26,6 @@ from flambeau.jit.ir.types import ANY, InferredTensorType
 __all__ = ["compile_function", "compiled", "defaults_of", "ignored", "is_ignored", "look_up_of", "overloads_of"]
 
 _made: WeakKeyDictionary[Any, Function] = WeakKeyDictionary()
-_overloads: dict[str, list[Any]] = {}
 provide_programs(programs_of)
 _IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
 
@@ -51,14 +50,21 @@ def is_ignored(function: Any) -> bool:
     return getattr(function, "_torchscript_modifier", None) == _IGNORE
 
 
+def is_unused(function: Any) -> bool:
+    """Whether a call of a function is an error when it is reached."""
+    return getattr(function, "_torchscript_modifier", None) == UNUSED
+
+
 def compile_function(function: Any, look_up: Any = None, qualified_name: str | None = None) -> Function:
     """A Python function, compiled."""
-    name = qualified_name or qualified_name_of(function)
+    short = library.functional_name(function)
+    name = qualified_name or (f"__torch__.torch.nn.functional.{short}" if short else qualified_name_of(function))
     made = Function(name)
     made.python = function
     made.doc = function.__doc__
     _made[function] = made
-    made._define = lambda each: _define(each, function, look_up if look_up is not None else look_up_of(function))
+    source = library.substitute(function)
+    made._define = lambda each: _define(each, source, look_up if look_up is not None else look_up_of(source))
     try:
         made.ensure_defined()
     except BaseException:
@@ -118,24 +124,40 @@ def _annotated(annotation: Any, resolver: PythonResolver) -> Type:
 # ---------------------------------------------------------------- overloads
 
 
-def add_overload(function: Any) -> Any:
-    """Note one of the signatures that a function may be compiled with."""
-    _overloads.setdefault(qualified_name_of(function), []).append(function)
-    return function
+def noted_overloads(function: Any) -> list[Any]:
+    """The signatures that were noted for a method."""
+    from flambeau import jit
+
+    return jit._noted.get(_overload_key(function), [])
+
+
+def _overload_key(function: Any) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def merged_definition(function: Any, declared: Any, name: str, self_name: str | None = None) -> tree.Def:
+    """The body of a function with the parameters and result of another."""
+    declaration = definition_of(declared, name, self_name)
+    definition = definition_of(function, name, self_name)
+    return tree.Def(
+        definition.range,
+        definition.name,
+        declaration.params,
+        declaration.returns,
+        definition.body,
+        definition.name_range,
+    )
 
 
 def overloads_of(function: Any, where: SourceRange | None = None) -> list[Function]:
     """The function, compiled with each of the signatures that were noted for it; none if there are none."""
-    try:
-        name = qualified_name_of(function)
-    except RuntimeError:
-        return []
     found = getattr(function, "_script_overloads", None)
     if found is not None:
         return list(found)
-    noted = _overloads.pop(name, None)
+    noted = noted_overloads(function)
     if not noted:
         return []
+    name = qualified_name_of(function)
     if function in noted:
         raise RuntimeError(f"Can't find an implementation for overloaded function {name}")
     made = [_overload(function, each, f"{name}__{i}" if i else name) for i, each in enumerate(noted)]
@@ -150,16 +172,7 @@ def _overload(function: Any, declared: Any, name: str) -> Function:
 
     def define(each: Function) -> None:
         with compiling(each.name):
-            declaration = definition_of(declared, each.name)
-            definition = definition_of(function, each.name)
-            merged = tree.Def(
-                definition.range,
-                definition.name,
-                declaration.params,
-                declaration.returns,
-                definition.body,
-                definition.name_range,
-            )
+            merged = merged_definition(function, declared, each.name)
             Emitter(each, PythonResolver(look_up)).define(merged, None, defaults_of(declared) or defaults_of(function))
 
     made._define = define

@@ -64,7 +64,4 @@ def global_value(e: Emitter, name: str, where: SourceRange) -> SugaredValue | No
     """What a word means; None for what is none."""
     if name in ("inf", "nan"):
         return SimpleValue(e.graph.insertConstant(math.inf if name == "inf" else math.nan, where))
-    if name in _CASTS:
-        # PyTorch makes a constant on the way that nothing reads: its number is taken.
-        e.graph.skip_number()
     return _word(name)

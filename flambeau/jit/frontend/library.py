@@ -1,22 +1,33 @@
-"""What Python functions of this package mean to the compiler that are words of programs: torch.jit.annotate, torch.jit.fork ...
+"""What Python functions of this package mean to the compiler: words of programs, and what `shadows` has in their place.
 
-Stands on the package's namespaces; used by python_values.
+Stands on the package's namespaces; used by python_values, functions and module_types.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["words"]
+from flambeau.base.naming import PACKAGE
+from flambeau.jit.frontend.text import MethodSelf, TextResolver, define_from_tree, parse_text
+from flambeau.jit.ir.types import ClassType
+
+__all__ = ["CONTAINER_METHODS", "define_container_method", "functional_name", "substitute", "words"]
+
+CONTAINER_METHODS = ("__len__", "__contains__")
+_FUNCTIONS = {
+    "min": "prim::min", "max": "prim::max", "abs": "prim::abs", "len": "len", "sorted": "aten::sorted", "sum": "aten::sum",
+    "all": "aten::all", "any": "aten::any", "divmod": "aten::divmod", "round": "aten::round", "ord": "aten::ord", "chr":
+    "aten::chr", "hash": "aten::hash",
+}  # fmt: skip
 
 
 @functools.cache
 def words() -> dict[int, str]:
     """The words by the identity of what Python has for them."""
-    import builtins
-
     import flambeau as torch
     from flambeau import jit
 
@@ -27,26 +38,59 @@ def words() -> dict[int, str]:
         (jit.wait, "wait"),
         (jit._unwrap_optional, "aten::_unwrap_optional"),
         (jit.is_scripting, "aten::is_scripting"),
+        (torch.broadcast_tensors, "aten::broadcast_tensors"),
         (torch.device, "device"),
         (warnings.warn, "aten::warn"),
         (builtins.AssertionError, "AssertionError"),
     ]
     for name in ("isinstance", "range", "zip", "enumerate", "list", "dict", "tuple", "getattr", "hasattr"):
         table.append((getattr(builtins, name), name))
-    for name, symbol in (
-        ("min", "prim::min"),
-        ("max", "prim::max"),
-        ("abs", "prim::abs"),
-        ("len", "len"),
-        ("sorted", "aten::sorted"),
-        ("sum", "aten::sum"),
-        ("all", "aten::all"),
-        ("any", "aten::any"),
-        ("divmod", "aten::divmod"),
-        ("round", "aten::round"),
-        ("ord", "aten::ord"),
-        ("chr", "aten::chr"),
-        ("hash", "aten::hash"),
-    ):
+    for name, symbol in _FUNCTIONS.items():
         table.append((getattr(builtins, name), symbol))
     return {id(obj): word for obj, word in table}
+
+
+# ---------------------------------------------------------------- shadows
+
+
+@functools.cache
+def _functional() -> dict[int, str]:
+    from flambeau.jit.shadows import functional as shadows
+    from flambeau.nn import functional
+
+    return {id(getattr(functional, name)): name for name in vars(shadows) if callable(getattr(functional, name, None))}
+
+
+def functional_name(function: Any) -> str | None:
+    """The name in torch.nn.functional of a function that `shadows` has; None for any other."""
+    return _functional().get(id(function))
+
+
+def substitute(function: Any) -> Any:
+    """What is compiled in a function's place: what `shadows` has for it, or itself."""
+    from flambeau.jit.shadows import functional as functions
+    from flambeau.jit.shadows import modules
+
+    name = functional_name(function)
+    if name is not None:
+        return getattr(functions, name)
+    if getattr(function, "__module__", "").startswith(f"{PACKAGE}.nn.modules."):
+        owner, _, method = function.__qualname__.rpartition(".")
+        return getattr(getattr(modules, owner, None), method, function)
+    return function
+
+
+# ---------------------------------------------------------------- containers
+
+
+def define_container_method(kind: ClassType, name: str, keys: Sequence[str]) -> None:
+    """Give a ModuleList, Sequential or ModuleDict a method that its submodules determine."""
+    if name in kind.methods:
+        return
+    if name == "__len__":
+        text = f"def __len__(self):\n   return {len(keys)}\n"
+    else:
+        body = f"return key in {list(keys)!r}" if keys else "return False"
+        text = f"def __contains__(self, key: str):\n   {body}\n"
+    definition = parse_text(text)[0]
+    kind.methods[name] = define_from_tree(f"{kind.qualified_name}.{name}", definition, TextResolver(), MethodSelf(kind))  # type: ignore[arg-type]

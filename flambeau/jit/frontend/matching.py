@@ -39,6 +39,7 @@ __all__ = [
     "match_any",
     "match_variables",
     "substituted",
+    "unpacked",
 ]
 
 Kwargs = Sequence[tuple[str, Value]]
@@ -138,7 +139,10 @@ def _unwrapped(kind: Type) -> Type:
     return kind.element if isinstance(kind, OptionalType) else kind
 
 
-def _unpacked(graph: Graph, value: Value) -> list[Value]:
+def unpacked(graph: Graph, value: Value) -> list[Value]:
+    """The items of a tuple; of one that has just been made, what it was made of."""
+    if value.node().kind() == "prim::TupleConstruct":
+        return list(value.node().inputs())
     node = graph.insertNode(graph.create("prim::TupleUnpack", [value], 0))
     kind = value.type()
     assert isinstance(kind, TupleType)
@@ -156,7 +160,7 @@ def convert(graph: Graph, where: SourceRange, wanted: Type, value: Value, allow:
         inner = _unwrapped(wanted)
         if _convertible_to_list(kind, inner):
             assert isinstance(inner, ListType)
-            node = graph.create("prim::ListConstruct", _unpacked(graph, value))
+            node = graph.create("prim::ListConstruct", unpacked(graph, value))
             value = graph.insertNode(node).output().setType(ListType(inner.element))
         elif (
             isinstance(wanted, TupleType)
@@ -164,7 +168,7 @@ def convert(graph: Graph, where: SourceRange, wanted: Type, value: Value, allow:
             and len(wanted.elements()) == len(kind.elements())
         ):
             parts = [
-                convert(graph, where, to, part, allow) for to, part in zip(wanted.elements(), _unpacked(graph, value))
+                convert(graph, where, to, part, allow) for to, part in zip(wanted.elements(), unpacked(graph, value))
             ]
             value = graph.insertNode(graph.create("prim::TupleConstruct", parts)).output()
             value.setType(TupleType([part.type() for part in parts]))
@@ -299,7 +303,7 @@ class _Attempt:
             return None
         value = convert(self.graph, self.where, wanted, value, self.allow)
         if not value.type().isSubtypeOf(wanted):
-            message = _mismatch(argument, wanted, value)
+            message = _mismatch(argument, kind, value)
             if isinstance(wanted, InterfaceType) and hasattr(value.type(), "methods"):
                 why = missing_methods(value.type().methods, wanted)  # type: ignore[attr-defined]
                 message += f"\n{value.type()} is not compatible with interface {wanted}, {why}"

@@ -43,12 +43,14 @@ class Candidate:
         self.returns: list[Type] = [canonical(made.type) for made in schema.returns]
 
 
+# Overloads that programs can't call: their arguments are also those of another.
+_HIDDEN = frozenset(("aten::view.dtype", "aten::max.unary_out", "aten::min.unary_out"))
+
+
 @functools.cache
 def _builtin(symbol: str) -> tuple[Candidate, ...]:
-    own = [
-        Candidate(builtin_schemas.schema_of(symbol, overload), symbol)
-        for overload in builtin_schemas.overloads_of(symbol)
-    ]
+    names = [name for name in builtin_schemas.overloads_of(symbol) if f"{symbol}.{name}" not in _HIDDEN]
+    own = [Candidate(builtin_schemas.schema_of(symbol, overload), symbol) for overload in names]
     return (*own, *(Candidate(each.schema, symbol, each) for each in _programs(symbol)))
 
 

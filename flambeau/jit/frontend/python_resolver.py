@@ -15,7 +15,7 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.annotations import Evaluate, type_of_annotation
 from flambeau.jit.frontend.resolver import Resolver, type_of_words
 from flambeau.jit.frontend.values import SugaredValue
-from flambeau.jit.ir.source import SourceRange
+from flambeau.jit.ir.source import ErrorReport, SourceRange
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
@@ -66,7 +66,10 @@ class AnnotationResolver(Resolver):
         if isinstance(expr, tree.Var) and self.own_class is not None and expr.name == self.class_name:
             return self.own_class
         if isinstance(expr, tree.StringLiteral):
-            return type_of_annotation(expr.text, expr.range, self.look_up)
+            try:
+                return type_of_annotation(expr.text, expr.range, self.look_up)
+            except ErrorReport:
+                raise ErrorReport(expr.range, f"Unknown type name '{expr.text}'") from None
         if isinstance(expr, (tree.Var, tree.Select)):
             found = self.object_of(expr)
             if found is _ABSENT:
@@ -115,16 +118,6 @@ class PythonResolver(AnnotationResolver):
         return sugared(found, e, where)
 
     def fitting_default(self, value: Any, kind: Type, param: tree.Param) -> Any:
-        from flambeau.dispatcher.schema_types import Refused
         from flambeau.jit.frontend.python_values import taken
 
-        try:
-            return taken(value, kind)
-        except Refused as reason:
-            raise RuntimeError(f'Expected a default value of type {kind} on parameter "{param.name}".') from (
-                None if isinstance(reason, Refused) else reason
-            )
-
-    def type_of_value(self, value: Any) -> Type | None:
-        """The type of a default, where nothing else is said."""
-        return None
+        return taken(value, kind)

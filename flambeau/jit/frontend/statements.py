@@ -115,11 +115,12 @@ class Statements:
             if isinstance(plain.type(), ClassType):
                 SimpleValue(plain).attr(stmt.range, self, "__delitem__").call(stmt.range, self, [item], [], 0)
             else:
-                value.delete_item(stmt.range, self, item)
+                value.delete_item(target.range, self, item)
 
     def _with(self: Emitter, stmt: tree.With) -> None:
         entered = []
-        for where, value, name in stmt.items:
+        for _, value, name in stmt.items:
+            where = value.range
             manager = self.expr(value)
             kind = manager.type()
             if not isinstance(kind, ClassType):
@@ -139,12 +140,12 @@ class Statements:
                     "argument 1 of __exit__ must have Any type; TorchScript does not support passing exception type, value, "
                     "or traceback to the __exit__ function.",
                 )
-            result = self.node("prim::Enter", value.range, [manager]).output().setType(enter.schema.returns[0].type)
+            result = self.node("prim::Enter", None, [manager]).output().setType(enter.schema.returns[0].type)
             if name is not None:
                 if not isinstance(name, tree.Var):
                     raise ErrorReport(name.range, "the name behind `as` must be a variable")
                 self.environment.set_value(name.range, name.name, result)
-            entered.append((value, manager, leave))
+            entered.append(manager)
         self.statements(stmt.body)
-        for value, manager, leave in reversed(entered):
-            self.node("prim::Exit", value.range, [manager]).output().setType(leave.schema.returns[0].type)
+        for manager in reversed(entered):
+            self.node("prim::Exit", None, [manager])  # nothing reads what it gives, which PyTorch calls a tensor

@@ -54,10 +54,7 @@ class Subscripts:
         if isinstance(number, int) and not isinstance(number, bool):
             count = len(kind.elements())
             if not -count <= number < count:
-                raise ErrorReport(
-                    where,
-                    f"Tuple index out of range. Tuple is length {count}" if count == 0 else "Tuple index out of range",
-                )
+                raise ErrorReport(where, f"Tuple index out of range. Tuple is length {count} and index is {number}")
             result: Type = kind.elements()[number]
         else:
             if index.type() != INT:
@@ -66,10 +63,10 @@ class Subscripts:
             if not kinds or any(each != kinds[0] for each in kinds):
                 raise ErrorReport(
                     where,
-                    "Cannot index into a tuple with a non-integer literal because we cannot resolve the output type",
+                    f"Cannot index into a {kind} with a non-integer literal because we cannot resolve the output type",
                 )
             result = kinds[0]
-        node = self.graph.create("prim::TupleIndex", [value, index]).setSourceRange(where)
+        node = self.graph.create("prim::TupleIndex", [value, index])
         return self.graph.insertNode(node).output().setType(result)
 
     # ---- slices
@@ -91,9 +88,9 @@ class Subscripts:
         if isinstance(value.type(), TupleType):
             return self._tuple_slice(where, value, expr)
         args = [value] if dim is None else [value, dim]
-        step = self.expr(expr.step) if expr.step is not None else graph.insertConstant(1, where)
-        for part in (expr.start, expr.stop):
-            args.append(self.expr(part) if part is not None else graph.insertConstant(None))
+        given = [None if part is None else self.expr(part) for part in (expr.start, expr.stop, expr.step)]
+        step = given[2] if given[2] is not None else graph.insertConstant(1, where)
+        args += [graph.insertConstant(None) if part is None else part for part in given[:2]]
         return emit_builtin(graph, where, "aten::slice", [*args, step])
 
     def _tuple_slice(self: Emitter, where: SourceRange, value: Value, expr: tree.SliceExpr) -> Value:
@@ -101,14 +98,7 @@ class Subscripts:
         kind = value.type()
         assert isinstance(kind, TupleType)
         places = range(len(kind.elements()))[start:stop:step]
-        if step in (None, 1):
-            node = (
-                self.graph.create("prim::TupleSlice", [value])
-                .set("beg", "i", places.start)
-                .set("end", "i", places.stop)
-            )
-            return self.graph.insertNode(node).output().setType(TupleType(kind.elements()[places.start : places.stop]))
-        return self.tuple_of([self.tuple_item(where, value, self.graph.insertConstant(i, where)) for i in places])
+        return self.tuple_of([self.tuple_item(where, value, self.graph.insertConstant(i)) for i in places])
 
     # ---- tensors
     def _many(self: Emitter, where: SourceRange, value: Value, items: list[tree.Expr]) -> Value:
@@ -133,9 +123,10 @@ class Subscripts:
             dims[number] = dim
             if isinstance(item, tree.SliceExpr):
                 return dim - 1 if backwards else dim + 1
+            self.sugared(item, 1)  # PyTorch looks at what it means first; what that makes isn't read
             index = self.expr(item, NONE if isinstance(item, tree.Literal) and item.value is None else None)
             if isinstance(index.type(), ListType):
-                index = emit_builtin(graph, where, "aten::tensor", [index], [("dtype", graph.insertConstant(4))])
+                index = emit_builtin(graph, None, "aten::tensor", [index], [("dtype", graph.insertConstant(4))])
             found[number] = index
             kind = index.type()
             if is_none(kind):

@@ -151,7 +151,7 @@ class SimpleValue(SugaredValue):
         if name in table:
             return SimpleValue(emit_builtin(e.graph, None, f"{table[name]}::{name}", [self.value]))
         if isinstance(kind, NamedTupleType) and name in kind.names:
-            return self.item(where, e, e.integer(kind.names.index(name), where))
+            return self.item(where, e, e.graph.insertConstant(kind.names.index(name)))
         if isinstance(kind, (ClassType, InterfaceType)):
             from flambeau.jit.frontend.classes import attribute_of
 
@@ -159,7 +159,7 @@ class SimpleValue(SugaredValue):
         if isinstance(kind, EnumType) and name in ("name", "value"):
             node = e.graph.create("prim::EnumName" if name == "name" else "prim::EnumValue", [self.value])
             node.output().setType(STRING if name == "name" else kind.value_type)
-            return SimpleValue(e.graph.insertNode(node.setSourceRange(where)).output())
+            return SimpleValue(e.graph.insertNode(node).output())
         return None
 
     def _method(self, where: SourceRange, e: Emitter, kind: Type, name: str) -> SugaredValue | None:
@@ -206,8 +206,7 @@ class SimpleValue(SugaredValue):
         kind = self.value.type()
         graph = e.graph
         if isinstance(kind, TupleType):
-            node = graph.insertNode(graph.create("prim::TupleUnpack", [self.value], 0))
-            return [SimpleValue(node.addOutput().setType(part)) for part in kind.elements()]
+            return [SimpleValue(part) for part in matching.unpacked(graph, self.value)]
         if isinstance(kind, ListType):
             if size is None:
                 raise ErrorReport(where, "cannot statically infer the expected size of a list in this context")
@@ -242,7 +241,7 @@ class SimpleValue(SugaredValue):
         if isinstance(kind, (ListType, StringType)):
             return self
         if is_tensor(kind):
-            return SimpleValue(emit_builtin(e.graph, where, "aten::unbind", [self.value, e.integer(0, where)]))
+            return self
         if isinstance(kind, DictType):
             return SimpleValue(emit_builtin(e.graph, where, "aten::keys", [self.value]))
         if isinstance(kind, TupleType):
@@ -268,7 +267,9 @@ class SimpleValue(SugaredValue):
         if isinstance(kind, (ListType, StringType, DictType)):
             return SimpleValue(emit_builtin(e.graph, where, "aten::__getitem__", [self.value, index]))
         if is_tensor(kind):
-            return SimpleValue(emit_builtin(e.graph, where, "aten::select", [self.value, e.integer(0, where), index]))
+            return SimpleValue(
+                emit_builtin(e.graph, where, "aten::select", [self.value, e.graph.insertConstant(0), index])
+            )
         if isinstance(kind, ClassType):
             return self.attr(where, e, "__getitem__").call(where, e, [index], [], 1)
         if isinstance(kind, OptionalType):
@@ -276,7 +277,10 @@ class SimpleValue(SugaredValue):
         raise ErrorReport(where, f"'{kind}' object is not subscriptable")
 
     def delete_item(self, where: SourceRange, e: Emitter, index: Value) -> None:
-        emit_builtin(e.graph, where, "aten::Delete", [self.value, index])
+        candidate, matched = matching.match_any(e.graph, where, candidates("aten::Delete"), [self.value, index])
+        node = e.graph.create("aten::Delete", matched.inputs, 0).setSourceRange(where)
+        node.note = candidate.schema
+        e.graph.insertNode(node)
 
 
 class SugaredTuple(SugaredValue):

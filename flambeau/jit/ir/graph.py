@@ -598,10 +598,11 @@ class Block:
     def cloneFrom(self, other: Block, mapping: dict[Value, Value]) -> None:
         """Take copies of another block's inputs, nodes and outputs; `mapping` has values from outside and gets the copies."""
         for value in other.inputs():
-            made = self.addInput().copyMetadata(value)
-            mapping[value] = made
+            mapping[value] = self.addInput().copyMetadata(value)
         for node in other.nodes():
-            self.appendNode(self._graph.createClone(node, mapping))
+            made = self.appendNode(self._graph.createClone(node, mapping))
+            for mine, theirs in zip(made._outputs, node._outputs):
+                mine.copyMetadata(theirs)  # as PyTorch does, once more: names are numbered by it
         for value in other.outputs():
             self.registerOutput(mapping.get(value, value))
 
@@ -628,10 +629,6 @@ class Graph:
     def _next(self) -> int:
         self._count += 1
         return self._count - 1
-
-    def skip_number(self) -> None:
-        """Leave one number out."""
-        self._count += 1
 
     def block(self) -> Block:
         """The graph's own block."""

@@ -5,12 +5,13 @@ Stands on the standard library; used wherever a program names something of Pytho
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
 from flambeau.base.naming import PACKAGE
 
-__all__ = ["function_name_of", "qualified_name_of"]
+__all__ = ["function_name_of", "mangled", "qualified_name_of"]
 
 
 def qualified_name_of(obj: Any) -> str:
@@ -38,6 +39,19 @@ def qualified_name_of(obj: Any) -> str:
     if "." in name:
         raise RuntimeError(f"Could not get qualified name for class '{name}': '{name}' is not a valid identifier")
     return f"{module}.{name}"
+
+
+_given: dict[str, int] = {}
+_mangled = itertools.count()
+
+
+def mangled(name: str) -> str:
+    """The name, or, if a type has it already, the name with a part that no other has."""
+    if _given.setdefault(name, 0) == 0:
+        _given[name] = 1
+        return name
+    module, _, short = name.rpartition(".")
+    return f"{module}.___torch_mangle_{next(_mangled)}.{short}"
 
 
 def function_name_of(function: Any) -> str:

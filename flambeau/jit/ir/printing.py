@@ -108,6 +108,8 @@ def _attributes(node: Node) -> str:
             text = "<Graph>"
         elif kind == "ty":
             text = str(value)
+        elif kind == "tys":
+            text = f"[{', '.join(each.written for each in value)}]"
         elif kind == "s":
             text = quoted(str(value))
         else:
@@ -132,6 +134,8 @@ def node_text(node: Node, level: int, ranges: bool = True, groups: list[Node] | 
     if node.hasAttribute("Subgraph") and groups is not None:
         text += f"{node.kind()}_{len(groups)}"
         groups.append(node)
+    elif node.kind() == "prim::PythonOp":
+        text += f"^{node.s('name')}[]()"
     else:
         text += f"{node.kind()}{_attributes(node)}"
     text += f"({_named(list(node.inputs()))})"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 __all__ = ["ErrorReport", "Source", "SourceRange", "at", "call_stack_text", "compiling"]
 
-_CONTEXT = 3  # lines shown in front of the marked ones, and behind them
+_CONTEXT = 2  # lines shown in front of the marked ones, and behind them
 
 
 class Source:
@@ -83,12 +83,14 @@ class SourceRange:
             if number == len(lines) - 1 and not line and number > last:
                 break
             shown.append(line)
-            if first <= number <= last:
+            if first <= number <= last and self.end > self.start:
                 at = source.start_of(number)
                 left = self.start - at if number == first else len(line) - len(line.lstrip())
                 right = min(self.end - at, len(line))
                 mark = " " * left + "~" * max(right - left, 1 if number == first else 0)
                 shown.append(mark + (" <--- HERE" if number == last else ""))
+        while len(shown) > 1 and not shown[-1]:
+            shown.pop()
         return "\n".join(shown) + "\n"
 
     __str__ = highlight

@@ -6,8 +6,8 @@ Stands on the types of schemas, which it adds to; used by all of jit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher.schema_types import (
@@ -25,6 +25,7 @@ from flambeau.dispatcher.schema_types import (
     NoneType,
     NumberType,
     OptionalType,
+    Refused,
     StringType,
     TensorType,
     TupleType,
@@ -122,7 +123,24 @@ def make_union(members: Iterable[Type]) -> Type:
         return kept[0]
     if len(kept) == 2 and any(map(is_none, kept)):
         return OptionalType(next(member for member in kept if not is_none(member)))
-    return UnionType(kept)
+    return UnionType(sorted(kept, key=_rank))
+
+
+# Members of a union stand in this order.
+_ORDER = (
+    "AnyType EnumType TensorType TupleType ListType DictType NumberType FloatType ComplexType FutureType IntType NoneType "
+    "StringType GeneratorType BoolType OptionalType DeviceObjType FunctionType ClassType InterfaceType"
+).split()
+
+
+def _rank(kind: Type) -> tuple[int, str]:
+    name = next((each.__name__ for each in type(kind).__mro__ if each.__name__ in _ORDER), "")
+    return (_ORDER.index(name) if name else len(_ORDER)), str(kind)
+
+
+def ordered(kinds: list[Type]) -> list[Type]:
+    """Types in the order of a union's members."""
+    return sorted(kinds, key=_rank)
 
 
 def _members(kind: Type) -> list[Type]:
@@ -165,7 +183,12 @@ class NamedTupleType(TupleType):
             defaults or [],
             python_class,
         )
-        self.written = f"NamedTuple({', '.join(f'{n} : {t.written}' for n, t in zip(names, elements))})"
+        self.written = f"NamedTuple({', '.join(map(self._field, range(len(names))))})"
+
+    def _field(self, index: int) -> str:
+        text = f"{self.names[index]} : {self._elements[index].written}"
+        place = index - (len(self.names) - len(self.defaults))
+        return f"{text} = {self.defaults[place]}" if place >= 0 else text
 
     def __str__(self) -> str:
         return self.qualified_name
@@ -246,6 +269,9 @@ class ClassType(Type):
     """A class of a program, or the type of a module: attributes in order, methods, constants, properties, hooks."""
 
     __module__ = PACKAGE
+    from_python: ClassVar[
+        Callable[[Any, ClassType], Any]
+    ]  # makes an object of a program of one of Python's; `calls` sets it
 
     def __init__(self, qualified_name: str, is_module: bool = False) -> None:
         self.qualified_name = self.written = qualified_name
@@ -291,6 +317,14 @@ class ClassType(Type):
 
     def __hash__(self) -> int:
         return id(self)
+
+    def take(self, value: Any) -> Any:
+        kind = getattr(value, "script_type", None)
+        if kind is self:
+            return value
+        if self.python_class is not None and not self.is_module and isinstance(value, self.python_class):
+            return ClassType.from_python(value, self)
+        raise Refused(f"Object {value} is not an instance of {self.qualified_name}")
 
     def isSubtypeOf(self, other: Type) -> bool:
         if isinstance(other, InterfaceType):
@@ -343,10 +377,10 @@ def unshaped(kind: Type) -> Type:
 
 def unify(a: Type, b: Type, default_to_union: bool = False, hint: Type | None = None) -> Type | None:
     """The type that has the values of both; None if only a union has, and that isn't wanted."""
+    if is_tensor(a) and is_tensor(b):
+        return a if type(a) is type(b) and a == b else TENSOR
     if a is b or a == b:
         return a
-    if is_tensor(a) and is_tensor(b):
-        return TENSOR
     if a.isSubtypeOf(b):
         return b
     if b.isSubtypeOf(a):

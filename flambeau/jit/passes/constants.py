@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.dispatcher.schema_types import ListType, Type
 from flambeau.jit.ir.constants import can_be_constant, same_constant
 from flambeau.jit.ir.graph import Block, Graph, Node
-from flambeau.jit.ir.types import ClassType
+from flambeau.jit.ir.types import ClassType, FunctionType, NamedTupleType
 from flambeau.jit.passes import dead_code
 from flambeau.jit.passes.effects import has_side_effects, is_mutable, written
 
@@ -73,9 +73,7 @@ def _node(node: Node) -> bool:
         return any([_propagate(block) for block in node.blocks()])
     if any(is_mutable(value.type()) and not _is_constant(value.node()) for value in node.inputs()):
         return False
-    if kind == "prim::TupleConstruct":
-        return False
-    made = folded(node)
+    made = _tuple(node) if kind == "prim::TupleConstruct" else folded(node)
     if made is None:
         return False
     graph = node.owningGraph()
@@ -84,6 +82,22 @@ def _node(node: Node) -> bool:
             constant = graph.insertConstant(value, None, _kind_for(value, output.type()))
             output.replaceAllUsesWith(constant)
     return True
+
+
+def _tuple(node: Node) -> list[Any] | None:
+    """A tuple of constants that can't be changed, as one."""
+    inputs = list(node.inputs())
+    kind = node.output().type()
+    if (
+        not inputs
+        or isinstance(kind, NamedTupleType)
+        or any(
+            not _is_constant(value.node()) or is_mutable(value.type()) or isinstance(value.type(), FunctionType)
+            for value in inputs
+        )
+    ):
+        return None
+    return [tuple(value.toIValue() for value in inputs)]
 
 
 def _is_constant(node: Node) -> bool:

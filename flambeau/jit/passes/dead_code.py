@@ -45,8 +45,7 @@ class _Elimination:
             return False
         self.live.add(node)
         for value in node.inputs():
-            if node.kind() in ("prim::If", "prim::Loop") or True:
-                self._read(value)
+            self._read(value)
         return True
 
     def _needed(self, node: Node) -> bool:
@@ -61,20 +60,19 @@ class _Elimination:
         return bool(groups & self.live_groups) or self.aliases.is_outside(value)
 
     def _mark(self, block: Block) -> bool:
+        """Find more that is needed, from the end on; whether anything was found."""
         changed = False
         for node in reversed(list(block.nodes())):
-            inner = False
-            for each in node.blocks():
-                if node.kind() == "prim::Loop" or node in self.live:
-                    pass
-                inner |= self._mark(each)
-                inner |= any(child in self.live for child in each.nodes())
-            if node not in self.live and (inner or self._needed(node)):
+            for inner in node.blocks():
+                changed |= self._mark(inner)
+            if node not in self.live and (self._needed(node) or self._holds_live(node)):
                 changed |= self._keep(node)
             if node in self.live and node._blocks:
                 changed |= self._mark_outputs(node)
-            changed |= inner and node not in self.live
         return changed
+
+    def _holds_live(self, node: Node) -> bool:
+        return any(child in self.live for inner in node.blocks() for child in inner.nodes())
 
     def _mark_outputs(self, node: Node) -> bool:
         """In blocks whose node is kept, what makes the outputs that are read is kept."""

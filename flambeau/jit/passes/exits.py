@@ -46,7 +46,7 @@ class _Transformer:
             self.thrown = self._uninitialized(BOOL)
 
     def _uninitialized(self, kind: Type) -> Value:
-        key = repr(kind)
+        key = str(kind)
         if key not in self._missing:
             with self.graph.insert_point_guard(self.graph.block().first()):
                 self._missing[key] = (
@@ -88,7 +88,7 @@ class _Transformer:
             elif kind == "prim::Loop":
                 found = self._loop(node)
             if found.status in (WILL, THROWS):
-                _destroy_after(block, following)
+                self._destroy_after(block, following)
                 break
             if found.status == MIGHT:
                 if following is not block.returnNode():
@@ -110,6 +110,18 @@ class _Transformer:
                 found = _Exit(WONT)
         self.target = before
         return found
+
+    def _destroy_after(self, block: Block, first: Node) -> None:
+        nodes = []
+        while first is not block.returnNode():
+            nodes.append(first)
+            first = first.next()
+        for node in nodes:
+            for value in node.outputs():
+                if value.hasUses():
+                    value.replaceAllUsesWith(self._uninitialized(value.type()))
+        for node in reversed(nodes):
+            node.destroy()
 
     def _add_outputs(self, node: Node, true: Sequence[Value], false: Sequence[Value]) -> list[Value]:
         blocks = list(node.blocks())
@@ -183,12 +195,15 @@ class _Transformer:
             made.addBlock().registerOutput(next(body.outputs()))
             go_on = made.addOutput().setType(BOOL)
         body.replaceOutput(0, go_on)
-        outputs = []
+        # The order in which values are made is PyTorch's: it numbers them.
+        body.addInput().setType(BOOL)
+        outputs = [node.addOutput().setType(BOOL)]
+        for value in found.values:
+            outputs.append(node.addOutput().setType(value.type()))
+            body.addInput().setType(value.type())
         for start, value in zip([self.false, *self._like(found.values)], [found.has_exited, *found.values]):
             node.addInput(start)
-            body.addInput().setType(value.type())
             body.registerOutput(value)
-            outputs.append(node.addOutput().setType(value.type()))
         return _Exit(MIGHT, outputs[0], outputs[1:])
 
 
@@ -198,20 +213,6 @@ def _together(true: str, false: str) -> str:
     if true == THROWS:
         return false
     return true if false == THROWS else MIGHT
-
-
-def _destroy_after(block: Block, first: Node) -> None:
-    nodes = []
-    while first is not block.returnNode():
-        nodes.append(first)
-        first = first.next()
-    for node in reversed(nodes):
-        for value in node.outputs():
-            # What the block gives is given in another way from here on.
-            if value.hasUses():
-                made = block.owningGraph().create("prim::Uninitialized").insertBefore(node)
-                value.replaceAllUsesWith(made.output().setType(value.type()))
-        node.destroy()
 
 
 def _replace_outputs(block: Block, values: Sequence[Value]) -> None:
@@ -255,28 +256,19 @@ def _inline_following(first: Node) -> None:
 
 
 def _merge(first: Node, second: Node, in_order: bool) -> None:
-    """Put the branches of the second `if` behind those of the first."""
-    graph = first.owningGraph()
-    firsts, seconds = list(first.blocks()), list(second.blocks())
+    """Put copies of the branches of the second `if` behind those of the first."""
+    seconds = list(second.blocks())
     if not in_order:
         seconds.reverse()
-    for inner, taken in zip(firsts, seconds):
-        mapping = dict(zip(first.outputs(), inner.outputs()))
-        for node in list(taken.nodes()):
-            node.moveBefore(inner.returnNode())
-            _replace_in(node, mapping)
-        for value in list(taken.outputs()):
-            inner.registerOutput(mapping.get(value, value))
+    for block, taken in zip(list(first.blocks()), seconds):
+        outputs = list(block.outputs())
+        copied = first.addBlock()
+        copied.cloneFrom(taken, dict(zip(first.outputs(), outputs)))
+        for node in list(copied.nodes()):
+            node.moveBefore(block.returnNode())
+        for value in copied.outputs():
+            block.registerOutput(value)
+        first.eraseBlock(2)
     for value in second.outputs():
         value.replaceAllUsesWith(first.addOutput().copyMetadata(value))
     second.destroy()
-    del graph
-
-
-def _replace_in(node: Node, mapping: dict[Value, Value]) -> None:
-    for index, value in enumerate(list(node.inputs())):
-        if value in mapping:
-            node.replaceInput(index, mapping[value])
-    for block in node.blocks():
-        for inner in [*block.nodes(), block.returnNode()]:
-            _replace_in(inner, mapping)

@@ -119,7 +119,8 @@ class _LoopExits:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.loop: Node | None = None
-        self.false: Value | None = None
+        with graph.insert_point_guard(graph.block().first()):
+            self.false = graph.insertConstant(False)
 
     def run(self) -> None:
         self._block(self.graph.block())
@@ -142,9 +143,6 @@ class _LoopExits:
         assert loop is not None
         made = graph.create("prim::LoopContinuation", 0).insertAfter(node)
         if node.kind() == "prim::BreakStmt":
-            if self.false is None:
-                with graph.insert_point_guard(graph.block().first()):
-                    self.false = graph.insertConstant(False)
             made.addInput(self.false)
         else:
             _copy_header(graph, loop, made)

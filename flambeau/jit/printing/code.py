@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.dispatcher.schema import FunctionSchema
+from flambeau.dispatcher.schema_types import OptionalType
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.graph import Block, Graph, Node, Value
 from flambeau.jit.ir.types import ClassType
@@ -26,7 +27,7 @@ _RESERVED = frozenset(
     "uninitialized "
     "range int float bool complex str NoneType Tensor number isinstance".split()
 ) | frozenset(keyword.kwlist)
-_LONG = 40  # longer expressions get lines of their own
+_LONG = 40  # expressions that reach so far to the right get lines of their own
 
 
 class ConstantTable:
@@ -139,6 +140,8 @@ class Printer:
         for node in block.nodes():
             if node.kind() != "prim::Constant":
                 self.node(node)
+            elif node.hasUses():
+                self._constant(node)
 
     def assign(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
         """Several values at once."""
@@ -173,10 +176,15 @@ class Printer:
         text = self.words.expression(node)
         if node in self.inlined:
             self.expressions[node.output()] = text
-            if len(text) > _LONG:
+            if len(text) + 2 * self.level >= _LONG:
                 self._split(node.output())
             return
         self._define(node, text)
+
+    def _constant(self, node: Node) -> None:
+        text = self.words.constant_node(node)
+        if len(text) + 2 * self.level >= _LONG:
+            self._define(node, text)
 
     def _define(self, node: Node, text: str) -> None:
         outputs = list(node.outputs())
@@ -215,8 +223,18 @@ class Printer:
             self.line(word)
             self.level += 1
             self.block(block, bool(outputs))
-            self.assign(outputs, list(block.outputs()))
+            values = list(block.outputs())
+            if word != "else:" and len(outputs) == 1 and self._needs_type(outputs[0], values[0]):
+                # Without it, what is compiled of this text would take the branch's type for the variable's.
+                self.line(f"{self.use(outputs[0])} : {self.words.type(outputs[0].type())} = {self.use(values[0])}")
+            else:
+                self.assign(outputs, values)
             self.level -= 1
+
+    @staticmethod
+    def _needs_type(target: Value, value: Value) -> bool:
+        kind = target.type()
+        return (isinstance(kind, OptionalType) or bool(kind.containedUnionTypes())) and value.type() != kind
 
     def _loop(self, node: Node) -> None:
         body = next(node.blocks())

@@ -25,14 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Words"]
 
-_CASTS = {"aten::Bool": "bool", "aten::Int": "int", "aten::Float": "float", "aten::Complex": "complex"}
+_CASTS = {
+    "aten::Bool": "bool",
+    "aten::Int": "int",
+    "aten::Float": "float",
+    "aten::Complex": "complex",
+    "aten::str": "str",
+    "aten::sorted": "sorted",
+}
 _IMPLICIT = {
     "aten::IntImplicit": "int",
     "aten::FloatImplicit": "float",
     "aten::ScalarImplicit": "number",
     "aten::ComplexImplicit": "complex",
 }
-_LONGEST_TEXT = 64
 
 
 class Words:
@@ -90,7 +96,7 @@ class Words:
         if isinstance(value, complex):
             return complex_text(value)
         if isinstance(value, str):
-            if len(value) > _LONGEST_TEXT or not all(32 <= ord(char) < 127 or char in "\n\t\r" for char in value):
+            if not all(32 <= ord(char) < 127 or char in "\n\t\r" for char in value):
                 return f"CONSTANTS.c{self.constants.number(value)}"
             return quoted(value)
         if isinstance(value, device):
@@ -202,7 +208,8 @@ class Words:
         return f"({self._use(node, 0)})[{node.i('beg')}:{node.i('end')}]"
 
     def _aten___getitem__(self, node: Node) -> str:
-        return f"{self._use(node, 0)}[{self._use(node, 1)}]"
+        base = self._use(node, 0)
+        return f"{base if base.isidentifier() else f'({base})'}[{self._use(node, 1)}]"
 
     def _prim_isinstance(self, node: Node) -> str:
         kinds = [_instance_word(kind) or self.type(kind) for kind in node.ivalue("types")]
@@ -229,10 +236,10 @@ class Words:
         return f"{name}.__new__({name})"
 
     def _prim_EnumName(self, node: Node) -> str:
-        return f"{self._use(node, 0)}.name"
+        return f"({self._use(node, 0)}).name"
 
     def _prim_EnumValue(self, node: Node) -> str:
-        return f"{self._use(node, 0)}.value"
+        return f"({self._use(node, 0)}).value"
 
 
 def _plain(kind: Type) -> Type:
