@@ -107,8 +107,9 @@ CIRCLES = {
     # an operator's overloads are answered by implementations that are written in operators
     frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.calling", "dispatcher.dispatch_modes",
                "dispatcher.graphs", "dispatcher.namespaces", "dispatcher.overloads"}),
-    # a value's attributes are what can be called, and what calls give are values
+    # a value's attributes are what can be called, and what calls give are values; a module's, methods
     frozenset({"jit.frontend.callables", "jit.frontend.classes", "jit.frontend.values"}),
+    frozenset({"jit.frontend.module_types", "jit.frontend.modules"}),
     # what a compiled function names are functions and classes that are compiled in their turn
     frozenset({"jit.frontend.annotations", "jit.frontend.functions", "jit.frontend.python_classes",
                "jit.frontend.python_resolver", "jit.frontend.python_values"}),

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.futures import Future
 from flambeau.jit.execution.exceptions import Error
+from flambeau.jit.marks import Attribute, _overload, _unwrap_optional, annotate, fork, is_scripting, isinstance, wait
 from flambeau.jit.scripts import (
     freeze,
     interface,
@@ -53,8 +54,9 @@ def __getattr__(name: str) -> Any:
     if name == "ScriptFunction":
         from flambeau.jit.script_function import ScriptFunction as found
     elif name in _MODULES:
-        from flambeau.jit import script_module
+        from flambeau.jit import recursive, script_module
 
+        del recursive  # it says how marked methods are compiled
         found = getattr(script_module, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -72,32 +74,6 @@ class TracingCheckError(Exception):
 
 class ScriptWarning(Warning):
     """A warning while scripting."""
-
-
-class Attribute(NamedTuple):
-    """A value with its type, for a script module's attributes."""
-
-    value: Any
-    type: Any
-
-
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """func(*args, **kwargs) as a Future; it runs at once, as in an unscripted program."""
-    future: Future[Any] = Future()
-    future.set_result(func(*args, **kwargs))
-    return future
-
-
-def wait(future: Future) -> Any:
-    """The result of a Future. RuntimeError for None."""
-    if future is None:
-        raise RuntimeError("Future can't be None")
-    return future.wait()
-
-
-def is_scripting() -> bool:
-    """False."""
-    return False
 
 
 def is_tracing() -> bool:
@@ -150,43 +126,7 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 _script_if_tracing = script_if_tracing
 
 
-def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Note one of the signatures of a function or method, which is compiled for each; gives it back."""
-    _noted.setdefault(f"{func.__module__}.{func.__qualname__}", []).append(func)
-    return func
-
-
 _overload_method = _overload
-_noted: dict[str, list[Any]] = {}  # the signatures by the function's name
-
-
-def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value; the type is for scripts."""
-    return the_value
-
-
-def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type, which may be a generic such as list[int] (whose items are then looked at)."""
-    from typing import Union, get_args, get_origin
-
-    if builtins.isinstance(target_type, tuple):
-        return any(isinstance(obj, each) for each in target_type)
-    origin, arguments = get_origin(target_type), get_args(target_type)
-    if origin is None:
-        return (
-            target_type is Any
-            or (obj is None and target_type is None)
-            or (target_type is not None and builtins.isinstance(obj, target_type))
-        )
-    if origin is Union or str(origin) == "<class 'types.UnionType'>":
-        return any(isinstance(obj, each if each is not type(None) else None) for each in arguments)
-    if not builtins.isinstance(obj, origin):
-        return False
-    if origin is tuple:
-        return len(obj) == len(arguments) and all(isinstance(x, t) for x, t in zip(obj, arguments))
-    if origin is dict:
-        return all(isinstance(k, arguments[0]) and isinstance(v, arguments[1]) for k, v in obj.items())
-    return all(isinstance(x, arguments[0]) for x in obj)
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
@@ -212,13 +152,6 @@ class strict_fusion:
 
     def __exit__(self, *exception: object) -> None:
         return None
-
-
-def _unwrap_optional(x: Any) -> Any:
-    """The value. Raises AssertionError for None."""
-    if x is None:
-        raise AssertionError("Unwrapping null optional")
-    return x
 
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.jit.frontend import functions, library
 from flambeau.jit.frontend.module_types import ConcreteType, concrete_type_of, define_method, methods_to_compile
 from flambeau.jit.frontend.python_values import taken
-from flambeau.jit.script_module import RecursiveScriptModule
+from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import is_lazy
 
@@ -117,3 +117,6 @@ def _is_compiled(cls: Any, name: str, item: property) -> bool:
         and not functions.is_unused(item.fget)
         and not (functions.is_ignored(item.fget))
     )
+
+
+ScriptModule.compile_marked = script_module_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau.base.naming import public_module
 from flambeau.dispatcher.schema_types import Refused
@@ -45,9 +45,7 @@ class _ScriptMeta(type(Module)):  # type: ignore[misc]
         }
         if not pending or isinstance(made, RecursiveScriptModule):
             return made
-        from flambeau.jit.recursive import script_module_of
-
-        return script_module_of(made, [(name, item.function) for name, item in pending.items()], cls)
+        return ScriptModule.compile_marked(made, [(name, item.function) for name, item in pending.items()], cls)
 
 
 def script_method(fn: Callable[..., Any]) -> Any:
@@ -59,6 +57,7 @@ class ScriptModule(Module, metaclass=_ScriptMeta):
     """A module whose methods that are marked with script_method are compiled when it is made."""
 
     __module__ = public_module("jit._script")
+    compile_marked: ClassVar[Callable[..., Any]]  # makes a compiled module of one; `recursive` sets it
 
 
 class RecursiveScriptModule(ScriptModule):

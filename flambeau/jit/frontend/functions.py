@@ -22,6 +22,7 @@ from flambeau.jit.ir.function import Function, argument
 from flambeau.jit.ir.names import qualified_name_of
 from flambeau.jit.ir.source import ErrorReport, SourceRange, compiling
 from flambeau.jit.ir.types import ANY, InferredTensorType
+from flambeau.jit.marks import NOTED
 
 __all__ = ["compile_function", "compiled", "defaults_of", "ignored", "is_ignored", "look_up_of", "overloads_of"]
 
@@ -126,9 +127,7 @@ def _annotated(annotation: Any, resolver: PythonResolver) -> Type:
 
 def noted_overloads(function: Any) -> list[Any]:
     """The signatures that were noted for a method."""
-    from flambeau import jit
-
-    return jit._noted.get(_overload_key(function), [])
+    return NOTED.get(_overload_key(function), [])
 
 
 def _overload_key(function: Any) -> str:

@@ -29,15 +29,15 @@ _FUNCTIONS = {
 def words() -> dict[int, str]:
     """The words by the identity of what Python has for them."""
     import flambeau as torch
-    from flambeau import jit
+    from flambeau.jit import marks
 
     table: list[tuple[Any, str]] = [
-        (jit.annotate, "annotate"),
-        (jit.isinstance, "isinstance"),
-        (jit.fork, "fork"),
-        (jit.wait, "wait"),
-        (jit._unwrap_optional, "aten::_unwrap_optional"),
-        (jit.is_scripting, "aten::is_scripting"),
+        (marks.annotate, "annotate"),
+        (marks.isinstance, "isinstance"),
+        (marks.fork, "fork"),
+        (marks.wait, "wait"),
+        (marks._unwrap_optional, "aten::_unwrap_optional"),
+        (marks.is_scripting, "aten::is_scripting"),
         (torch.broadcast_tensors, "aten::broadcast_tensors"),
         (torch.device, "device"),
         (warnings.warn, "aten::warn"),
