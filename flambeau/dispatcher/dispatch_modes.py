@@ -58,6 +58,8 @@ class DispatchMode:
     before_composites: Callable[..., Any] | None = None
     #: Answers torch.cond and its kin, whose functions it records; None for most, which see what the functions call.
     control_flow: Any = None
+    #: Answers overloads that are called by name, (overload, args, kwargs), above autograd; None for modes below it.
+    called: Callable[..., Any] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError

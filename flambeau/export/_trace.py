@@ -230,8 +230,12 @@ class ExportMode(dispatch_modes.DispatchMode):
         """Whether only a run tells the value of a tensor."""
         return is_fake(tensor._layout) and known_value(tensor) is None and not tensor.dtype.is_complex
 
+    def called(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What one of PyTorch's operators gives that the program calls by its overload."""
+        return self.record(overload, args, kwargs)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """What an operator gives that the program calls by its overload, as it does with its own."""
+        """What an operator gives that the program has defined."""
         modes.local.dispatch_modes.append(self)     # from where it was taken while it answers
         try:
             with torch.set_grad_enabled(self._grad):

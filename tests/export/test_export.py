@@ -340,3 +340,29 @@ def test_operators_that_a_program_defines_are_nodes() -> None:
         "testexport.twice.default", "testexport.twice.default", "aten.add.Tensor", "aten.relu.default", "aten.add.Tensor",
     ]  # fmt: skip
     torch.testing.assert_close(program.module()(x), 8 * x + x.relu())
+
+
+def test_operators_that_are_called_by_name() -> None:
+    @torch.library.custom_op("test_export::scaled", mutates_args=())
+    def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n
+
+    @scaled.register_fake
+    def _(x, n):
+        return torch.empty_like(x)
+
+    def forward(self, x):
+        y = torch.ops.aten.add_(torch.ops.aten.mul.Tensor(x, 2), 1)
+        return torch.ops.test_export.scaled(y, 3) + scaled(x, 2)
+
+    program = export(module(forward), (torch.ones(2, 2, requires_grad=True),))
+    assert lines(program) == [
+        "def forward(self, x):",
+        "mul = torch.ops.aten.mul.Tensor(x, 2)",
+        "add_ = torch.ops.aten.add_.Tensor(mul, 1);  mul = None",
+        "scaled = torch.ops.test_export.scaled.default(add_, 3);  add_ = None",
+        "scaled_1 = torch.ops.test_export.scaled.default(x, 2);  x = None",
+        "add = torch.ops.aten.add.Tensor(scaled, scaled_1);  scaled = scaled_1 = None",
+        "return (add,)",
+    ]
+    assert program.module()(torch.ones(2, 2)).tolist() == [[11, 11], [11, 11]]

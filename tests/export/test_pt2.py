@@ -16,6 +16,7 @@ from flambeau._export.serde import schema
 from flambeau._export.serde.serialize import SerializeError, deserialize, serialize
 from flambeau.export import ExportedProgram, export, load, register_dataclass, save
 from flambeau.export.pt2_archive import PT2ArchiveReader, PT2ArchiveWriter, is_pt2_package
+from flambeau.fx.traceback import NodeSource, NodeSourceAction
 from flambeau.utils import _pytree as pytree
 
 FILES = pathlib.Path(__file__).parent / "files"
@@ -189,6 +190,57 @@ def test_a_program_comes_back_as_it_was(tmp_path) -> None:
         names = archive.namelist()
         assert json.loads(archive.read("program/models/model.json"))["opset_version"] == {"aten": 10, "own": 3}
     assert "program/data/weights/weight_0" in names and "program/extra/note.txt" in names and "program/byteorder" in names
+
+
+def test_weights_in_the_other_byte_order() -> None:
+    program, file = export(nn.Linear(2, 2, dtype=torch.complex64), (torch.rand(1, 2, dtype=torch.complex64),)), io.BytesIO()
+    save(program, file)
+    with zipfile.ZipFile(file) as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    for name, content in records.items():
+        if name.endswith("byteorder"):
+            records[name] = b"big" if content == b"little" else b"little"
+        elif "/weight_" in name:
+            records[name] = b"".join(content[i : i + 4][::-1] for i in range(0, len(content), 4))
+    turned = io.BytesIO()
+    with zipfile.ZipFile(turned, "w") as archive:
+        for name, content in records.items():
+            archive.writestr(name, content)
+    again = load(turned)
+    assert all(torch.equal(x, again.state_dict[name]) for name, x in program.state_dict.items())
+
+
+def test_operators_of_programs_and_notes_of_nodes() -> None:
+    with torch.library._scoped_library("test_pt2", "FRAGMENT") as library:
+        library.define("twice(Tensor x, *, int n=2) -> Tensor")
+        library.impl("twice", lambda x, n=2: x * n, "CompositeExplicitAutograd")
+        library.impl("twice", lambda x, n=2: torch.empty_like(x), "Meta")
+        program = export(Own(), (torch.ones(2),))
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        nodes[0].meta["custom"] = {"stage": [1, None, "a;b"]}
+        sources = [("a", nn.Linear), ("b", torch.ops.aten.add.Tensor), ("c", nn.functional.relu), ("d", torch.cat)]
+        nodes[0].meta["source_fn_stack"] = [*sources, ("e", kept)]
+        nodes[0].meta["torch_fn"] = ("twice_1", "method.twice")
+        nodes[0].meta["from_node"] = [NodeSource(nodes[1], "a pass", NodeSourceAction.REPLACE)]
+        program.graph_module.meta["custom"] = {"whole": True}
+        file = io.BytesIO()
+        save(program, file)
+        again = load(file)
+        assert again.module()(torch.ones(2)).tolist() == [4, 4] and "torch.ops.test_pt2.twice.default(x, n = 3)" in str(again)
+        meta = next(node.meta for node in again.graph.nodes if node.op == "call_function")
+        assert meta["custom"] == {"stage": [1, None, "a;b"]} and meta["torch_fn"] == ("twice_1", "method.twice")
+        assert meta["source_fn_stack"] == [*sources, ("e", f"{__name__}.kept")]
+        assert meta["from_node"] == nodes[0].meta["from_node"] and again.graph_module.meta["custom"] == {"whole": True}
+        nodes[0].meta["custom"] = {"no": object()}
+        with pytest.raises(SerializeError, match="Failed to serialize custom metadata for node twice"):
+            save(program, io.BytesIO())
+    with pytest.raises(SerializeError, match=r"failed to resolve torch\.ops\.test_pt2\.twice\.default to an operator"):
+        load(file)
+
+
+class Own(nn.Module):
+    def forward(self, x):
+        return torch.ops.test_pt2.twice(x, n=3) + 1
 
 
 def test_a_failed_save_leaves_what_was_there(tmp_path) -> None:

@@ -232,6 +232,8 @@ def test_guards_are_checked_by_what_they_say(capfd) -> None:
         with pytest.warns(UserWarning, match="the loaded program doesn't check that"):
             program = load(archive({**RECORDS, MODEL: json.dumps(data).encode()}))
         assert [str(e) for e in program._guards] == ["Eq(PythonMod(s0, 3), 1)"]
+    data["guards_code"] = ["L['flat_args'][0].size()[0] <= 8 and L['x'].size()[0] != 5"]
+    assert [str(e) for e in load(archive({**RECORDS, MODEL: json.dumps(data).encode()}))._guards] == ["(s0 <= 8) & Ne(s0, 5)"]
     module = program.module()
     module(torch.ones(7, 2), scale=torch.ones(1))
     with pytest.raises(AssertionError, match="Guard failed"):

@@ -6,8 +6,10 @@ Stands on fx.traceback; used by reading and writing.
 from __future__ import annotations
 
 import json
+from types import FunctionType
 from typing import Any
 
+import flambeau as torch
 from flambeau.export.serde.targets import name_of, operator_of
 from flambeau.export.serde.text import SerializeError, parsed
 from flambeau.fx.names import _get_qualified_name
@@ -61,8 +63,8 @@ def custom_text(custom: Any, what: str) -> str:
 
 
 def meta_of(metadata: dict[str, str]) -> dict[str, Any]:
-    """What the texts say. Functions of source_fn_stack that are no operators stay texts. SerializeError for texts that say
-    nothing."""
+    """What the texts say. Functions of source_fn_stack that aren't public ones of torch stay texts. SerializeError for texts that
+    say nothing."""
     made: dict[str, Any] = {}
     if metadata.get("stack_trace"):
         made["stack_trace"] = metadata["stack_trace"]
@@ -100,7 +102,17 @@ def _source(text: str) -> tuple[str, Any]:
     try:
         return name, operator_of(function)
     except SerializeError:
-        return name, function
+        return name, _public(function)
+
+
+def _public(text: str) -> Any:
+    """The module class or the function of torch, torch.nn or torch.nn.functional that is called so; the text if none is."""
+    name = text.rpartition(".")[2]
+    for room in (torch.nn, torch.nn.functional, torch):
+        found = vars(room).get(name)
+        if isinstance(found, (type, FunctionType)) and text.startswith("torch.") and _get_qualified_name(found) == text:
+            return found
+    return text
 
 
 _TEXTS = ("name", "target", "pass_name", "action")

@@ -195,11 +195,15 @@ def _bits(e: Expr) -> float:
 
 
 def inputs_by_text(leaves: Iterable[tuple[str, Any]]) -> dict[str, Expr]:
-    """The sizes of inputs by the text that guards have for them; leaves: (text of an input, its fake tensor or number)."""
+    """The sizes of inputs by the texts that guards have for them, which are about arguments, or about leaves of all inputs.
+
+    leaves: (text of an input, its fake tensor or number).
+    """
     found: dict[str, Expr] = {}
-    for text, value in leaves:
-        if hasattr(value, "shape"):
-            found.update({f"{text}.size()[{i}]": e for i, e in enumerate(sizes_of(value))})
-        elif hasattr(value, "node") or (isinstance(value, int) and not isinstance(value, bool)):
-            found[text] = expr_of(value)
+    for at, (own, value) in enumerate(leaves):
+        for text in (own, f"L['flat_args'][{at}]"):
+            if hasattr(value, "shape"):
+                found.update({f"{text}.size()[{i}]": e for i, e in enumerate(sizes_of(value))})
+            elif hasattr(value, "node") or (isinstance(value, int) and not isinstance(value, bool)):
+                found[text] = expr_of(value)
     return found
