@@ -24,7 +24,7 @@ from flambeau.core.operator.arguments import MISSING
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced
+from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
 from flambeau.dispatcher.aten import contractions, decompositions, indexing, lowerings, recurrent_lowerings, shapes
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
@@ -38,7 +38,7 @@ from flambeau.ops.views.view import _unsafe_view
 
 __all__ = [
     "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "indexing", "lowered", "made_of_others",
-    "name_of", "recurrent_lowerings", "resolve", "shapes",
+    "name_of", "recurrent_lowerings", "resolve", "shapes", "wrapper_geometry",
 ]  # fmt: skip
 
 # Names of functions that are an operator of another name.

@@ -265,3 +265,55 @@ def test_nothing_is_looked_for_when_no_such_tensor_lives():
     assert torch.add.__code__ is not code
     del x
     assert torch.add.__code__ is code
+
+
+@pytest.mark.parametrize("policy", [None, "strides", "sizes"])
+def test_a_class_answers_for_its_geometry(policy):
+    seen = []
+    answers = {"sym_size": (11, 12), "sym_stride": (12, 1), "sym_numel": 132, "dim": 2, "sym_storage_offset": 3,
+               "is_contiguous": True}  # fmt: skip
+
+    class Sized(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_wrapper_subclass(
+                cls, data.size(), strides=data.stride(), dtype=data.dtype, dispatch_sizes_strides_policy=policy)
+
+        def __init__(self, data):
+            self.data_ = data
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            name = func.overloadpacket.__name__
+            if name in answers:
+                seen.append(name)
+                return answers[name]
+            return func(*[x.data_ if isinstance(x, cls) else x for x in args], **(kwargs or {}))
+
+    x = Sized(torch.ones(3, 4))
+    shape, steps = (11, 12) if policy == "sizes" else (3, 4), (4, 1) if policy is None else (12, 1)
+    assert x.shape == x.size() == torch.Size(shape) and len(x) == x.size(0) == x.size(-2) == shape[0]
+    assert x.stride() == steps and x.stride(0) == steps[0] and x.is_contiguous()
+    assert x.numel() == x.nelement() == shape[0] * shape[1] and x.dim() == x.ndim == 2
+    assert x.storage_offset() == (3 if policy == "sizes" else 0)
+    wanted = {None: set(), "strides": {"sym_stride", "is_contiguous"}, "sizes": set(answers)}
+    assert set(seen) == wanted[policy]
+    assert (x + 1).shape == (3, 4)
+
+
+def test_a_class_answers_for_its_device_and_layout():
+    class Placed(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_wrapper_subclass(cls, data.size(), dispatch_device=True, dispatch_layout=True)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            if func is torch.ops.prim.device.default:
+                return torch.device("meta")
+            return torch.sparse_coo if func is torch.ops.prim.layout.default else NotImplemented
+
+    x = Placed(torch.ones(3))
+    assert x.device.type == "meta" and x.layout is torch.sparse_coo
+    with pytest.raises(ValueError, match="Unknown sizes_strides_policy: foo; expected 'strides' or 'sizes'"):
+        torch.Tensor._make_wrapper_subclass(Placed, (2,), dispatch_sizes_strides_policy="foo")

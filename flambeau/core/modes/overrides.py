@@ -305,16 +305,16 @@ def make_wrapper_subclass(
 ) -> Any:
     """A tensor of class `cls` with this geometry and no memory, whose `__torch_dispatch__` answers every operator.
 
-    dispatch_sizes_strides_policy, dispatch_device, dispatch_layout: whether the class also answers for what PyTorch's native
-    code would ask it of its geometry; here it is asked by overriding the property in the class. RuntimeError for a class
-    without `__torch_dispatch__`.
+    dispatch_sizes_strides_policy: "strides", or "sizes" for both, where the class also answers what these are, as aten.sym_size
+    and its kin; dispatch_device, dispatch_layout: likewise. TypeError for a class without `__torch_dispatch__`, ValueError for
+    another policy.
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"_make_wrapper_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     if not dispatching(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
     if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
-        raise RuntimeError(f"Unknown sizes_strides_policy: {dispatch_sizes_strides_policy}")
+        raise ValueError(f"Unknown sizes_strides_policy: {dispatch_sizes_strides_policy}; expected 'strides' or 'sizes'")
     if layout is not strided:
         raise NotImplementedError(f"_make_wrapper_subclass() with layout={layout}: wrap a strided tensor")
     shape = tuple([operator.index(n) for n in size])
@@ -324,11 +324,16 @@ def make_wrapper_subclass(
     place = Layout.of(shape, steps, get_default_dtype() if dtype is None else dtype, _device(device))
     made = tensor_from(empty_without_memory(place.nbytes), 0 if storage_offset is None else storage_offset, place)
     made = become(made, cls)
+    if dispatch_sizes_strides_policy is not None or dispatch_device or dispatch_layout:
+        answer_for_geometry(made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if requires_grad:
         with DisableTorchFunctionSubclass():
             made.requires_grad = True
     return made
 
+
+#: Has a wrapper's class answer for sizes and strides, device, layout (dispatcher.wrapper_geometry, loaded by `watch`).
+answer_for_geometry: Callable[[Tensor, str | None, bool, bool], None] = None  # type: ignore[assignment]
 
 #: Methods whose code is never exchanged (core.modes.interception).
 NEVER_EXCHANGED = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__
