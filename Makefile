@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings test fuzz lint stubs bench dist clean
+.PHONY: help demo demo-embeddings demo-distributed test fuzz lint stubs bench bench-distributed dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,11 +16,13 @@ WORKERS ?= 2
 help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
+	@echo "make demo-distributed   train in two processes with DistributedDataParallel, over MPI"
 	@echo "make test    run the tests"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
+	@echo "make bench-distributed   collectives and DDP steps in two processes, beside PyTorch's (TORCH_PYTHON; BENCH_ARGS)"
 	@echo "make dist    build the wheels of flambeau and of the distribution named torch into dist/"
 	@echo "make clean   remove .venv and everything built"
 
@@ -60,6 +62,10 @@ demo-embeddings: $(EMBEDDINGS)/.installed
 	@echo "==> python bench/embeddings.py"
 	@$(EMBEDDINGS)/bin/python bench/embeddings.py flambeau=$(EMBEDDINGS)/bin/python $(if $(TORCH_PYTHON),PyTorch=$(TORCH_PYTHON)) </dev/null
 
+demo-distributed: $(VENV)/.installed-dist
+	@echo "==> flambeau launch --standalone --nproc-per-node 2 examples/ddp.py"
+	@$(BIN)/flambeau launch --standalone --nproc-per-node 2 examples/ddp.py </dev/null
+
 test: $(VENV)/.installed-test
 	@echo "==> pytest -q -n $(WORKERS)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS) </dev/null
@@ -86,6 +92,10 @@ stubs: $(VENV)/.installed-test
 bench: $(VENV)/.installed-bench
 	@echo "==> bench/run.py"
 	@$(BIN)/python bench/run.py --readme README.md $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON)) $(BENCH_ARGS) </dev/null
+
+bench-distributed: $(VENV)/.installed-dist
+	@echo "==> bench/distributed.py"
+	@$(BIN)/python bench/distributed.py flambeau=$(BIN)/python $(if $(TORCH_PYTHON),PyTorch=$(TORCH_PYTHON)) $(BENCH_ARGS) </dev/null
 
 dist: $(VENV)/.created
 	@echo "==> pip wheel"

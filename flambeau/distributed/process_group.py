@@ -27,6 +27,7 @@ from flambeau.distributed.group_options import (
     ScatterOptions,
 )
 from flambeau.distributed.mpi import progress
+from flambeau.distributed.mpi.channel import DIRECT
 from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.mpi.world import World
 from flambeau.distributed.reduce_ops import ReduceOp
@@ -198,9 +199,9 @@ class ProcessGroup:
             if given is not made:
                 made.copy_(given)
             finish = buffers.both(lambda: reduce_ops.after(opts.reduceOp, made, self.size()), finish)
-        else:
-            made, finish = given, None
-        operation = self._channel.reduce("reduce", (tensor, made), finish, buffer(made), kind, made.dtype, opts.rootRank)
+        else:       # whose tensor stays as it is
+            made, finish = given.clone() if given.data_ptr() == tensor.data_ptr() else given, None
+        operation = self._channel.all_reduce("reduce", (tensor, made), finish, buffer(made), kind, made.dtype)
         return self._work(begun, operation, [tensor], opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
@@ -269,9 +270,14 @@ class ProcessGroup:
         self._same_sizes("allgather", given, made)
         begun = self._begin("all_gather", [given, *made])
         given = readable(given)
-        flat = torch.empty(self.size() * given.numel(), dtype=given.dtype)
-        operation = self._channel.all_gather("all_gather", (given, flat), buffers.divided(flat, made), buffer(given),
-                                             buffer(flat))
+        if buffer(given)[1] >= DIRECT:
+            places, finish = _places(made)
+            every = [(rank, buffer(given)) for rank in range(self.size())]
+            operation = self._channel.exchange("all_gather", (given, made, places), finish, every, _ranked(places))
+        else:
+            flat = torch.empty(self.size() * given.numel(), dtype=given.dtype)
+            operation = self._channel.all_gather("all_gather", (given, flat), buffers.divided(flat, made), buffer(given),
+                                                 buffer(flat))
         return self._work(begun, operation, made, opts)
 
     def _allgather_base(self, output: Any, input: Any, opts: Any = None) -> Work:
@@ -308,21 +314,23 @@ class ProcessGroup:
             opts = GatherOptions()
             opts.rootRank = root or 0
         self._rank_of("gather", opts.rootRank)
-        made, flat, finish = [], None, None
-        begun_with = [given]
+        made: list[Any] = []
         if self._rank == opts.rootRank:
             made = _inner(outputs)
             if len(made) != self.size():
                 raise ValueError(f"ProcessGroupGloo::gather: Incorrect output list size {len(made)}. Output list size should be "
                                  f"{self.size()}, same as size of the process group.")
             self._same_sizes("gather", given, made)
-        begun = self._begin("gather", begun_with)
+        begun = self._begin("gather", [given])
         given = readable(given)
-        if self._rank == opts.rootRank:
-            flat = torch.empty(self.size() * given.numel(), dtype=given.dtype)
-            finish = buffers.divided(flat, made)
-        operation = self._channel.gather("gather", (given, flat), finish, buffer(given),
-                                         None if flat is None else buffer(flat), opts.rootRank)
+        if buffer(given)[1] >= DIRECT:
+            places, finish = _places(made)
+            operation = self._channel.exchange("gather", (given, made, places), finish, [(opts.rootRank, buffer(given))],
+                                               _ranked(places))
+        else:
+            flat = torch.empty(self.size() * given.numel(), dtype=given.dtype) if made else None
+            operation = self._channel.gather("gather", (given, flat), None if flat is None else buffers.divided(flat, made),
+                                             buffer(given), None if flat is None else buffer(flat), opts.rootRank)
         return self._work(begun, operation, made, opts)
 
     def scatter(self, outputs: Any, inputs: Any, root: Any = None) -> Work:
@@ -332,18 +340,23 @@ class ProcessGroup:
             opts = ScatterOptions()
             opts.rootRank = root or 0
         self._rank_of("scatter", opts.rootRank)
-        flat = None
+        given: list[Any] = []
         if self._rank == opts.rootRank:
             given = _inner(inputs)
             if len(given) != self.size():
                 raise ValueError(f"ProcessGroupGloo::scatter: Incorrect input list size {len(given)}. Input list size should be "
                                  f"{self.size()}, same as size of the process group.")
             self._same_sizes("scatter", output, given)
-            flat = buffers.joined(given)
         begun = self._begin("scatter", [output])
         made, finish = writable(output)
-        operation = self._channel.scatter("scatter", (output, made, flat), finish, buffer(made),
-                                          None if flat is None else buffer(flat), opts.rootRank)
+        if buffer(made)[1] >= DIRECT:
+            given = [readable(each) for each in given]
+            operation = self._channel.exchange("scatter", (output, made, given), finish, _ranked(given),
+                                               [(opts.rootRank, buffer(made))])
+        else:
+            flat = buffers.joined(given) if given else None
+            operation = self._channel.scatter("scatter", (output, made, flat), finish, buffer(made),
+                                              None if flat is None else buffer(flat), opts.rootRank)
         return self._work(begun, operation, [output], opts)
 
     def alltoall_base(self, output: Any, input: Any, output_split_sizes: Sequence[int], input_split_sizes: Sequence[int],
@@ -359,8 +372,11 @@ class ProcessGroup:
         begun = self._begin("all_to_all_single", [] if input_split_sizes or output_split_sizes else [input])
         given = readable(input)
         made, finish = writable(output)
-        operation = self._channel.all_to_all("all_to_all_single", (given, output, made), finish, buffer(given), sent,
-                                             buffer(made), received)
+        if not (input_split_sizes or output_split_sizes) and sent[0] < DIRECT:
+            operation = self._channel.all_to_all("all_to_all_single", (given, output, made), finish, buffer(given), buffer(made))
+        else:
+            operation = self._channel.exchange("all_to_all_single", (given, output, made), finish, _cut(given, sent),
+                                               _cut(made, received))
         return self._work(begun, operation, [output], opts)
 
     all_to_all_single = alltoall_base
@@ -371,12 +387,9 @@ class ProcessGroup:
             if len(each) != self.size():
                 raise RuntimeError(f"all_to_all: the {name} list has {len(each)} tensors for {self.size()} ranks")
         begun = self._begin("all_to_all", [])
-        given = buffers.joined(inputs)
-        flat = torch.empty(sum(each.numel() for each in outputs), dtype=given.dtype)
-        operation = self._channel.all_to_all(
-            "all_to_all", (given, flat), buffers.divided(flat, outputs), buffer(given),
-            [each.numel() * each.element_size() for each in inputs], buffer(flat),
-            [each.numel() * each.element_size() for each in outputs])
+        given = [readable(each) for each in inputs]
+        places, finish = _places(outputs)
+        operation = self._channel.exchange("all_to_all", (given, outputs, places), finish, _ranked(given), _ranked(places))
         return self._work(begun, operation, outputs, opts)
 
     def _splits(self, tensor: Any, sizes: Sequence[int]) -> list[int]:
@@ -484,6 +497,29 @@ class ProcessGroup:
 
 def _shape(tensor: Any) -> str:
     return f"({', '.join(map(str, tensor.shape))})"
+
+
+def _ranked(tensors: Tensors) -> list[tuple[int, buffers.Buffer]]:
+    """The memory of a tensor for each rank."""
+    return [(rank, buffer(tensor)) for rank, tensor in enumerate(tensors)]
+
+
+def _places(tensors: Tensors) -> tuple[list[Any], buffers.Finish]:
+    """Contiguous tensors in which results may be made, and what copies them to `tensors` then."""
+    pairs = [writable(tensor) for tensor in tensors]
+    finish = None
+    for _, each in pairs:
+        finish = buffers.both(finish, each)
+    return [made for made, _ in pairs], finish
+
+
+def _cut(tensor: Any, sizes: Sequence[int]) -> list[tuple[int, buffers.Buffer]]:
+    """Pieces of a tensor's memory, of so many bytes each, for the ranks in turn."""
+    pieces, address = [], tensor.data_ptr()
+    for rank, size in enumerate(sizes):
+        pieces.append((rank, (address, size)))
+        address += size
+    return pieces
 
 
 def _listed(tensors: Any) -> list[Any]:

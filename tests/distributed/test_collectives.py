@@ -99,6 +99,19 @@ def copies(rank: int, size: int) -> None:
     assert made.tolist() == [10.0 + rank] * 2
     dist.reduce(total := torch.ones(3) * rank, 1, MAX)
     assert rank != 1 or total.tolist() == [size - 1] * 3
+    wide = torch.full((5000, 3), float(rank)).t()       # pieces that go in messages of their own, from and to any layout
+    got = [torch.empty(5000, 3).t() for _ in range(size)]
+    dist.all_gather(got, wide)
+    assert all(each.eq(r).all() for r, each in enumerate(got))
+    dist.all_to_all(got, [wide + 10 * r for r in range(size)])
+    assert all(each.eq(r + 10 * rank).all() for r, each in enumerate(got))
+    dist.scatter(wide, [torch.full((3, 5000), 7.0 + r) for r in range(size)] if rank == 1 else None, src=1)
+    assert wide.eq(7 + rank).all()
+    dist.gather(wide, got if rank == 0 else None)
+    assert rank or all(each.eq(7 + r).all() for r, each in enumerate(got))
+    flat = torch.arange(9000.0 * size) + rank
+    dist.all_to_all_single(large := torch.empty(9000 * size), flat)
+    assert torch.equal(large, torch.cat([flat[9000 * rank:9000 * (rank + 1)] - rank + r for r in range(size)]))
     made = torch.empty(2)
     dist.reduce_scatter(made, [torch.full((2,), float(r)) for r in range(size)])
     assert made.tolist() == [rank * size] * 2

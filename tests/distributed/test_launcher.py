@@ -178,6 +178,20 @@ def test_a_training_goes_on_after_a_failure(tmp_path: Path) -> None:
     assert shared_memory() <= before and not processes_of(tmp_path)
 
 
+@needs_mpi
+def test_mpiexec_needs_no_variables(tmp_path: Path) -> None:
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.exists():
+        pytest.skip("this MPI has its mpiexec elsewhere")
+    program = tmp_path / "program.py"
+    program.write_text("import flambeau as torch, flambeau.distributed as dist, sys\ndist.init_process_group()\n"
+                       "dist.all_reduce(x := torch.ones(1))\n"
+                       "sys.stdout.write(f'{dist.get_rank()} of {x.item():.0f}\\n')")
+    answer = subprocess.run([mpiexec, "-n", "2", sys.executable, program], capture_output=True, text=True, timeout=60,
+                            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}, check=False)
+    assert (answer.returncode, sorted(answer.stdout.split("\n"))) == (0, ["", "0 of 2", "1 of 2"]), answer.stderr
+
+
 def test_record_writes_what_a_launcher_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))
 

@@ -8,6 +8,7 @@ hands over the tensors that own them. Stands on library, reductions and progress
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.mpi.reductions import datatype, operation
 
 PART = 4 << 20      # bytes of a part of a collective that works element by element
+DIRECT = 1 << 15    # bytes of a piece from which on it goes from rank to rank in a message of its own
 WINDOW = 2          # parts that are under way at a time
 
 Buffer = tuple[int, int]    # address and bytes
@@ -27,17 +29,18 @@ Finish = Callable[[], None] | None
 class MPIOperation(Operation):
     """parts: begins a part each time it is asked for the next, and gives MPI's request."""
 
-    __slots__ = ("channel", "parts", "requests", "waits_for_message")
+    __slots__ = ("channel", "parts", "requests", "waits_for_message", "window")
 
     def __init__(self, channel: Channel, what: str, tensors: Any, finish: Finish, parts: Iterator[Any]) -> None:
         super().__init__(what, tensors, finish)
         self.channel, self.parts = channel, parts
         self.requests: deque[Any] = deque()
         self.waits_for_message = False
+        self.window = WINDOW
 
     def begin_parts(self) -> bool:
         """Begin what the window has room for; whether all is begun then."""
-        while len(self.requests) < WINDOW:
+        while len(self.requests) < self.window:
             request = next(self.parts, None)
             if request is None:
                 return True
@@ -49,10 +52,10 @@ class MPIOperation(Operation):
 
 
 class Channel:
-    """A communicator of several processes, with its queue."""
+    """Communicators of several processes, with a queue: one of their own messages and collectives, one of `exchange`."""
 
-    def __init__(self, communicator: Any) -> None:
-        self.communicator = communicator
+    def __init__(self, communicator: Any, exchanges: Any) -> None:
+        self.communicator, self._exchanges = communicator, exchanges
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
         self.error: BaseException | None = None     # why it can't be used any more
         self._queue: deque[MPIOperation] = deque()  # begun one after another
@@ -63,6 +66,7 @@ class Channel:
         with library.LOCK:
             if self.error is None and not self._queue:
                 self.communicator.Free()
+                self._exchanges.Free()
 
     def fail(self, error: BaseException, current: Operation) -> None:
         """End what is queued, and all that is asked for later, with an error."""
@@ -80,8 +84,10 @@ class Channel:
 
     # ------------------------------------------------------------------------------------------------ driving them on
 
-    def _start(self, what: str, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True) -> MPIOperation:
+    def _start(self, what: str, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True,
+               window: int = WINDOW) -> MPIOperation:
         made = MPIOperation(self, what, tensors, finish, parts)
+        made.window = window
         with library.LOCK:
             if self.error is not None:
                 raise type(self.error)(*self.error.args)
@@ -146,15 +152,6 @@ class Channel:
         parts = (self.communicator.Iallreduce(MPI.IN_PLACE, piece, op) for piece in _pieces(buffer, dtype.itemsize))
         return self._start(what, tensors, finish, parts)
 
-    def reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType, root: int) -> Operation:
-        op, MPI = operation(kind, dtype), library.load()
-        pieces = _pieces(buffer, dtype.itemsize)
-        if self.rank == root:
-            parts = (self.communicator.Ireduce(MPI.IN_PLACE, piece, op, root) for piece in pieces)
-        else:
-            parts = (self.communicator.Ireduce(piece, None, op, root) for piece in pieces)
-        return self._start(what, tensors, finish, parts)
-
     def broadcast(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
         parts = (self.communicator.Ibcast(piece, root) for piece in _pieces(buffer, 1))
         return self._start(what, tensors, finish, parts)
@@ -170,6 +167,26 @@ class Channel:
         return self._once(what, tensors, finish, lambda: self.communicator.Iscatter(
             None if all is None else _bytes(all), _bytes(own), root))
 
+    def exchange(self, what: str, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
+                 wanted: Sequence[tuple[int, Buffer]]) -> Operation:
+        """Pieces to ranks, and pieces from ranks into their places, each at once and without a copy. What all ranks give fits
+        what they want.
+        """
+        def parts() -> Iterator[Any]:
+            for rank, buffer in wanted:
+                if rank != self.rank:
+                    yield self._exchanges.Irecv(_bytes(buffer), rank)
+            for step in range(1, self.size):        # not all to the same rank first
+                for rank, buffer in given:
+                    if rank == (self.rank + step) % self.size:
+                        yield self._exchanges.Isend(_bytes(buffer), rank)
+
+        for (_, source), (_, target) in zip([each for each in given if each[0] == self.rank],
+                                            [each for each in wanted if each[0] == self.rank]):
+            if source[0] != target[0]:
+                ctypes.memmove(target[0], source[0], source[1])
+        return self._start(what, tensors, finish, parts(), window=2 * self.size)
+
     def reduce_scatter(self, what: str, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
                        dtype: DType) -> Operation:
         """counts: elements that each rank is to get."""
@@ -179,14 +196,9 @@ class Channel:
             return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter_block(given, made, op))
         return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter(given, made, list(counts), op))
 
-    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, sent: Sequence[int], made: Buffer,
-                   received: Sequence[int]) -> Operation:
-        """sent, received: bytes for and from each rank."""
-        # Never Ialltoall: another rank can't know that all sizes are equal here, and the two don't go together.
-        byte = library.load().BYTE
-        out, into = _memory(given), _memory(made)
-        return self._once(what, tensors, finish, lambda: self.communicator.Ialltoallv(
-            [out, list(sent), _starts(sent), byte], [into, list(received), _starts(received), byte]))
+    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, made: Buffer) -> Operation:
+        """Equal pieces from and to all ranks."""
+        return self._once(what, tensors, finish, lambda: self.communicator.Ialltoall(_bytes(given), _bytes(made)))
 
     def barrier(self, what: str) -> Operation:
         return self._once(what, (), None, self.communicator.Ibarrier)
@@ -225,11 +237,3 @@ def _pieces(buffer: Buffer, itemsize: int) -> Iterator[Any]:
     address, size = buffer
     for start in range(0, max(size, 1), PART):
         yield _elements((address + start, min(PART, size - start)), itemsize)
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    starts, total = [], 0
-    for size in sizes:
-        starts.append(total)
-        total += size
-    return starts

@@ -47,9 +47,6 @@ class LocalChannel:
     def all_reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType) -> Operation:
         return self._over(what, tensors, finish)
 
-    def reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType, root: int) -> Operation:
-        return self._over(what, tensors, finish)
-
     def broadcast(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
         return self._over(what, tensors, finish)
 
@@ -66,9 +63,15 @@ class LocalChannel:
                        dtype: DType) -> Operation:
         return self._over(what, tensors, finish, all, own)
 
-    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, sent: Sequence[int], made: Buffer,
-                   received: Sequence[int]) -> Operation:
+    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, made: Buffer) -> Operation:
         return self._over(what, tensors, finish, given, made)
+
+    def exchange(self, what: str, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
+                 wanted: Sequence[tuple[int, Buffer]]) -> Operation:
+        for (_, source), (_, target) in zip(given, wanted):
+            if source[0] != target[0]:
+                ctypes.memmove(target[0], source[0], source[1])
+        return self._over(what, tensors, finish)
 
     def barrier(self, what: str) -> Operation:
         return self._over(what, (), None)

@@ -74,7 +74,8 @@ class World:
             everyone = MPI.COMM_WORLD.Get_group()
             members = everyone.Incl([self._mpi_ranks[rank] for rank in ranks])
             try:
-                return MPI.COMM_WORLD.Create_group(members, _TAG)
+                made = MPI.COMM_WORLD.Create_group(members, _TAG)
+                return made, made.Dup()
             finally:
                 members.Free()
                 everyone.Free()
@@ -87,10 +88,11 @@ class World:
             raise DistBackendError(
                 f"a group of {describe(list(ranks))} was not made within {timeout.total_seconds():g} s: one of them is missing"
             ) from None
-        made.Set_errhandler(MPI.ERRORS_RETURN)
+        for each in made:
+            each.Set_errhandler(MPI.ERRORS_RETURN)
         if len(ranks) == self.size:
             library.forget_names()      # all have come this far
-        return Channel(made)
+        return Channel(*made)
 
     # ------------------------------------------------------------------------------------------------ who is where
 

@@ -97,7 +97,8 @@ class Reducer:
         text = _NOT_FINISHED + (_FOUND if self.find_unused else "") + _HOW_TO_FIND
         text += (f"\nParameter indices which did not receive grad for rank {self.group.rank()}: {' '.join(map(str, missing))}"
                  "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to "
-                 "print out information about which particular parameters did not receive gradient on this rank as part of this error")
+                 "print out information about which particular parameters did not receive gradient on this rank as part of this "
+                 "error")
         if torch.distributed.get_debug_level() != torch.distributed.DebugLevel.OFF:
             text += f"\nParameters which did not receive grad for rank {self.group.rank()}: " + \
                 ", ".join(self.names[index] for index in missing)
