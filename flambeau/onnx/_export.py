@@ -103,6 +103,7 @@ def export(
                 optimize=do_constant_folding,
                 say=_silent,
                 caller=_legacy.caller(version, custom_opsets),
+                named_weights=keep_initializers_as_inputs or not export_params,
                 dynamo=False,
             )
         _write(program, f, export_params, keep_initializers_as_inputs, False)
@@ -145,6 +146,7 @@ def export(
         optimize=optimize,
         say=_silent if verbose is False else print,
         caller=call,
+        named_weights=keep_initializers_as_inputs or not export_params,
         status=status,
         dump=dump_exported_program,
     )
@@ -201,6 +203,7 @@ def _program(
     optimize: bool,
     say: Callable[..., None],
     caller: Callable[..., Any],
+    named_weights: bool = False,
     dynamo: bool = True,
     status: Any = None,
     dump: bool = False,
@@ -226,7 +229,7 @@ def _program(
             made = translate(functional, opset, custom, caller)
     if optimize:
         say("[torch.onnx] Optimize the ONNX graph...")
-        _optimize.optimize(made)
+        _optimize.optimize(made, parameters=not named_weights)
         say("[torch.onnx] Optimize the ONNX graph... ✅")
     else:
         _optimize.without_unused(made.graph)

@@ -12,7 +12,7 @@ import numpy as np
 
 from flambeau.onnx._types import DTYPE_OF, numpy_dtype
 
-__all__ = ["fold"]
+__all__ = ["evaluate", "fold"]
 
 LIMIT = 1 << 20  # bytes: larger constants stay nodes, so that files stay small
 
@@ -21,16 +21,19 @@ _RULES: dict[str, Callable[[_Arrays, dict[str, Any]], Any]] = {}
 
 
 def fold(op_type: str, inputs: _Arrays, attributes: dict[str, Any]) -> np.ndarray | None:
-    """The one result of a node whose inputs are constants; None where it stays a node."""
+    """The one result of a node whose inputs are constants; None where it stays a node, as large ones do."""
+    made = evaluate(op_type, inputs, attributes)
+    return made[0] if made is not None and len(made) == 1 and made[0].nbytes <= LIMIT else None
+
+
+def evaluate(op_type: str, inputs: _Arrays, attributes: dict[str, Any]) -> list[np.ndarray] | None:
+    """The results of a node; None where there is no rule for it."""
     rule = _RULES.get(op_type)
     if rule is None:
         return None
     with np.errstate(all="ignore"):
         made = rule(inputs, attributes)
-    if made is None:
-        return None
-    made = np.asarray(made)
-    return made if made.nbytes <= LIMIT else None
+    return None if made is None else [np.asarray(x) for x in (made if isinstance(made, list) else [made])]
 
 
 def _rule(*names: str) -> Callable[[Callable[[_Arrays, dict[str, Any]], Any]], Any]:
@@ -104,6 +107,14 @@ def _squeeze(x: _Arrays, a: dict[str, Any]) -> Any:
 @_rule("Concat")
 def _concat(x: _Arrays, a: dict[str, Any]) -> Any:
     return np.concatenate(x, a["axis"])
+
+
+@_rule("Split")
+def _split(x: _Arrays, a: dict[str, Any]) -> Any:
+    if len(x) > 1:
+        return np.split(x[0], np.cumsum(x[1])[:-1], a.get("axis", 0))
+    count = a.get("num_outputs")
+    return None if count is None or x[0].shape[a.get("axis", 0)] % count else np.split(x[0], count, a.get("axis", 0))
 
 
 @_rule("Gather")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.onnx._fusing import fold_parameters, fuse_batch_norms
 from flambeau.onnx._graph import Graph, Model, Node, Value
 
 __all__ = ["optimize", "without_unused"]
@@ -15,9 +16,20 @@ _RANDOM = frozenset(
 )
 
 
-def optimize(model: Model) -> None:
-    """Take out Identity nodes and nodes that compute what another does, then what nobody uses."""
+def optimize(model: Model, parameters: bool = True) -> None:
+    """Take out Identity nodes and nodes that compute what another does, then what nobody uses.
+
+    parameters: whether what depends on parameters alone is worked out, which leaves some of them without their names.
+    """
     graph = model.graph
+    _share(graph)
+    if parameters:
+        fuse_batch_norms(graph)
+        fold_parameters(graph)
+    without_unused(graph)
+
+
+def _share(graph: Graph) -> None:
     replaced: dict[int, Value] = {}
     known: dict[Any, Node] = {}
     outputs = {id(v) for v in graph.outputs}
@@ -40,7 +52,6 @@ def optimize(model: Model) -> None:
             if new.name is None:
                 new.name, new.dtype, new.shape = old.name, old.dtype, old.shape
     graph.nodes = kept
-    without_unused(graph)
 
 
 def _key(node: Node) -> Any:

@@ -136,11 +136,9 @@ class ONNXProgram:
         include_initializers: whether with its weights; keep_initializers_as_inputs: whether these are inputs too, so that a
         caller may give others; external_data: whether weights are written to `<path>.data` beside it, as large ones always are.
         """
-        proto = to_proto(
-            self.model, include_initializers=include_initializers, keep_initializers_as_inputs=keep_initializers_as_inputs
-        )
         large = include_initializers and self._weights() > _LARGE
-        save(proto, destination, bool(external_data) or large)
+        how = {"include_initializers": include_initializers, "keep_initializers_as_inputs": keep_initializers_as_inputs}
+        save(self.model, destination, bool(external_data) or large, **how)
 
     # ---------------------------------------------------------------- changing it
 

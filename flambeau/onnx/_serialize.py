@@ -18,6 +18,7 @@ __all__ = ["named", "renamed", "save", "to_proto"]
 
 _SMALL = 16  # elements: larger constants are initializers, which `save` may leave out
 _EXTERNAL = 256  # bytes: smaller tensors stay in the model's own file
+_PAGE = 4096        # where large ones begin, so that a runtime can map them
 
 
 def named(graph: Graph) -> None:
@@ -27,7 +28,8 @@ def named(graph: Graph) -> None:
     for value in graph.values():
         if not value.name:
             value.name = next(n for n in numbers if n not in taken)
-        if value.const_value is not None and value.const_value.size > _SMALL and value.name not in graph.initializers:
+        large = value.const_value is not None and (value.parameter or value.const_value.size > _SMALL)
+        if large and value.name not in graph.initializers:
             graph.initializers[value.name] = value
     seen: set[str] = set()
     for node in graph.nodes:
@@ -52,15 +54,21 @@ def renamed(graph: Graph, inputs: Sequence[str] | None, outputs: Sequence[str] |
             value.name = chosen.get(id(value), value.name)
 
 
-def to_proto(model: Model, *, include_initializers: bool = True, keep_initializers_as_inputs: bool = False) -> Any:
-    """The ModelProto."""
+def to_proto(
+    model: Model,
+    *,
+    include_initializers: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    data: _DataFile | None = None,
+) -> Any:
+    """The ModelProto; large weights are written to a data file, if there is one, and are then not part of it."""
     helper = onnx().helper
     graph = model.graph
     named(graph)
     inputs = [_info(v) for v in graph.inputs]
     if keep_initializers_as_inputs:
         inputs += [_info(v) for v in graph.initializers.values()]
-    constants = [_tensor(v) for v in graph.initializers.values()] if include_initializers else []
+    constants = [_tensor(v, data=data) for v in graph.initializers.values()] if include_initializers else []
     outputs = {id(v) for v in graph.outputs}
     infos = [_info(v) for n in graph.nodes for v in n.outputs if _known(v) and id(v) not in outputs]
     made = helper.make_graph(
@@ -125,7 +133,7 @@ def _attribute(name: str, value: Any) -> Any:
     return package.helper.make_attribute(name, value)
 
 
-def _tensor(value: Value, name: str | None = None) -> Any:
+def _tensor(value: Value, name: str | None = None, data: _DataFile | None = None) -> Any:
     package = onnx()
     array = value.const_value
     assert array is not None
@@ -133,7 +141,13 @@ def _tensor(value: Value, name: str | None = None) -> Any:
     made.name = value.name if name is None else name
     made.data_type = int(number_of(value.dtype))
     made.dims.extend(array.shape)
-    made.raw_data = np.ascontiguousarray(array).tobytes()
+    if data is None or array.nbytes < _EXTERNAL:
+        made.raw_data = np.ascontiguousarray(array).tobytes()
+        return made
+    made.data_location = package.TensorProto.EXTERNAL
+    for key, text in {"location": data.path.name, "offset": data.write(array), "length": array.nbytes}.items():
+        entry = made.external_data.add()
+        entry.key, entry.value = key, str(text)
     return made
 
 
@@ -146,24 +160,37 @@ def _info(value: Value) -> Any:
     return helper.make_tensor_value_info(value.name, int(number), shape)
 
 
-def save(proto: Any, destination: Any, external_data: bool) -> None:
-    """Write a ModelProto to a path, or to an open file; with external_data, its weights to <path>.data beside it."""
-    package = onnx()
+class _DataFile:
+    """The file of a model's weights, beside the model's own; it is made by the first of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: Any = None
+
+    def write(self, array: np.ndarray) -> int:
+        """Add an array; where it begins, on a page of its own if it is large."""
+        if self.file is None:
+            self.file = self.path.open("wb")
+        page = _PAGE if array.nbytes >= 1 << 20 else 64
+        self.file.write(b"\0" * (-self.file.tell() % page))
+        start = self.file.tell()
+        self.file.write(np.ascontiguousarray(array).view(np.uint8) if array.ndim else array.tobytes())
+        return int(start)
+
+
+def save(model: Model, destination: Any, external_data: bool, **how: bool) -> None:
+    """Write a model to a path, or to an open file; with external_data, its weights to <path>.data beside it.
+
+    how: to_proto's arguments.
+    """
     if hasattr(destination, "write"):
-        destination.write(proto.SerializeToString())
+        destination.write(to_proto(model, **how).SerializeToString())
         return
     path = Path(os.fspath(destination))
-    if not external_data or not any(len(t.raw_data) >= _EXTERNAL for t in proto.graph.initializer):
-        path.write_bytes(proto.SerializeToString())
-        return
-    beside = path.with_name(path.name + ".data")
-    beside.unlink(missing_ok=True)
-    package.save_model(
-        proto,
-        str(path),
-        save_as_external_data=True,
-        all_tensors_to_one_file=True,
-        location=beside.name,
-        size_threshold=_EXTERNAL,
-        convert_attribute=False,
-    )
+    data = _DataFile(path.with_name(path.name + ".data")) if external_data else None
+    try:
+        proto = to_proto(model, data=data, **how)
+    finally:
+        if data is not None and data.file is not None:
+            data.file.close()
+    path.write_bytes(proto.SerializeToString())

@@ -209,6 +209,60 @@ def test_what_stays_whole(x: torch.Tensor) -> None:
     assert "LSTM" in ops(nn.LSTM(4, 2), torch.randn(5, 1, 4)) and ops(nn.RMSNorm(4), x, opset_version=23) == {"RMSNormalization"}
 
 
+def test_what_depends_on_parameters_alone_is_worked_out() -> None:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.bn = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
+            self.up, self.bn2 = nn.ConvTranspose2d(4, 2, 2), nn.BatchNorm2d(2)
+            self.fc, self.lstm = nn.Linear(7, 5), nn.LSTM(5, 3)
+
+        def forward(self, x):
+            y = self.fc(self.bn2(self.up(self.bn(self.conv(x)))))
+            return self.lstm(y.flatten(0, 2)[:, None])[0]
+
+    net, x = Net(), torch.randn(2, 3, 8, 8)
+    for m in (net.bn, net.bn2):
+        m.running_mean.uniform_(-1, 1)
+        m.running_var.uniform_(0.5, 2)
+    program = exported(net, (x,))
+    ops = [n.op_type for n in program.model.graph]
+    assert "BatchNormalization" not in ops and "Split" not in ops and ops.count("Transpose") == 0
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=r"Weight 'conv.weight' not found"):
+        program.apply_weights({"conv.weight": net.conv.weight})
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        export(net, (x,), buffer, keep_initializers_as_inputs=True)
+    named = {v.name for v in onnx.load_from_string(buffer.getvalue()).graph.input}
+    assert {"conv.weight", "bn.running_var", "fc.weight", "lstm.weight_hh_l0"} < named
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_other_precisions(dtype: torch.dtype) -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 4), nn.Softmax(-1)).to(dtype).eval()
+    x = torch.randn(3, 8, dtype=dtype)
+    program = export(net, (x,), opset_version=18)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    (made,) = program(x)
+    assert made.dtype is dtype
+    torch.testing.assert_close(made, net(x).detach(), rtol=2e-3 if dtype is torch.float16 else 1e-10, atol=1e-3)
+    half = export(nn.Linear(4, 2).bfloat16().eval(), (torch.ones(1, 4, dtype=torch.bfloat16),)).model_proto
+    onnx.checker.check_model(half, full_check=True)
+    assert half.graph.initializer[0].data_type == onnx.TensorProto.BFLOAT16
+
+
+def test_a_model_in_training_is_exported_so() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)).train()
+    x = torch.randn(8, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = export(net, (x,))
+    assert "Dropout" in {n.op_type for n in program.model.graph}
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    assert net.training and int(net[1].num_batches_tracked) == 0
+
+
 def test_older_operator_sets(x: torch.Tensor) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU(), nn.Softmax(-1))
     for version in (13, 16, 17):
