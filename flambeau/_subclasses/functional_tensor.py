@@ -28,6 +28,7 @@ _aten = torch.ops.aten
 _FUNCTIONAL = {
     _aten._native_batch_norm_legit.default: _aten._native_batch_norm_legit_functional.default,
     _aten.lift_fresh.default: _aten.alias.default,
+    _aten.normal_.default: _aten.normal_functional.default,
 }
 #: Views that a tensor becomes in place.
 _BECOMES = {

@@ -232,9 +232,12 @@ class _Proxies(ProxyTorchDispatchMode):
 
 
 class _Apart:
-    """A graph taken apart: the new graph without its output, the nodes of results, what was written to inputs, inner graphs."""
+    """A graph taken apart: the new graph without its output, the nodes of results, what was written to inputs, inner graphs.
 
-    def __init__(self, module: GraphModule, table: Table) -> None:
+    trained: the names of inputs that want a gradient.
+    """
+
+    def __init__(self, module: GraphModule, table: Table, trained: frozenset[str] = frozenset()) -> None:
         self.graph = Graph()
         tracer, fakes = _Tracer(self.graph), _fake_mode_of(module.graph)
         sizes = SizeNodes(tracer, fakes.shape_env)
@@ -246,7 +249,7 @@ class _Apart:
             return getattr(found, "node", found)
 
         with fx_traceback.preserve_node_meta():
-            inputs = [_input(node, proxies) for node in module.graph.find_nodes(op="placeholder")]
+            inputs = [_input(node, proxies, node.name in trained) for node in module.graph.find_nodes(op="placeholder")]
             with torch.no_grad(), sizes if sizes.env is not None else contextlib.nullcontext(), fakes, proxies, functional:
                 again = _Again(module, table, proxies, functional)
                 made = again.run(*inputs)
@@ -272,8 +275,11 @@ def decomposed(
     """The graph and signature of a program without writes, in the operators that the table leaves; the graphs that they call,
     and what nodes are called now.
     """
-    apart = _Apart(program.graph_module, table)
     signature = program.graph_signature
+    trained = frozenset(
+        name for name, target in signature.inputs_to_parameters.items() if program.state_dict[target].requires_grad
+    )
+    apart = _Apart(program.graph_module, table, trained)
     results = list(apart.results)
     changed, specs = _changes(apart.written, signature)
     old = signature.output_specs[len(signature.output_specs) - len(results) :] if results else []
@@ -293,14 +299,17 @@ def _is_needed(node: Node) -> bool:
     return node.is_impure() or (isinstance(node.target, OpOverload) and not node.target._schema.returns)
 
 
-def _input(node: Node, proxies: _Proxies) -> Any:
+def _input(node: Node, proxies: _Proxies, trained: bool) -> Any:
     """The placeholder of a node's name, and the value that it stands for."""
     proxy = proxies.tracer.create_proxy("placeholder", str(node.target), (), {}, name=node.name)
     proxy.node.name = proxy.node.target = node.name
     proxy.node.meta.update({n: x for n, x in node.meta.items() if n not in ("val", "tensor_meta")})
     value = node.meta["val"]
     if isinstance(value, torch.Tensor) or is_symbolic_number(value):
-        return proxies.track(_without_memory(value), proxy)
+        made = _without_memory(value)
+        if trained:
+            made.requires_grad_()
+        return proxies.track(made, proxy)
     proxy.node.meta["val"] = value
     return value
 

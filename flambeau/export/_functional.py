@@ -175,6 +175,8 @@ def _loss(name: str, *names: str, default: dict[str, Any] | None = None, broadca
     """A loss of input, target and further arguments by name, in the order of the operator; REDUCTION stands for its number."""
 
     def rule(op: Op, input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and "weight" in names:
+            kwargs, args = {**kwargs, "weight": args[0]}, ()
         if args:
             return NotImplemented
         if broadcast:

@@ -164,6 +164,32 @@ def models(torch):
             torch.einsum("bn,anm,bm->ba", x, y.mT, x[:, :3]), torch.einsum("bij->bji", y), torch.einsum("ij,kl->il", x, x),
         )  # fmt: skip
 
+    def distances(self, x, y):
+        signs = torch.tensor([1, -1, 1])
+        return (
+            F.cosine_similarity(x, y), F.pairwise_distance(x, y), F.triplet_margin_loss(x, y, x * 2), torch.cdist(x, y),
+            F.hinge_embedding_loss(x, y), F.poisson_nll_loss(x, y),
+            F.margin_ranking_loss(x, y, x * 2), F.cosine_embedding_loss(x, y, signs), F.soft_margin_loss(x, y),
+        )  # fmt: skip
+
+    def elements(self, x, i):
+        return (
+            torch.where(x > 0.5, 1.0, 0.0), torch.where(x > 0.5, x, 1), torch.where(x > 0.5, 2, x), torch.max(x, x * 2),
+            torch.min(x, x * 2), x.diff(), torch.take_along_dim(x, i, 1), torch.float_power(x, 2), x.msort(), x.argsort(1),
+            torch.isclose(x, x), x.isfinite(), x.isreal(), x.nanmean(), x.repeat_interleave(2, 1),
+            F.softmax(x, -1, dtype=torch.float64), x.fliplr(), torch.hstack([x, x]), x.tile(2),
+        )  # fmt: skip
+
+    def matrices(self, x, y):
+        return (
+            torch.det(x), torch.linalg.svdvals(x), torch.linalg.matrix_power(x, 3), torch.linalg.vecdot(x, x),
+            torch.kron(x, y), torch.fft.fft(x), torch.fft.irfft(torch.fft.rfft(y)), torch.linalg.multi_dot([x, x, x]),
+        )  # fmt: skip
+
+    def attention_of_shared_heads(self, q, k):
+        alone = F.scaled_dot_product_attention(k[0], k[0], k[0], scale=0.3)
+        return F.scaled_dot_product_attention(q, k, k, enable_gqa=True), alone
+
     activations = [
         nn.SiLU(), nn.Hardswish(), nn.ELU(), nn.LeakyReLU(0.1), nn.Softplus(), nn.Softplus(2), nn.Mish(), nn.SELU(), nn.CELU(),
         nn.Hardtanh(), nn.ReLU6(), nn.Tanh(), nn.Sigmoid(), nn.LogSigmoid(), nn.Softsign(), nn.Tanhshrink(), nn.Hardsigmoid(),
@@ -242,6 +268,16 @@ def models(torch):
         "reductions": (Function(reductions), (rand(3, 4),)),
         "half": (nn.Sequential(nn.Linear(4, 4), nn.SiLU(), nn.Softplus()).to(torch.bfloat16), (rand(3, 4).to(torch.bfloat16),)),
         "products": (Function(products), (rand(3, 4), rand(2, 3, 4))),
+        "distances": (Function(distances), (rand(3, 4), rand(3, 4))),
+        "elements": (Function(elements), (rand(3, 4), torch.zeros(3, 1, dtype=torch.int64))),
+        "matrices": (Function(matrices), (rand(3, 3), rand(2, 2))),
+        "attention of shared heads": (Function(attention_of_shared_heads), (rand(2, 4, 5, 4), rand(2, 2, 5, 4))),
+        "bag": (nn.EmbeddingBag(5, 3, mode="sum"), (torch.tensor([[0, 1], [2, 3]]),)),
+        "logits": (nn.BCEWithLogitsLoss(), (rand(3, 4), rand(3, 4))),
+        "likelihoods": (nn.CrossEntropyLoss(), (rand(2, 3, 4), torch.zeros(2, 4, dtype=torch.int64))),
+        "probabilities": (nn.CrossEntropyLoss(), (rand(3, 4), rand(3, 4))),
+        "features in one dimension": (nn.AdaptiveMaxPool1d(2), (rand(1, 1, 4),)),
+        "rnn": (nn.RNN(4, 3), (rand(3, 2, 4),)),
         "unfold": (nn.Unfold(2), (rand(1, 2, 4, 4),)),
         "one hot": (Function(lambda self, i: F.one_hot(i, 5)), (classes,)),
     }

@@ -2,7 +2,8 @@
 that name would give. Importing the room fills the table; used by export.
 """
 
-from flambeau._decomp.composites import einsum, layers, losses, recurrent, reductions
+from flambeau._decomp.composites import attention, distances, einsum, elements, layers, losses, recurrent, reductions
 from flambeau._decomp.composites.registry import COMPOSITES, Composite
 
-__all__ = ["COMPOSITES", "Composite", "einsum", "layers", "losses", "recurrent", "reductions"]
+__all__ = ["COMPOSITES", "Composite", "attention", "distances", "einsum", "elements", "layers", "losses", "recurrent",
+           "reductions"]  # fmt: skip

@@ -125,6 +125,48 @@ def one_hot(self: Any, num_classes: int = -1) -> Any:
     return aten.eq.Tensor(column, torch.arange(num_classes, dtype=torch.int64)).to(torch.int64)
 
 
+@composite(aten.adaptive_avg_pool3d.default)
+def adaptive_avg_pool3d(self: Any, output_size: Any) -> Any:
+    if list(output_size) == [1, 1, 1]:
+        return aten.mean.dim(self, [-1, -2, -3], True)
+    return aten._adaptive_avg_pool3d.default(self, list(output_size))
+
+
+@composite(aten.adaptive_max_pool1d.default)
+def adaptive_max_pool1d(self: Any, output_size: Any) -> Any:
+    values, places = aten.adaptive_max_pool2d.default(aten.unsqueeze.default(self, -2), [1, *output_size])
+    places = aten.squeeze.dim(places, -2)
+    return aten.squeeze.dim(values, -2), places
+
+
+@composite(aten.feature_dropout.default)
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    if not train or not p:
+        return input
+    size = [*input.shape[:2], *[1] * (input.dim() - 2)]
+    noise = aten.empty.memory_format(
+        size, dtype=input.dtype, layout=torch.strided, device=input.device, pin_memory=False
+    )
+    kept = aten.bernoulli.p(noise, 1 - p)
+    return aten.mul.Tensor(input, aten.div.Scalar(kept, 1 - p))
+
+
+@composite(aten.feature_alpha_dropout.default)
+def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    return NotImplemented if train and p else input
+
+
+@composite(aten.alpha_dropout.default)
+def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    if not train or not p:
+        return input
+    alpha = 1.7580993408473766
+    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    kept = aten.bernoulli.p(aten.empty_like.default(input), 1 - p)
+    shift = aten.add.Scalar(aten.mul.Scalar(aten.add.Scalar(kept, -1), alpha * a), alpha * a * p)
+    return aten.add.Tensor(aten.mul.Tensor(input, aten.mul.Scalar(kept, a)), shift)
+
+
 # ---------------------------------------------------------------- resampling
 
 

@@ -31,8 +31,8 @@ def nll_loss_nd(self: Any, target: Any, weight: Any = None, reduction: int = 1, 
     if rank == 4:
         return nll_loss2d(self, target, weight, reduction, ignore_index)
     count, channels, *rest = self.shape
-    flat = self.contiguous().view(count, channels, 1, math.prod(rest))
-    places = target.contiguous().view(count, 1, math.prod(rest))
+    flat = self.contiguous().view(count, channels, 1, -1)
+    places = target.contiguous().view(count, 1, -1)
     made = nll_loss2d(flat, places, weight, reduction, ignore_index)
     return made.view(count, *rest) if reduction == 0 else made
 
@@ -70,7 +70,7 @@ def _of_probabilities(logs: Any, target: Any, weight: Any, reduction: int, smoot
     total = aten.neg.default(aten.sum.default(product))
     if reduction == 2:
         return total
-    return aten.div.Tensor(total, math.prod(logs.shape) // logs.shape[axis])
+    return aten.div.Scalar(total, math.prod(logs.shape) // logs.shape[axis])
 
 
 def _smoothed(logs: Any, target: Any, weight: Any, reduction: int, ignore_index: int, smoothing: float, axis: int) -> Any:

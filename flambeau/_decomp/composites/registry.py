@@ -22,7 +22,9 @@ class Composite:
         self.operator = operator
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return COMPOSITES.get(self.operator, self.operator)(*args, **kwargs)
+        rule = COMPOSITES.get(self.operator)
+        made = NotImplemented if rule is None else rule(*args, **kwargs)
+        return self.operator(*args, **kwargs) if made is NotImplemented else made
 
 
 def composite(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -30,24 +30,43 @@ def _scaled_dot_product_flash_attention_for_cpu(
     attn_mask: Any = None,
     scale: float | None = None,
 ) -> Any:
-    factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if attn_mask is not None and attn_mask.dtype is torch.bool:
-        never = aten.scalar_tensor.default(-math.inf, dtype=query.dtype, device=torch.device("cpu"))
-        attn_mask = aten.where.self(attn_mask, scalar(0.0, query.dtype), never)
-    rows = aten.mul.Scalar(query, factor)
-    if is_causal:
-        allowed = aten.tril.default(full([query.shape[-2], key.shape[-2]], True, torch.bool))
-        never = aten.scalar_tensor.default(-math.inf, dtype=query.dtype, device=torch.device("cpu"))
-        attn_mask = aten.where.self(allowed, scalar(0.0, query.dtype), never)
-    columns = aten.mul.Scalar(aten.transpose.int(key, -2, -1), factor)
-    scores = torch.matmul(rows, columns)
-    if attn_mask is not None:
-        scores = aten.add.Tensor(scores, attn_mask)
-    shares = aten._safe_softmax.default(scores, -1)
-    made = torch.matmul(shares, value)
+    made, shares = attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale)
     made = aten.permute.default(made, [2, 0, 1, 3])
     made = aten.clone.default(made, memory_format=torch.contiguous_format)
     return aten.permute.default(made, [1, 2, 0, 3]), shares
+
+
+def as_added_mask(mask: Any, dtype: torch.dtype) -> Any:
+    """A mask of truths as numbers that are added: 0, or minus infinity."""
+    never = aten.scalar_tensor.default(-math.inf, dtype=dtype, device=torch.device("cpu"))
+    return aten.where.self(mask, scalar(0.0, dtype), never)
+
+
+def attention_by_products(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None
+) -> tuple[Any, Any]:
+    """Attention, and its shares; heads of the query may share those of key and value."""
+    factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    rows = aten.mul.Scalar(query, factor)
+    if query.dim() > 3 and key.shape[-3] != query.shape[-3]:
+        key, value = (_repeated(x, query.shape[-3] // x.shape[-3]) for x in (key, value))
+    if causal:
+        mask = as_added_mask(aten.tril.default(full([query.shape[-2], key.shape[-2]], True, torch.bool)), query.dtype)
+    columns = aten.mul.Scalar(aten.transpose.int(key, -2, -1), factor)
+    scores = torch.matmul(rows, columns)
+    if mask is not None:
+        scores = aten.add.Tensor(scores, mask)
+    shares = aten._safe_softmax.default(scores, -1)
+    if dropout:
+        shares = aten.native_dropout.default(shares, dropout, True)[0]
+    return torch.matmul(shares, value), shares
+
+
+def _repeated(x: Any, count: int) -> Any:
+    """Each head several times."""
+    *lead, heads, rows, width = x.shape
+    spread = aten.expand.default(aten.unsqueeze.default(x, x.dim() - 2), [*lead, heads, count, rows, width])
+    return aten.clone.default(spread, memory_format=torch.contiguous_format).view([*lead, heads * count, rows, width])
 
 
 @decomposes("_weight_norm_interface.default")

@@ -57,9 +57,8 @@ def binary_cross_entropy_with_logits(
     self: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
 ) -> Any:
     if pos_weight is None:
-        off = aten.sub.Tensor(1, target)
-        logs = aten.log_sigmoid_forward.default(self)[0]
-        loss = aten.sub.Tensor(aten.mul.Tensor(off, self), logs)
+        off = aten.mul.Tensor(aten.sub.Tensor(1, target), self)
+        loss = aten.sub.Tensor(off, aten.log_sigmoid_forward.default(self)[0])
     else:
         share = aten.add.Tensor(aten.mul.Tensor(aten.sub.Tensor(pos_weight, 1), target), 1)
         off = aten.mul.Tensor(aten.sub.Tensor(1, target), self)

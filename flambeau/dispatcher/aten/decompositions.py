@@ -77,8 +77,8 @@ def isfinite(own: Any, input: Tensor) -> Any:
     """Equal to itself, and not infinite."""
     if not input._layout.dtype.is_floating_point:
         return NotImplemented
-    known = packets().eq.Tensor(input, input)
-    return packets().mul.Tensor(known, packets().ne.Scalar(packets().abs.default(input), math.inf))
+    inside = packets().ne.Scalar(packets().abs.default(input), math.inf)
+    return packets().mul.Tensor(packets().eq.Tensor(input, input), inside)
 
 
 @lowering

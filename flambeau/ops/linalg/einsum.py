@@ -326,7 +326,11 @@ def multi_dot(tensors: Tensors) -> Tensor:
             raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
                                f"{list(y._layout.shape)} "
                                "cannot be multiplied")
-    split = _chain_order((chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain]))
+    sizes = (chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain])
+    split = _chain_order(sizes)
+    if len(chain) == 3:     # of two equal costs, as PyTorch has it, the first two come first; in longer chains the last ones
+        a, b, c, d = sizes
+        split[0, 2] = 0 if a * b * c + a * c * d > b * c * d + a * b * d else 1
 
     def product(i: int, j: int) -> Tensor:
         return chain[i] if i == j else mm(product(i, split[i, j]), product(split[i, j] + 1, j))

@@ -1,0 +1,188 @@
+"""Operators of elements, and rearrangements, that are another operator's special case, as exported graphs have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau as torch
+from flambeau._decomp import helpers
+from flambeau._decomp.composites.registry import composite
+
+__all__: list[str] = []
+
+aten = torch.ops.aten
+
+
+@composite(aten.where.Scalar, aten.where.ScalarSelf, aten.where.ScalarOther)
+def where(condition: Any, self: Any, other: Any) -> Any:
+    return helpers.where(condition, self, other)
+
+
+@composite(aten.max.other)
+def larger(self: Any, other: Any) -> Any:
+    return aten.maximum.default(self, other)
+
+
+@composite(aten.min.other)
+def smaller(self: Any, other: Any) -> Any:
+    return aten.minimum.default(self, other)
+
+
+@composite(aten.float_power.Tensor_Scalar)
+def float_power(self: Any, exponent: Any) -> Any:
+    dtype = torch.complex128 if self.is_complex() else torch.float64
+    return aten.pow.Tensor_Scalar(self if self.dtype is dtype else aten._to_copy.default(self, dtype=dtype), float(exponent))
+
+
+@composite(aten.isreal.default)
+def isreal(self: Any) -> Any:
+    if self.is_complex():
+        return aten.eq.Scalar(torch.imag(self), 0)
+    return helpers.like(self, True, dtype=torch.bool)
+
+
+@composite(aten.msort.default)
+def msort(self: Any) -> Any:
+    return aten.sort.default(self, 0)[0]
+
+
+@composite(aten.nanmean.default)
+def nanmean(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    plain = aten.detach.default(self)
+    counted = aten.logical_not.default(aten.ne.Tensor(plain, plain))
+    count = aten.sum.dim_IntList(counted, dim, *([True] if keepdim else []))
+    known = helpers.where(aten.isnan.default(self), 0, self)
+    total = aten.sum.dim_IntList(known, dim, *([True] if keepdim else []), **({} if dtype is None else {"dtype": dtype}))
+    return aten.div.Tensor(total, count)
+
+
+@composite(aten.tensordot.default)
+def tensordot(self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
+    from math import prod
+
+    done = [d % self.dim() for d in dims_self], [d % other.dim() for d in dims_other]
+    rest = [d for d in range(self.dim()) if d not in done[0]], [d for d in range(other.dim()) if d not in done[1]]
+    width = prod(self.shape[d] for d in done[0])
+    sizes = [self.shape[d] for d in rest[0]], [other.shape[d] for d in rest[1]]
+    first = aten.permute.default(self, [*rest[0], *dims_self]).reshape(prod(sizes[0]), width)
+    second = aten.permute.default(other, [*dims_other, *rest[1]]).reshape(width, prod(sizes[1]))
+    return aten.mm.default(first, second).reshape([*sizes[0], *sizes[1]])
+
+
+@composite(aten.diff.default)
+def diff(self: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    if prepend is not None or append is not None:
+        parts = [x for x in (prepend, self, append) if x is not None]
+        self = aten.cat.default(parts, dim)
+    for _ in range(n):
+        length = self.shape[dim]
+        before = aten.slice.Tensor(self, dim, 0, length - 1)
+        after = aten.slice.Tensor(self, dim, 1, length)
+        compare = aten.bitwise_xor.Tensor if self.dtype is torch.bool else aten.sub.Tensor
+        self = compare(after, before)
+    return self
+
+
+@composite(aten.take_along_dim.default)
+def take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        return aten.gather.default(self.reshape(-1), 0, indices.reshape(-1))
+    dim = dim % self.dim()
+    both = [max(n, m) for n, m in zip(self.shape, indices.shape)]
+    places = aten.expand.default(indices, [m if d == dim else n for d, (n, m) in enumerate(zip(both, indices.shape))])
+    values = aten.expand.default(self, [m if d == dim else n for d, (n, m) in enumerate(zip(both, self.shape))])
+    return aten.gather.default(values, dim, aten.remainder.Scalar(places, self.shape[dim]))
+
+
+@composite(aten.repeat_interleave.self_int)
+def repeat_interleave(self: Any, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Any:
+    flat = self.reshape(-1) if dim is None else self
+    dim = 0 if dim is None else dim % flat.dim()
+    shape = list(flat.shape)
+    spread = aten.expand.default(aten.unsqueeze.default(flat, dim + 1), [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
+    copied = aten.clone.default(spread, memory_format=torch.contiguous_format)
+    return copied.view([*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
+
+
+def _soft(name: str) -> None:
+    below = getattr(aten, f"_{name}").default
+
+    @composite(getattr(aten, name).int)
+    def soft(self: Any, dim: int, dtype: Any = None) -> Any:
+        if dtype is not None and dtype is not self.dtype:
+            self = aten._to_copy.default(self, dtype=dtype, layout=torch.strided, device=self.device)
+        return below(self, dim, False)
+
+
+_soft("softmax")
+_soft("log_softmax")
+
+
+# ---------------------------------------------------------------- linear algebra
+
+
+@composite(aten.linalg_norm.default)
+def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if ord is not None or dtype is not None:
+        return NotImplemented
+    along = [] if dim is None and not keepdim else [dim, True] if keepdim else [dim]
+    return aten.linalg_vector_norm.default(A, 2.0, *along)
+
+
+@composite(aten.det.default, aten.linalg_det.default)
+def det(A: Any) -> Any:
+    return aten._linalg_det.default(A)[0]
+
+
+@composite(aten.linalg_svdvals.default)
+def svdvals(A: Any, *, driver: Any = None) -> Any:
+    return aten._linalg_svd.default(A)[1]
+
+
+@composite(aten.linalg_matrix_power.default, aten.matrix_power.default)
+def matrix_power(self: Any, n: int) -> Any:
+    if n < 0 or n == 0:
+        return NotImplemented
+    made, square = None, self
+    if n == 3:
+        return torch.matmul(torch.matmul(self, self), self)
+    while n:
+        if n & 1:
+            made = square if made is None else torch.matmul(made, square)
+        n >>= 1
+        if n:
+            square = torch.matmul(square, square)
+    return made if made is not self else aten.clone.default(self)
+
+
+# ---------------------------------------------------------------- transforms
+
+
+def _norm_of(norm: str | None, forward: bool) -> int:
+    return 1 if norm == "ortho" else 2 if norm == ("forward" if forward else None) or (norm == "backward" and not forward) else 0
+
+
+@composite(aten.fft_fft.default)
+def fft_fft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    if n is not None and n != self.shape[dim]:
+        return NotImplemented
+    axis = dim % self.dim()
+    if self.is_complex():
+        return aten._fft_c2c.default(self, [axis], _norm_of(norm, True), True)
+    return aten._fft_r2c.default(self, [axis], _norm_of(norm, True), False)
+
+
+@composite(aten.fft_rfft.default)
+def fft_rfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    if n is not None and n != self.shape[dim]:
+        return NotImplemented
+    return aten._fft_r2c.default(self, [dim % self.dim()], _norm_of(norm, True), True)
+
+
+@composite(aten.fft_irfft.default)
+def fft_irfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    axis = dim % self.dim()
+    length = 2 * (self.shape[axis] - 1) if n is None else n
+    if length // 2 + 1 != self.shape[axis]:
+        return NotImplemented
+    return aten._fft_c2r.default(self, [axis], _norm_of(norm, False), length)
