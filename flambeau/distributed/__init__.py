@@ -10,11 +10,15 @@ import importlib as _importlib
 from typing import Any
 
 from flambeau.distributed import distributed_c10d as _c10d
+from flambeau.distributed.mpi import lazy_world as _lazy_world
 from flambeau.distributed.mpi import library as _library
 from flambeau.distributed.without_group import absent as _absent
 
 globals().update((name, getattr(_c10d, name)) for name in _c10d.__all__)
 globals().update(_absent("", "breakpoint", "_remote_device"))
+
+if _library.started_by_process_manager() is None:
+    _lazy_world.install()
 
 _MODULES = frozenset(
     "_composable _functional_collectives _shard _tensor algorithms autograd checkpoint constants device_mesh elastic fsdp "

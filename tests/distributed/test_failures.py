@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -163,3 +164,22 @@ def refused(rank: int) -> None:
 
 def test_calls_that_cannot_be() -> None:
     on_ranks(1, refused, begin=False)
+
+
+FIRST = """
+import flambeau.distributed as dist
+from mpi4py import MPI
+assert MPI.COMM_WORLD.Get_size() == MPI.COMM_WORLD.size == 1 and not MPI.Is_initialized()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        ("dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1); print('made')", "made"),
+        ("print(MPI.COMM_WORLD.allreduce(3), MPI.Is_initialized())", "3 True"),
+    ],
+)
+def test_a_library_that_asks_mpi_for_its_size_does_not_start_it(code, answer):
+    made = subprocess.run([sys.executable, "-c", FIRST + code], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == answer

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from flambeau.base.locks import long_lock
+from flambeau.distributed.mpi import lazy_world
 
 T = TypeVar("T")
 INSTALL = "torch.distributed needs MPI: install flambeau's extra, `pip install 'flambeau[dist]'` (that is mpi4py and mpich)"
@@ -45,6 +46,7 @@ def load() -> Any:
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     import mpi4py
 
+    lazy_world.restore()
     mpi4py.rc.initialize = False
     mpi4py.rc.finalize = False
     try:
@@ -69,7 +71,12 @@ def started_by_process_manager() -> tuple[int, int] | None:
 
 
 def initialize() -> None:
-    """MPI_Init_thread, as long as it takes."""
+    """MPI_Init_thread, as long as it takes. RuntimeError where another library has initialized MPI already."""
+    if load().Is_initialized():
+        raise RuntimeError(
+            "MPI is initialized already in this process, by another library and without the other ranks, which can't be undone; "
+            "import torch.distributed before mpi4py.MPI is imported, or set MPI4PY_RC_INITIALIZE=0"
+        )
     level = ctypes.c_int()
     check(native().MPI_Init_thread(None, None, _SERIALIZED_LEVEL, ctypes.byref(level)), "MPI_Init_thread")
     MPI = load()
