@@ -187,8 +187,54 @@ def refused(rank: int) -> None:
         DistributedDataParallel(nn.Linear(2, 2), device_ids=[0])
 
 
+def uneven(rank: int) -> None:
+    """Rank 1 has twice as many batches: the mean is over both processes, and over one later."""
+    for by_all in (True, False):
+        model = DistributedDataParallel(nn.Linear(2, 1, bias=False), broadcast_buffers=False)
+        nn.init.zeros_(model.module.weight)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        with model.join(divide_by_initial_world_size=by_all):
+            for _ in range(2 + 2 * rank):
+                optimizer.zero_grad()
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+        assert model.module.weight.tolist() == [[-3.0, -3.0] if by_all else [-4.0, -4.0]]       # on both
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), find_unused_parameters=True)
+    with model.join():
+        for _ in range(3 - rank):
+            model(torch.randn(4, 2)).sum().backward()
+    same_everywhere([each.detach().float() for each in model.state_dict().values()])
+    with pytest.raises(RuntimeError, match="exhausted"), model.join(throw_on_early_termination=True):
+        for _ in range(1 + rank):
+            model(torch.randn(4, 2)).sum().backward()
+
+
+def normalised(rank: int) -> None:
+    """Statistics over both processes' batches, which differ in size."""
+    torch.manual_seed(1)
+    x = torch.randn(7, 3, 2, 2, dtype=torch.float64)
+    mine = x[:2] if rank == 0 else x[2:]
+    whole = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, momentum=0.3)).double()
+    part = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(whole))
+    assert type(part[1]) is nn.SyncBatchNorm and part.state_dict().keys() == whole.state_dict().keys()
+    part = DistributedDataParallel(part)
+    for _ in range(2):
+        out = part(mine)
+        wanted = whole(x)
+        torch.testing.assert_close(out, wanted[:2] if rank == 0 else wanted[2:])
+    weights = torch.randn(7, 4, 2, 2, dtype=torch.float64)
+    (out * (weights[:2] if rank == 0 else weights[2:])).sum().backward()
+    (wanted * weights).sum().backward()
+    for mean, sum in zip(part.parameters(), whole.parameters()):
+        torch.testing.assert_close(mean.grad * 2, sum.grad, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(list(part.module.buffers()), list(whole.buffers()))
+    part.eval()
+    whole.eval()
+    torch.testing.assert_close(part(x), whole(x))
+
+
 def everything(rank: int) -> None:
-    for each in (of_parts, states, refused):
+    for each in (of_parts, states, uneven, normalised, refused):
         each(rank)
 
 

@@ -219,10 +219,9 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with statistics over all processes of a group.
+    """Batch normalisation with statistics over all processes of a group, whose batches may differ in size.
 
-    Like PyTorch's it combines processes on accelerators only: in a CPU process group it refuses to train; without a
-    process group it is an ordinary batch normalisation.
+    Without a process group, and in evaluation, it is an ordinary batch normalisation. PyTorch's refuses to train on the CPU.
     """
 
     def __init__(
@@ -254,9 +253,37 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
-        if self.training and self._in_process_group():
-            raise ValueError("SyncBatchNorm expected input tensor to be on GPU or XPU or privateuseone")
+        use_batch = self.training or (self.running_mean is None and self.running_var is None)
+        if use_batch and self._in_process_group():
+            group = self.process_group or flambeau.distributed.group.WORLD
+            if flambeau.distributed.get_world_size(group) > 1:
+                return self._over_processes(input, group)
         return super().forward(input)
+
+    def _over_processes(self, input: Tensor, group: Any) -> Tensor:
+        """Normalised by the mean and variance of all processes' batches, with gradients through both."""
+        total = flambeau.distributed.nn.functional.all_reduce
+        dims = [dim for dim in range(input.dim()) if dim != 1]
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        values = input if input.dtype.itemsize > 2 else input.float()
+        size = values.new_full((1,), values.numel() // values.size(1))
+        sums = total(flambeau.cat([values.sum(dims), size]), group=group)
+        count = sums[-1].detach()
+        mean = sums[:-1] / count
+        centered = values - mean.view(shape)
+        variance = total((centered * centered).sum(dims), group=group) / count
+        if self.training and self.track_running_stats and self.running_mean is not None:
+            factor = self._update_factor()
+            with flambeau.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
+                unbiased = variance * (count / (count - 1))
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), factor)
+        result = centered * flambeau.rsqrt(variance + self.eps).view(shape)
+        if self.weight is not None:
+            result = result * self.weight.view(shape)
+        if self.bias is not None:
+            result = result + self.bias.view(shape)
+        return result.to(input.dtype)
 
     @staticmethod
     def _in_process_group() -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.nn.modules.module import Module
+from flambeau.nn.parallel import uneven_inputs
 from flambeau.nn.parallel.reducer import Reducer, first_limits
 
 __all__ = ["DistributedDataParallel"]
@@ -94,6 +95,8 @@ class DistributedDataParallel(Module):
         self.bucket_bytes_cap = int((_DEFAULT_MB if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
         self._limits = ([int(each * (1 << 20)) for each in bucket_cap_mb_list] if bucket_cap_mb_list else
                         first_limits(self.bucket_bytes_cap) if bucket_cap_mb is None else [self.bucket_bytes_cap])
+        self._join_config: Any = None
+        self._divide_by_initial_world_size = True
         if init_sync:
             self._verify([each for _, each in named])
             self._send_from(0, [each.detach() for name, each in module.named_parameters() if name not in ignored]
@@ -142,7 +145,9 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             self.reducer.sync = True
-        if self.will_sync_module_buffers():
+        if self._join_config is not None and self._join_config.enable:
+            uneven_inputs.begin(self)
+        elif self.will_sync_module_buffers():
             self._send_from(0, self._buffers_to_send())
         output = self.module(*inputs, **kwargs)
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
@@ -164,9 +169,31 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    def train(self, mode: bool = True) -> DistributedDataParallel:
-        super().train(mode)
-        return self
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+             ) -> Any:
+        """A context inside of which processes may have different numbers of batches: those that have ended take part with
+        gradients of zero until all have. divide_by_initial_world_size: the mean is still over all processes, not over those that
+        have data. throw_on_early_termination: all raise RuntimeError when the first has ended.
+        """
+        if self.static_graph:
+            raise NotImplementedError("DistributedDataParallel.join with static_graph=True is not implemented in flambeau: leave "
+                                      "static_graph out")
+        return torch.distributed.algorithms.Join([self], enable, throw_on_early_termination,
+                                                 divide_by_initial_world_size=divide_by_initial_world_size)
+
+    def join_hook(self, **kwargs: Any) -> uneven_inputs.UnevenInputs:
+        """What Join calls when this process's data have ended."""
+        return uneven_inputs.UnevenInputs(self, **kwargs)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of its collectives."""
+        return self.device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group of its collectives."""
+        return self.process_group
 
     # ---------------------------------------------------------------------------------------------- settings
 

@@ -107,7 +107,8 @@ class Reducer:
     def _rebuild(self) -> None:
         """Sort the parameters into buckets by the order in which rank 0's gradients came."""
         self._rebuilt = True
-        order = torch.tensor(self._order + [index for index in range(len(self.parameters)) if index not in self._fired])
+        rest = [index for index in range(len(self.parameters) - 1, -1, -1) if index not in set(self._order)]
+        order = torch.tensor(self._order + rest)
         self.group.broadcast([order], 0).wait()
         self._make_buckets(assigned(self.parameters, order.tolist(), self.limits))
 
@@ -124,7 +125,7 @@ class Reducer:
                 for absent in sorted(self._absent):
                     self._mark(absent, used=False)
         self._fired[index] = self._fired.get(index, 0) + 1
-        if self.iteration == 0 and self._fired[index] == 1:
+        if not self._rebuilt and self.iteration == 0 and self._fired[index] == 1:
             self._order.append(index)
         if self._first_static():
             return
@@ -235,7 +236,9 @@ class Reducer:
                 parameter.grad.copy_(view)
 
     def shadow(self) -> None:
-        """Take part in the reductions of a pass that the other processes make, with gradients of zero."""
+        """Take part in the reductions of a pass that other processes make, with gradients of zero."""
+        if not self._rebuilt and self.iteration:
+            self._rebuild()
         for number, bucket in enumerate(self.buckets):
             bucket.flat.zero_()
             self._begin(number)
@@ -244,6 +247,7 @@ class Reducer:
             bucket.future = None
         if self.find_unused:
             torch.distributed.all_reduce(torch.zeros(len(self.parameters), dtype=torch.int32), group=self.group)
+        self.iteration += 1
 
 
 def _told(own: weakref.ref[Reducer], index: int) -> Callable[[Any], None]:
