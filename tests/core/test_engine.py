@@ -671,3 +671,15 @@ def test_what_an_extreme_passes_by_gets_a_positive_zero(whole):
     y = torch.cat([x, whole(x).detach()[None] * torch.tensor([2.0 if whole is torch.max else 0.5])])
     gradient, = torch.autograd.grad(whole(y) * -1, y)
     assert not gradient[gradient == 0].signbit().any()
+
+
+@pytest.mark.parametrize("function", [torch.add, torch.sub])
+def test_a_number_at_its_default_after_one_that_was_not(function):
+    x = torch.full((2, 5), 2.0)
+    function(x, x, alpha=2)     # the plan of such a call serves any number
+    y, z = x.clone().requires_grad_(), x.clone().requires_grad_()
+    sign = 1.0 if function is torch.add else -1.0
+    for alpha in (1, 3, 1):
+        (function(y, z) if alpha == 1 else function(y, z, alpha=alpha)).sum().backward()
+        assert y.grad.unique().item() == 1.0 and z.grad.unique().item() == sign * alpha
+        y.grad = z.grad = None

@@ -294,7 +294,7 @@ def {tracer}(launch, {arguments}):
     which = {which}
     recorder = recorders.get((launch, which))
     if recorder is None:
-        recorder = specialize_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}))
+        recorder = specialize_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}), {every})
     out._node = recorder(out, {operands}{trailing})
     return out
 '''
@@ -370,7 +370,8 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         if inplace_too:
             source += _INPLACE.format(**fields | forms, name=f"{public}_with_numbers_in_place", signature=positional,
                                       otherwise=otherwise_in_place)
-        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=positional, trailing=every_number, **fields)
+        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=positional, trailing=every_number, every=True,
+                                **fields)
         otherwise = f"{public}_with_numbers({positional}, {given_out})"
         otherwise_in_place = f"{public}_with_numbers_in_place({positional})"
     unusual += " or surplus"
@@ -393,6 +394,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         source += _INPLACE.format(**fields | usual_form, name=public + "_", signature=", ".join(parts), unusual=unusual,
                                   otherwise=otherwise_in_place)
     source += _TRACE.format(tracer="trace", which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
+                            every=False,
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     register_cache(scope["inplace_plans"])
     register_cache(scope["out_plans"])
@@ -499,7 +501,9 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         return result
 
     def specialize_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
-                            statics_given: tuple) -> Callable:
+                            statics_given: tuple, every: bool) -> Callable:
+        if every and Folded in operator.number_kinds(numbers_given):    # a call at its defaults by a launcher for any numbers
+            return lambda result, *_: record(operator, result, given_operands, numbers_given, statics_given)
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
