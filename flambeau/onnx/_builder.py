@@ -130,6 +130,12 @@ class Builder:
         self.graph.nodes.append(Node(op_type, given, made, attributes, domain, metadata_props=self.origin))
         return made[0] if outputs == 1 else tuple(made)
 
+    def again(self, x: Value) -> Value:
+        """Another name for a value."""
+        made = Value(dtype=x.dtype, shape=x.shape)
+        self.graph.nodes.append(Node("Identity", [x], [made]))
+        return made
+
     def _inputs(self, inputs: Sequence[Any]) -> list[Any]:
         like = next((x.dtype for x in inputs if isinstance(x, Value)), None)
         given = [

@@ -19,7 +19,7 @@ __all__ = ["fold_parameters", "fuse_batch_norms"]
 
 def _uses(graph: Graph) -> Counter[int]:
     """How often each value is read."""
-    found = Counter(id(x) for node in graph.nodes for x in node.inputs if x is not None)
+    found = Counter(id(x) for node in graph.nodes for x in node.reads())
     found.update(id(x) for x in graph.outputs)
     return found
 

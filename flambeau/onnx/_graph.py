@@ -149,6 +149,26 @@ class Node:
         for value in self.outputs:
             value.node = self
 
+    def graphs(self) -> list[Graph]:
+        """The graphs that it runs: branches, the body of a loop."""
+        return [x for x in self.attributes.values() if isinstance(x, Graph)]
+
+    def reads(self) -> Iterator[Value]:
+        """What it and the nodes of its graphs read."""
+        yield from (x for x in self.inputs if x is not None)
+        for graph in self.graphs():
+            for node in graph.nodes:
+                yield from node.reads()
+            yield from graph.outputs
+
+    def replace(self, values: dict[int, Value]) -> None:
+        """Read other values, by the id of those that they replace."""
+        self.inputs = [x if x is None else values.get(id(x), x) for x in self.inputs]
+        for graph in self.graphs():
+            for node in graph.nodes:
+                node.replace(values)
+            graph.outputs = [values.get(id(x), x) for x in graph.outputs]
+
     def __repr__(self) -> str:
         made = ", ".join(map(repr, self.outputs))
         given = ", ".join("" if x is None else f'%"{x.name or ""}"' for x in self.inputs)
@@ -184,15 +204,27 @@ class Graph:
     def values(self) -> Iterator[Value]:
         """Every value once: inputs, initializers, constants and what nodes make."""
         seen: set[int] = set()
-        for value in [
-            *self.inputs,
-            *self.initializers.values(),
-            *(x for n in self.nodes for x in (*n.inputs, *n.outputs)),
-            *self.outputs,
-        ]:
-            if value is not None and id(value) not in seen:
+        for value in self._values():
+            if id(value) not in seen:
                 seen.add(id(value))
                 yield value
+
+    def _values(self) -> Iterator[Value]:
+        yield from self.inputs
+        yield from self.initializers.values()
+        for node in self.nodes:
+            yield from (x for x in node.inputs if x is not None)
+            for graph in node.graphs():
+                yield from graph._values()
+            yield from node.outputs
+        yield from self.outputs
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, those of the graphs that nodes run too."""
+        for node in self.nodes:
+            for graph in node.graphs():
+                yield from graph.all_nodes()
+            yield node
 
     def __str__(self) -> str:
         given, made = ", ".join(map(repr, self.inputs)), ", ".join(f'%"{x.name}"' for x in self.outputs)

@@ -65,6 +65,12 @@ class _Lowering:
                     rule(self.builder, node)
             for helper in self.builder.graph.nodes:
                 self.emit(helper)
+            for graph in node.graphs():
+                inner = _Lowering(self.version)
+                inner.before = self.before
+                for each in graph.nodes:
+                    inner.emit(each)
+                graph.nodes = inner.nodes
             _check(node, self.version)
         self.nodes.append(node)
 

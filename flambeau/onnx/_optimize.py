@@ -35,7 +35,7 @@ def _share(graph: Graph) -> None:
     outputs = {id(v) for v in graph.outputs}
     kept = []
     for node in graph.nodes:
-        node.inputs = [x if x is None else replaced.get(id(x), x) for x in node.inputs]
+        node.replace(replaced)
         (first, *_) = node.outputs
         if node.op_type == "Identity" and not node.domain and id(first) not in outputs:
             replaced[id(first)] = node.inputs[0]
@@ -56,7 +56,7 @@ def _share(graph: Graph) -> None:
 
 def _key(node: Node) -> Any:
     """What a node computes; None for random numbers and for graphs."""
-    if node.op_type in _RANDOM or any(isinstance(a, Graph) for a in node.attributes.values()):
+    if node.op_type in _RANDOM or node.graphs():
         return None
     attributes = tuple(
         (name, (x.dtype.name, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else repr(x))
@@ -72,6 +72,6 @@ def without_unused(graph: Graph) -> None:
     for node in reversed(graph.nodes):
         if any(id(x) in needed for x in node.outputs):
             kept.append(node)
-            needed.update(id(x) for x in node.inputs if x is not None)
+            needed.update(map(id, node.reads()))
     graph.nodes = kept[::-1]
     graph.initializers = {name: v for name, v in graph.initializers.items() if id(v) in needed}

@@ -32,7 +32,7 @@ def named(graph: Graph) -> None:
         if large and value.name not in graph.initializers:
             graph.initializers[value.name] = value
     seen: set[str] = set()
-    for node in graph.nodes:
+    for node in graph.all_nodes():
         name = node.name or f"node_{node.outputs[0].name}"
         while name in seen:
             name += "_"
@@ -96,8 +96,8 @@ def _nodes(graph: Graph) -> Iterator[Any]:
     """The nodes, small constants before their first use."""
     written: set[int] = set()
     for node in graph.nodes:
-        for value in node.inputs:
-            if value is None or value.const_value is None or value.name in graph.initializers or id(value) in written:
+        for value in node.reads():
+            if value.const_value is None or value.name in graph.initializers or id(value) in written:
                 continue
             written.add(id(value))
             helper = onnx().helper
@@ -115,11 +115,17 @@ def _node(node: Node) -> Any:
         domain=node.domain,
     )
     for name, value in node.attributes.items():
-        made.attribute.append(_attribute(name, value))
+        made.attribute.append(_attribute(name, _inner(value) if isinstance(value, Graph) else value))
     for key, value in node.metadata_props.items():
         entry = made.metadata_props.add()
         entry.key, entry.value = key, value
     return made
+
+
+def _inner(graph: Graph) -> Any:
+    """A graph that a node runs; its constants are those of the model's graph."""
+    nodes = [_node(node) for node in graph.nodes]
+    return onnx().helper.make_graph(nodes, graph.name, [_info(v) for v in graph.inputs], [_info(v) for v in graph.outputs])
 
 
 def _attribute(name: str, value: Any) -> Any:

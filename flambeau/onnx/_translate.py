@@ -8,19 +8,20 @@ from __future__ import annotations
 import logging
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.dispatcher.overloads import OpOverload
+from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
 from flambeau.export import ExportedProgram
 from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from flambeau.fx.node import Node as GraphNode
 from flambeau.onnx import translations as _translations  # noqa: F401 - they fill the table
 from flambeau.onnx._builder import Builder
 from flambeau.onnx._constants import TRANSLATED_OPSET
-from flambeau.onnx._graph import Graph, Model, Node, SymbolicDim, Value
+from flambeau.onnx._control import OPERATORS
+from flambeau.onnx._graph import Graph, Model, SymbolicDim, Value
 from flambeau.onnx._registry import find
 from flambeau.onnx._types import as_array
 from flambeau.onnx.errors import OnnxExporterError, UnsupportedOperatorError
@@ -98,6 +99,7 @@ class _Translator:
     ) -> None:
         self.program, self.graph, self.builder, self.custom, self.call = program, graph, builder, custom, call
         self.known: dict[GraphNode, Any] = {}
+        self.depth = 0  # of graphs within the graph, whose names are their own
         self.same: dict[GraphNode, list[GraphNode]] = {}  # nodes that are one tensor, written in place
 
     def run(self) -> None:
@@ -108,8 +110,27 @@ class _Translator:
                 self.known[node] = self._input(node, specs[node.name])
             elif node.op == "call_function":
                 self.known[node] = self._call(node)
+            elif node.op == "get_attr":
+                self.known[node] = getattr(self.program.graph_module, node.target)
             elif node.op == "output":
                 self._outputs(node)
+
+    def _inside(self, module: Any, args: Sequence[Any]) -> list[Any]:
+        """What a graph within the graph gives for arguments; its nodes are written where the builder is."""
+        given = iter(args)
+        self.depth += 1
+        results: list[Any] = []
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.known[node] = next(given)
+            elif node.op == "get_attr":
+                self.known[node] = getattr(module, node.target)
+            elif node.op == "call_function":
+                self.known[node] = self._call(node)
+            else:
+                results = [self.known[x] if isinstance(x, GraphNode) else x for x in pytree.tree_leaves(node.args[0])]
+        self.depth -= 1
+        return results
 
     # ---------------------------------------------------------------- inputs and outputs
 
@@ -140,15 +161,9 @@ class _Translator:
             if not isinstance(value, Value):
                 value = self.builder.number(value, None)
             if id(value) in seen or value.const_value is not None:
-                value = self._again(value)
+                value = self.builder.again(value)
             seen.add(id(value))
             self.graph.outputs.append(value)
-
-    def _again(self, value: Value) -> Value:
-        """Another name for a value, as each output has its own."""
-        made = Value(dtype=value.dtype, shape=value.shape)
-        self.graph.nodes.append(Node("Identity", [value], [made]))
-        return made
 
     def _typed(self, value: Value, meta: Any) -> Value:
         value.dtype, value.shape = meta.dtype, [_dimension(n) for n in meta.shape]
@@ -163,6 +178,8 @@ class _Translator:
         )
         if target is operator.getitem:
             return args[0][args[1]]
+        if isinstance(target, HigherOrderOperator):
+            return self._control(node, args)
         if not isinstance(target, OpOverload):
             return self._number(node, args)
         name = _name(target)
@@ -195,6 +212,14 @@ class _Translator:
             self._written(node, made)
         return made
 
+    def _control(self, node: GraphNode, args: Any) -> Any:
+        """What an operator of graphs gives."""
+        write = OPERATORS.get(node.target.__name__)
+        if write is None:
+            raise self._unsupported(node)
+        self.builder.origin = _origin(node)
+        return self._named(node, write(self.builder, self._inside, *args))
+
     def _written(self, node: GraphNode, made: Value) -> None:
         """Have what stands for a tensor that was written in place be its new value. (`_capture` sees to views.)"""
         target = node.args[0]
@@ -209,7 +234,7 @@ class _Translator:
         meta = node.meta.get("val")
         if isinstance(made, Value) and isinstance(meta, torch.Tensor):
             if made.node is not None and made.name is None:
-                made.name = node.name
+                made.name = None if self.depth else node.name
                 self._typed(made, meta)
             return made
         if isinstance(made, (tuple, list)) and isinstance(meta, (tuple, list)):
@@ -221,7 +246,7 @@ class _Translator:
                     and value.node is not None
                     and value.name is None
                 ):
-                    value.name = users.get(i, f"{node.name}_{i}")
+                    value.name = None if self.depth else users.get(i, f"{node.name}_{i}")
                     self._typed(value, each)
         return made
 

@@ -165,6 +165,34 @@ def test_arithmetic_of_sizes() -> None:
         assert number == n and all(torch.equal(a, b) for a, b in zip(tensors, wanted))
 
 
+@pytest.mark.parametrize("opset", [13, 20])
+def test_control_flow(opset: int) -> None:
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+
+        def forward(self, x):
+            y = x * 2
+            a, b = torch.cond(x.sum() > 0, lambda a, b: (self.fc(a) + b, a.clone()), lambda a, b: (a - 1, b * 1), (x, y))
+            return a + 1, b
+
+    program = exported(net := Branches(), (torch.randn(2, 3),), dynamic_shapes=({0: "n"},), opset_version=opset)
+    assert "If" in {n.op_type for n in program.model.graph}
+    for sign in (1, -1):
+        agree(program, net, (sign * torch.rand(4, 3),))
+
+    from flambeau._higher_order_ops import while_loop
+
+    def forward(count, x):
+        return while_loop(lambda i, a: i < count, lambda i, a: (i + 1, a * 2 + i), (torch.tensor(0), x))
+
+    loop = Function(forward)
+    program = exported(loop, (torch.tensor(3), torch.randn(2)), opset_version=opset)
+    agree(program, loop, (torch.tensor(6), torch.randn(2)))
+    agree(program, loop, (torch.tensor(0), torch.randn(2)))
+
+
 def test_writes_in_place_are_seen() -> None:
     def forward(x):
         y = x * 2
