@@ -238,6 +238,34 @@ def test_operators_of_programs_and_notes_of_nodes() -> None:
         load(file)
 
 
+class Outer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        made, same = self.inner(x, k=3)
+        return made["y"] + same
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Linear(3, 3)
+
+    def forward(self, x, *, k):
+        return {"y": self.f(x) * k}, x
+
+
+def test_calls_of_modules_come_back() -> None:
+    model, x = Outer(), torch.ones(2, 3)
+    again = kept(export(model, (x,), preserve_module_call_signature=("inner",)))
+    module = torch.export.unflatten(again)
+    assert torch.allclose(module(x), model(x)) and torch.allclose(module.inner(x, k=3)[0]["y"], model.inner(x, k=3)[0]["y"])
+    module.inner = model.inner
+    assert torch.allclose(module(x), model(x))
+
+
 class Own(nn.Module):
     def forward(self, x):
         return torch.ops.test_pt2.twice(x, n=3) + 1

@@ -18,7 +18,7 @@ from flambeau.export.serde.text import SerializeError
 
 __all__ = ["SYM_OPS", "answered", "is_sym_op", "name_of", "operator_of"]
 
-#: Functions of sizes, by the names that PyTorch writes; those of one argument and of two.
+#: Functions of sizes, by the names that PyTorch writes.
 SYM_OPS: dict[str, Callable[..., Any]] = {
     **{
         f"_operator.{name}": getattr(operator, name)

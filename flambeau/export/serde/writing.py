@@ -7,6 +7,7 @@ Its public name is torch._export.serde.serialize.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -118,7 +119,7 @@ class _GraphWriter:
             inputs += [NamedArgument(name, self.value(x), ArgumentKind.KEYWORD) for name, x in node.kwargs.items()]
             outputs = self._results(node, None)
         elif is_sym_op(target):
-            names = ("a", "b", "c")
+            names = inspect.signature(target).parameters  # type: ignore[arg-type]
             inputs = [NamedArgument(name, self.value(x), ArgumentKind.POSITIONAL) for name, x in zip(names, node.args)]
             outputs = [self.result(node.name, node.meta["val"])]
         else:
