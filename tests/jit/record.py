@@ -47,7 +47,7 @@ def _shown(text: str) -> str:
     """Words without where the files lie."""
     text = re.sub(r"[^\s\"]*/corpus/", "", text)
     text = re.sub(r" # /[^\n]*", "", text)  # what stands in the package's own files
-    text = re.sub(r"___torch_mangle_\d+", "___torch_mangle", text)
+    text = re.sub(r"___torch_mangle_\d+\.", "", text)  # whether another type has the name
     return re.sub(r"\b(flambeau|torch)(?=[.]jit[.])", "torch", text)
 
 
@@ -67,7 +67,7 @@ def outcome(name: str, program: Any, inputs: Any = None) -> dict[str, Any]:
         made = torch.jit.script(program)
     except Exception as error:
         return {"error": _shown(f"{type(error).__name__}: {error}")}
-    found: dict[str, Any] = {"graph": _shown(str(made.graph)), "code": made.code}
+    found: dict[str, Any] = {"graph": _shown(str(made.graph)), "code": _shown(made.code)}
     if inputs is not None:
         printed = io.StringIO()
         try:

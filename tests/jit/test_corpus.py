@@ -15,10 +15,9 @@ from record import HERE, NAMES, all_of
 
 # By file, program and what of it differs: PyTorch's numbers of values, a word that only its binding has.
 KNOWN = {
+    "classes.forked.graph",  # values that nothing reads take numbers
     "errors.while_else.error",  # PyTorch fails to show the place
-    "modules.containers.graph",  # values that nothing reads take numbers
     "modules.linear.graph",
-    "modules.training.graph",
     "types.instances.graph",
 }
 

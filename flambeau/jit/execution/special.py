@@ -70,6 +70,10 @@ def _wait(future: Any) -> Any:
     return future.wait()
 
 
+def _function(name: str) -> Callable[..., Any]:
+    return lambda *args: getattr(_torch(), name)(*args)
+
+
 def _flag(name: str) -> Callable[..., Any]:
     return lambda x: bool(getattr(x, name))
 
@@ -121,6 +125,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::_no_grad_fill_": lambda x, value: _torch().nn.init.constant_(x, value),
     "aten::_no_grad_uniform_": lambda x, a, b, generator=None: _torch().nn.init.uniform_(x, a, b, generator),
     "aten::_no_grad_normal_": lambda x, mean, std, generator=None: _torch().nn.init.normal_(x, mean, std, generator),
+    **{f"aten::{name}": _function(name) for name in "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()},
     "prim::NumToTensor": lambda value: _torch().tensor(value),
     "prim::RaiseException": _raise,
     "aten::warn": _warn,

@@ -5,6 +5,7 @@ Stands on ir.types and classes; used by python_resolver and by whatever has a Py
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import types
@@ -19,8 +20,10 @@ from flambeau.base.rng import Generator
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, FutureType, ListType, NamedType, OptionalType, TupleType, Type
 from flambeau.futures import Future
+from flambeau.jit.frontend import tree
+from flambeau.jit.frontend.parsing import Parser
 from flambeau.jit.ir.names import qualified_name_of
-from flambeau.jit.ir.source import SourceRange
+from flambeau.jit.ir.source import Source, SourceRange
 from flambeau.jit.ir.types import (
     ANY,
     BOOL,
@@ -38,7 +41,7 @@ from flambeau.jit.ir.types import (
     make_union,
 )
 
-__all__ = ["Evaluate", "enum_type", "is_namedtuple", "named_tuple_type", "type_of_annotation"]
+__all__ = ["Evaluate", "enum_type", "is_namedtuple", "named_tuple_type", "parsed_annotation", "type_of_annotation"]
 
 _PLAIN: dict[Any, Type] = {
     Tensor: TENSOR,
@@ -122,15 +125,15 @@ def _generic(annotation: Any, origin: Any, parts: tuple[Any, ...], part: Callabl
     return None
 
 
+def parsed_annotation(text: str) -> tree.Expr:
+    """The tree of an annotation that is a text."""
+    return Parser(Source(text), archive=True).expr(ast.parse(text, mode="eval").body)
+
+
 def _of_text(text: str, where: SourceRange | None, evaluate: Evaluate) -> Type | None:
-    import ast
-
-    from flambeau.jit.frontend.parsing import Parser
     from flambeau.jit.frontend.python_resolver import AnnotationResolver
-    from flambeau.jit.ir.source import Source
 
-    node = ast.parse(text, mode="eval").body
-    return AnnotationResolver(evaluate).type_of(Parser(Source(text), archive=True).expr(node))
+    return AnnotationResolver(evaluate).type_of(parsed_annotation(text))
 
 
 def _of_class(cls: type, where: SourceRange | None, evaluate: Evaluate) -> Type | None:

@@ -24,6 +24,7 @@ _FUNCTIONAL = (
     "pixel_shuffle pixel_unshuffle prelu relu_ rrelu_ selu_ softplus softshrink threshold_ scaled_dot_product_attention "
     "native_channel_shuffle"
 ).split()
+_RECURRENT = "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
 _RENAMED = {"logsigmoid": "log_sigmoid"}
 _MATH = {
     name: name for name in (
@@ -33,7 +34,7 @@ _MATH = {
 } | {"remainder": "mathremainder"}  # fmt: skip
 # In PyTorch's torch namespace, but no operators there.
 _NOT = frozenset(
-    "is_tensor set_default_dtype compile save load typename is_storage split stft istft norm unique unique_consecutive".split()
+    "is_tensor set_default_dtype compile save load typename is_storage split stft istft unique unique_consecutive".split()
 )
 
 
@@ -54,6 +55,7 @@ def _table() -> dict[int, str]:
 
     names = [name for name in vars(torch) if name not in _NOT and not name.startswith("__")]
     enter(torch, "", names)
+    enter(torch, "", _RECURRENT)
     enter(torch.nn.functional, "", _FUNCTIONAL)
     for prefix, module in (("linalg_", torch.linalg), ("special_", torch.special), ("fft_", torch.fft)):
         enter(module, prefix)

@@ -19,9 +19,9 @@ from flambeau.jit.frontend.operators import provide_programs
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of
 from flambeau.jit.frontend.python_source import UNUSED, definition_of
 from flambeau.jit.ir.function import Function, argument
-from flambeau.jit.ir.names import qualified_name_of
+from flambeau.jit.ir.names import mangled, qualified_name_of
 from flambeau.jit.ir.source import ErrorReport, SourceRange, compiling
-from flambeau.jit.ir.types import ANY, InferredTensorType
+from flambeau.jit.ir.types import ANY, INFERRED
 from flambeau.jit.marks import NOTED
 
 __all__ = ["compile_function", "compiled", "defaults_of", "ignored", "is_ignored", "look_up_of", "overloads_of"]
@@ -117,7 +117,7 @@ def _annotated(annotation: Any, resolver: PythonResolver) -> Type:
     from flambeau.jit.frontend.annotations import type_of_annotation
 
     if annotation is inspect.Parameter.empty:
-        return InferredTensorType()
+        return INFERRED
     found = type_of_annotation(annotation, None, resolver.look_up)
     return found if found is not None else ANY
 
@@ -159,7 +159,7 @@ def overloads_of(function: Any, where: SourceRange | None = None) -> list[Functi
     name = qualified_name_of(function)
     if function in noted:
         raise RuntimeError(f"Can't find an implementation for overloaded function {name}")
-    made = [_overload(function, each, f"{name}__{i}" if i else name) for i, each in enumerate(noted)]
+    made = [_overload(function, each, mangled(name)) for each in noted]
     function._script_overloads = made
     return made
 

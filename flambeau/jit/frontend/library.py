@@ -66,17 +66,20 @@ def functional_name(function: Any) -> str | None:
     return _functional().get(id(function))
 
 
-def substitute(function: Any) -> Any:
-    """What is compiled in a function's place: what `shadows` has for it, or itself."""
+def substitute(function: Any, owner: type | None = None) -> Any:
+    """What is compiled in a function's place: what `shadows` has for it, or itself. `owner`: the class it is a method for."""
     from flambeau.jit.shadows import functional as functions
     from flambeau.jit.shadows import modules
 
     name = functional_name(function)
     if name is not None:
         return getattr(functions, name)
-    if getattr(function, "__module__", "").startswith(f"{PACKAGE}.nn.modules."):
-        owner, _, method = function.__qualname__.rpartition(".")
-        return getattr(getattr(modules, owner, None), method, function)
+    if owner is None or not getattr(function, "__module__", "").startswith(f"{PACKAGE}.nn.modules."):
+        return function
+    for each in owner.__mro__:
+        shadow = getattr(modules, each.__name__, None)
+        if hasattr(shadow, function.__name__) and each.__module__.startswith(f"{PACKAGE}.nn.modules."):
+            return getattr(shadow, function.__name__)
     return function
 
 

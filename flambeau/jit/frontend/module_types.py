@@ -274,7 +274,7 @@ def define_method(concrete: ConcreteType, function: Any, name: str | None = None
     found = kind.methods.get(name)
     if found is not None:
         return found  # type: ignore[no-any-return]
-    source = library.substitute(function)
+    source = library.substitute(function, concrete.python_class)
     made = Function(f"{kind.qualified_name}.{name}")
     made.python, made.doc = function, function.__doc__
 

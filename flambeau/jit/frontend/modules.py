@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from flambeau.dispatcher.schema_types import ListType
 from flambeau.jit.frontend.callables import BuiltinFunction, FunctionValue, MethodValue
 from flambeau.jit.frontend.classes import attribute_of, set_attribute
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
 from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
-from flambeau.jit.ir.types import STRING, InterfaceType
+from flambeau.jit.ir.types import STRING, TENSOR, InterfaceType
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
@@ -81,7 +82,19 @@ class ModuleValue(SugaredValue):
             return BuiltinFunction(concrete.operators[name])
         if name in ("keys", "values", "items") and concrete.container == "dict":
             return _Items(self, name)
+        if name == "_flat_weights" and name not in kind.attributes:
+            return self._parameters(e)
         return attribute_of(where, e, self.value, name)
+
+    def _parameters(self, e: Emitter) -> SugaredValue:
+        """The parameters as a list, in order: what recurrent layers hand to their operators."""
+        values = []
+        for name, attribute in self.concrete.script_type.attributes.items():
+            if attribute.is_parameter:
+                node = e.graph.insertNode(e.graph.create("prim::GetAttr", [self.value]).set("name", "s", name))
+                values.append(node.output().setType(attribute.type).setDebugName(name))
+        made = e.graph.insertNode(e.graph.create("prim::ListConstruct", values)).output()
+        return SimpleValue(made.setType(ListType(TENSOR)))
 
     def _submodule(self, e: Emitter, name: str) -> SugaredValue:
         kind = self.concrete.script_type.attribute(name)
@@ -125,22 +138,18 @@ class ModuleValue(SugaredValue):
         return self.attr(where, e, "forward").call(where, e, args, kwargs, binders)
 
     # ---- containers
-    def children(self, e: Emitter) -> list[SugaredValue]:
-        """The submodules."""
-        return [self._submodule(e, name) for name in self.concrete.modules]
+    def entries(self, e: Emitter) -> list[tuple[SugaredValue, SugaredValue]]:
+        """The names of the submodules, as constants, and the submodules."""
+        return [(SimpleValue(e.graph.insertConstant(name)), self._submodule(e, name)) for name in self.concrete.modules]
 
     def iterated(self, where: SourceRange, e: Emitter) -> SugaredValue:
-        if self.concrete.container == "list":
-            return SugaredTuple(self.children(e))
-        if self.concrete.container == "dict":
-            return SugaredTuple(self._keys(e))
+        if self.concrete.container:
+            place = 0 if self.concrete.container == "dict" else 1
+            return SugaredTuple([entry[place] for entry in self.entries(e)])
         raise ErrorReport(
             where,
             "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be used as an iterable",
         )
-
-    def _keys(self, e: Emitter) -> list[SugaredValue]:
-        return [SimpleValue(e.graph.insertConstant(name)) for name in self.concrete.modules]
 
     def as_tuple(self, where: SourceRange, e: Emitter, size: int | None = None) -> list[SugaredValue]:
         return self.iterated(where, e).as_tuple(where, e, size)
@@ -152,11 +161,11 @@ class ModuleValue(SugaredValue):
         known = index.toIValue()
         if self.concrete.container == "list":
             if not isinstance(known, int):
-                return SugaredTuple(self.children(e)).item(where, e, index)
+                return SugaredTuple([each for _, each in self.entries(e)]).item(where, e, index)
             names = list(self.concrete.modules)
             if not -len(names) <= known < len(names):
                 raise ErrorReport(where, f"Index {known} is out of range")
-            return self.children(e)[known]
+            return self.entries(e)[known][1]
         if self.concrete.container == "dict":
             if index.type() != STRING or not isinstance(known, str):
                 raise ErrorReport(
@@ -167,8 +176,7 @@ class ModuleValue(SugaredValue):
                 )
             if known not in self.concrete.modules:
                 raise ErrorReport(where, f"Key Error, {known}")
-            self._keys(e)
-            return self.children(e)[list(self.concrete.modules).index(known)]
+            return self.entries(e)[list(self.concrete.modules).index(known)][1]
         raise ErrorReport(
             where, "Only ModuleList, Sequential, ModuleDict, ParameterList, and ParameterDict Modules are subscriptable"
         )
@@ -184,10 +192,7 @@ class _Items(SugaredValue):
         return "module dict method"
 
     def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
-        if self.name == "values":
-            return SugaredTuple(self.module.children(e))
-        keys = self.module._keys(e)
-        if self.name == "keys":
-            return SugaredTuple(keys)
-        values = self.module.children(e)
-        return SugaredTuple([SugaredTuple([key, value]) for key, value in zip(keys, values)])
+        entries = self.module.entries(e)
+        if self.name == "items":
+            return SugaredTuple([SugaredTuple([key, value]) for key, value in entries])
+        return SugaredTuple([entry[0 if self.name == "keys" else 1] for entry in entries])

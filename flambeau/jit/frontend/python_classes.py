@@ -56,7 +56,7 @@ def _compile(kind: ClassType, cls: Any) -> None:
     own = vars(cls)
     for name, item in own.items():
         if isinstance(item, staticmethod):
-            kind.static_methods[name] = functions.compile_function(item.__func__, None, f"{kind.qualified_name}.{name}")
+            kind.static_methods[name] = functions.compile_function(item.__func__)
     methods = {
         name: item for name, item in own.items() if isinstance(item, FunctionType) and not functions.is_ignored(item)
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.frontend import tree
-from flambeau.jit.frontend.annotations import Evaluate, type_of_annotation
+from flambeau.jit.frontend.annotations import Evaluate, parsed_annotation, type_of_annotation
 from flambeau.jit.frontend.resolver import Resolver, type_of_words
 from flambeau.jit.frontend.values import SugaredValue
 from flambeau.jit.ir.source import ErrorReport, SourceRange
@@ -67,7 +67,7 @@ class AnnotationResolver(Resolver):
             return self.own_class
         if isinstance(expr, tree.StringLiteral):
             try:
-                return type_of_annotation(expr.text, expr.range, self.look_up)
+                return self.type_of(parsed_annotation(expr.text))
             except ErrorReport:
                 raise ErrorReport(expr.range, f"Unknown type name '{expr.text}'") from None
         if isinstance(expr, (tree.Var, tree.Select)):

@@ -20,12 +20,12 @@ from flambeau.jit.ir.types import (
     DEVICE,
     FLOAT,
     GENERATOR,
+    INFERRED,
     INT,
     NONE,
     NUMBER,
     STRING,
     TENSOR,
-    InferredTensorType,
     make_union,
 )
 
@@ -67,7 +67,7 @@ class Resolver:
 
     def parameter_type(self, param: tree.Param) -> Type:
         """The type of a parameter: Tensor where nothing is said."""
-        return InferredTensorType() if param.type is None else self.type_of(param.type)
+        return INFERRED if param.type is None else self.type_of(param.type)
 
     # ---- defaults
     def fitting_default(self, value: Any, kind: Type, param: tree.Param) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.schema_types import FutureType
 
 if TYPE_CHECKING:
     from flambeau.jit.ir.graph import Graph, Node, Value
@@ -119,7 +120,12 @@ def _attributes(node: Node) -> str:
 
 
 def _typed(values: list[Value], separator: str = ", ") -> str:
-    return separator.join(f"%{value.debugName()} : {value.type().written}" for value in values)
+    return separator.join(f"%{value.debugName()} : {_type(value)}" for value in values)
+
+
+def _type(value: Value) -> str:
+    kind = value.type()
+    return str(kind) if isinstance(kind, FutureType) else kind.written
 
 
 def _named(values: list[Value]) -> str:

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from flambeau.jit.ir.function import Function
 
 __all__ = [
-    "ANY", "BOOL", "COMPLEX", "DEVICE", "FLOAT", "GENERATOR", "INT", "NONE", "NUMBER", "STRING", "TENSOR", "ClassType",
-    "EnumType",
-    "FunctionType", "InferredTensorType", "InterfaceType", "NamedTupleType", "UnionType", "canonical", "is_none", "is_tensor",
-    "make_union", "unify", "unshaped",
+    "ANY", "BOOL", "COMPLEX", "DEVICE", "FLOAT", "GENERATOR", "INFERRED", "INT", "NONE", "NUMBER", "STRING", "TENSOR",
+    "ClassType", "EnumType", "FunctionType", "InferredTensorType", "InterfaceType", "NamedTupleType", "UnionType",
+    "canonical", "is_none", "is_tensor", "is_variable", "make_union", "missing_methods", "ordered", "unify", "unshaped",
 ]  # fmt: skip
 
 TENSOR, INT, FLOAT, BOOL, COMPLEX, STRING = (
@@ -58,6 +57,9 @@ class InferredTensorType(TensorType):
     def annotation_str(self) -> str:
         """As Python's annotations write it."""
         return "Tensor"
+
+
+INFERRED = InferredTensorType()
 
 
 def is_tensor(kind: Type) -> bool:
@@ -246,9 +248,12 @@ class InterfaceType(Type):
     __module__ = PACKAGE
 
     def __init__(self, qualified_name: str, is_module: bool = False) -> None:
-        self.qualified_name = self.written = qualified_name
+        self.qualified_name, self.written = qualified_name, f"InterfaceType<{qualified_name.rpartition('.')[2]}>"
         self.is_module = is_module
         self.methods: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        return self.qualified_name
 
     def isSubtypeOf(self, other: Type) -> bool:
         if isinstance(other, InterfaceType) and self.is_module == other.is_module:
@@ -350,6 +355,7 @@ def missing_methods(methods: dict[str, Any], interface: InterfaceType) -> str:
 
 
 _WORDS: dict[str, Type] = {
+    "Tensor": TENSOR,
     "SymInt": INT, "ScalarType": INT, "Layout": INT, "MemoryFormat": INT, "SymBool": BOOL, "float": FLOAT, "NoneType": NONE,
     "QScheme": INT,
 }  # fmt: skip
@@ -378,7 +384,7 @@ def unshaped(kind: Type) -> Type:
 def unify(a: Type, b: Type, default_to_union: bool = False, hint: Type | None = None) -> Type | None:
     """The type that has the values of both; None if only a union has, and that isn't wanted."""
     if is_tensor(a) and is_tensor(b):
-        return a if type(a) is type(b) and a == b else TENSOR
+        return a if type(a) is type(b) and a == b else b
     if a is b or a == b:
         return a
     if a.isSubtypeOf(b):

@@ -6,10 +6,11 @@ Stands on ir; runs after ssa.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.ir.graph import Block, Graph, Node, Value
-from flambeau.jit.ir.types import BOOL, unify
+from flambeau.jit.ir.types import BOOL, is_tensor, unify
 from flambeau.jit.passes.withs import exits_to_blocks, from_blocks
 
 __all__ = ["transform"]
@@ -39,14 +40,15 @@ class _Transformer:
     def __init__(self, graph: Graph, kind: str) -> None:
         self.graph, self.kind = graph, kind
         self.target: Block | None = None
-        self._missing: dict[str, Value] = {}
+        self._missing: dict[Any, Value] = {}
         with graph.insert_point_guard(graph.block().first()):
             self.true = graph.insertConstant(True)
             self.false = graph.insertConstant(False)
             self.thrown = self._uninitialized(BOOL)
 
     def _uninitialized(self, kind: Type) -> Value:
-        key = str(kind)
+        # Two tensor types are the same to PyTorch only if they are one object.
+        key = id(kind) if is_tensor(kind) else str(kind)
         if key not in self._missing:
             with self.graph.insert_point_guard(self.graph.block().first()):
                 self._missing[key] = (

@@ -161,6 +161,8 @@ class Printer:
         elif kind == "prim::SetAttr":
             obj, value = node.inputs()
             self.line(f"{self.use(obj)}.{node.s('name')} = {self.use(value)}")
+        elif kind == "prim::fork":
+            self._fork(node)
         elif kind == "prim::Enter":
             out = node.output()
             self.line(f"with {self.use(node.input())}{f' as {self.name_for(out)}' if out.hasUses() else ''}:")
@@ -235,6 +237,22 @@ class Printer:
     def _needs_type(target: Value, value: Value) -> bool:
         kind = target.type()
         return (isinstance(kind, OptionalType) or bool(kind.containedUnionTypes())) and value.type() != kind
+
+    def _fork(self, node: Node) -> None:
+        """The call that is forked, as a function in the function, which sees its variables."""
+        body = node.g("Subgraph")
+        name = self.fresh("__forked_function")
+        outer = self.inlined
+        self.inlined = in_place(body.block())
+        for inner, given in zip(body.inputs(), node.inputs()):
+            self.expressions[inner] = self.use(given)
+        self.line(f"def {name}():")
+        self.level += 1
+        self.block(body.block(), True)
+        self.line(f"return {', '.join(map(self.use, body.outputs()))}")
+        self.level -= 1
+        self.inlined = outer
+        self.line(f"{self.name_for(node.output())} = fork({name})")
 
     def _loop(self, node: Node) -> None:
         body = next(node.blocks())

@@ -358,7 +358,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Optional[Tensor] = None,
 ) -> Tensor:
-    return torch.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _reduction(reduction))
+    return torch.ops.aten.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _reduction(reduction))
 
 
 def kl_div(
@@ -370,11 +370,11 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     if reduction == "batchmean":
-        reduced = torch.kl_div(input, target, 2, log_target=log_target)
+        reduced = torch.ops.aten.kl_div(input, target, 2, log_target=log_target)
         if input.dim() != 0:
             reduced = reduced / input.size(0)
         return reduced
-    return torch.kl_div(input, target, _reduction(reduction), log_target=log_target)
+    return torch.ops.aten.kl_div(input, target, _reduction(reduction), log_target=log_target)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Optional[Tensor] = None) -> Tensor:
