@@ -77,6 +77,8 @@ def to(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
         return _converted(op, self, "to.device", self, torch.device("cpu"), dtype, *flags)
     if device is None and dtype is not None:
         return _converted(op, self, "to.dtype", self, dtype, *flags)
+    if device is not None and dtype is not None:
+        return _converted(op, self, "to.device", self, torch.device("cpu"), dtype, *flags)
     named = {"dtype": dtype or self.dtype, "layout": torch.strided, "device": torch.device("cpu")}
     return _converted(op, self, "to.dtype_layout", self, **named, **dict(zip(("non_blocking", "copy"), flags)))
 

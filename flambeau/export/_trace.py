@@ -114,7 +114,7 @@ class ExportMode(dispatch_modes.DispatchMode):
     def __init__(self, module: Module, fake_mode: FakeTensorMode) -> None:
         self.module, self.fake_mode = module, fake_mode
         self.new_graph()
-        self.sizes = SizeNodes(self.tracer, fake_mode.shape_env)
+        self.sizes = SizeNodes(self.tracer, fake_mode.shape_env, eager=True)
         self.control_flow = ControlFlow(self)
         self.submodules: dict[str, Module] = {}     # the graphs of functions that operators call
         self.enclosing: Callable[[torch.Tensor], Any] | None = None     # asked for tensors of the graph around this one

@@ -217,7 +217,7 @@ def suffixes_of(tensor: Any) -> tuple[list[str], bool]:
     meta = tensor._layout.device.type == "meta"
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
-    empty = math.prod(tensor.shape) == 0
+    empty = tensor._layout.numel == 0
     if meta or (len(tensor.shape) != 1 if empty else not options.edgeitems):
         suffixes.append(f"size={tuple(tensor.shape)}")
     if meta or empty:

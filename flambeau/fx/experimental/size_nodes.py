@@ -25,6 +25,7 @@ class SizeNodes:
         self.tracer, self.env, self.eager = tracer, env, eager
         self.origins: dict[Expr, Callable[[], Proxy]] = {}
         self.proxies: dict[Expr, Proxy] = {}
+        self.calls: dict[int, tuple[Any, Any]] = {}     # by a node's identity: the node, what computes it or its proxy
 
     def __enter__(self) -> SizeNodes:
         self.env.recorders.append(self)
@@ -66,7 +67,7 @@ class SizeNodes:
         e = number.node._expr
         if not e.args and not e.is_symbol:
             return
-        self.origins.setdefault(e, lambda: self._call(number, function, args))
+        self.calls[id(number.node)] = number.node, lambda: self._call(number, function, args)
         if self.eager:
             self.proxy(number)
 
@@ -90,6 +91,12 @@ class SizeNodes:
         e, known = number.node._expr, number.node.expr
         if known.is_number or known.kind in ("true", "false"):
             return known.kind == "true" if known.kind in ("true", "false") else number.node.pytype(known.value)
+        own = self.calls.get(id(number.node))
+        if own is not None:     # computed by the program: a node of its own, though another may be equal
+            made = own[1] if isinstance(own[1], Proxy) else own[1]()
+            self.calls[id(number.node)] = number.node, made
+            self.proxies.setdefault(e, made)
+            return made
         for key in (e, known):
             if key in self.proxies:
                 return self.proxies[key]
