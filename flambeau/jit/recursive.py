@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.jit.frontend import functions, library
 from flambeau.jit.frontend.module_types import ConcreteType, concrete_type_of, define_method, methods_to_compile
 from flambeau.jit.frontend.python_values import taken
+from flambeau.jit.script_function import ScriptMethod
 from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import is_lazy
@@ -72,8 +73,21 @@ def _filled(module: Module, concrete: ConcreteType) -> RecursiveScriptModule:
             value = value.value if type(value).__name__ == "Attribute" else value
             own["script_attributes"][name] = taken(value, attribute.type)
     own["_non_persistent_buffers_set"] = set(module._non_persistent_buffers_set)
+    if concrete.hooked:
+        before, behind = concrete.hooked
+        own["_forward_pre_hooks"].update((i, _called(hook)) for i, hook in enumerate(before))
+        own["_forward_hooks"].update((i, _called(hook)) for i, hook in enumerate(behind))
     _keep_python(module, made)
     return made
+
+
+def _called(hook: Any) -> Any:
+    """A compiled hook as a module calls its hooks."""
+
+    def call(module: RecursiveScriptModule, *values: Any) -> Any:
+        return ScriptMethod(module.script_type.methods[hook.__name__], module)(*values)
+
+    return call
 
 
 def _keep_python(module: Module, made: RecursiveScriptModule) -> None:
@@ -104,6 +118,8 @@ def _compile(module: Module, concrete: ConcreteType, methods: Sequence[tuple[str
                 kind.methods[each].ensure_defined()
         else:
             define_method(concrete, function, name)
+    for hook in [each for hooks in concrete.hooked for each in hooks]:
+        define_method(concrete, hook, hook.__name__)
     if concrete.container:
         for name in library.CONTAINER_METHODS[: 2 if concrete.container == "dict" else 1]:
             library.define_container_method(kind, name, list(concrete.modules))

@@ -65,15 +65,6 @@ class _Overload(SugaredValue):
         return SimpleValue(insert_operator(e.graph, where, self.candidate, matched))
 
 
-def _candidate(function: Function) -> Candidate:
-    try:
-        return Candidate(function.schema, function.qualified_name)
-    except RecursionError:
-        raise ErrorReport(
-            None, f"function '{function.name}' is called recursively. Recursive calls are not supported"
-        ) from None
-
-
 class FunctionValue(SugaredValue):
     """A function of a program."""
 
@@ -107,7 +98,7 @@ class OverloadedFunction(SugaredValue):
         for function in self.functions:
             if function.is_busy:
                 raise ErrorReport(
-                    where, f"function '{function.name}' is called recursively. Recursive calls are not supported"
+                    where, f" function '{function.name}' is called recursively. Recursive calls are not supported"
                 )
             choices.append(Candidate(function.schema, function.qualified_name, function))
         chosen, matched = match_any(e.graph, where, choices, args, kwargs)
@@ -138,7 +129,7 @@ class MethodValue(SugaredValue):
             if getattr(function, "is_busy", False):
                 raise ErrorReport(
                     where,
-                    f"method '{kind.qualified_name}.{name}' is called recursively. Recursive calls are not supported",
+                    f" method '{name}' is called recursively. Recursive calls are not supported",
                 )
             choices.append(Candidate(function.schema, name, function))
         chosen, matched = match_any(e.graph, where, choices, [self.self_value, *args], kwargs)

@@ -39,8 +39,8 @@ class Function:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is being compiled and its schema isn't known yet."""
-        return self._busy and self._schema is None
+        """Whether it is being compiled."""
+        return self._busy
 
     @property
     def graph(self) -> Graph:

@@ -137,11 +137,13 @@ class Printer:
         """The lines of a block."""
         if not followed and block.first() is block.returnNode():
             self.line("pass")
+        # Constants stand in front, the last to be read first: those that get lines get them in the order of their uses.
+        for node in reversed([node for node in block.nodes() if node.kind() == "prim::Constant"]):
+            if node.hasUses():
+                self._constant(node)
         for node in block.nodes():
             if node.kind() != "prim::Constant":
                 self.node(node)
-            elif node.hasUses():
-                self._constant(node)
 
     def assign(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
         """Several values at once."""

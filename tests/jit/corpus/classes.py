@@ -201,6 +201,53 @@ class Tables(nn.Module):
         return -1
 
 
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.name = "inner"
+
+    def forward(self, x: str):
+        return x + "_" + self.name
+
+
+class Hooked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+        self.inner.register_forward_pre_hook(before)
+        self.inner.register_forward_hook(behind)
+        self.register_forward_pre_hook(before_all)
+
+    def forward(self, x: str):
+        return self.inner(x) + "_outer"
+
+
+def before(self, input: Tuple[str]) -> Tuple[str]:
+    return (input[0] + "_before",)
+
+
+def before_all(self, input: Tuple[str]) -> Tuple[str]:
+    return (input[0] + "_first",)
+
+
+def behind(self, input: Tuple[str], output: str) -> str:
+    return output + "_behind"
+
+
+def recursive(n: int) -> int:
+    if n == 0:
+        return 0
+    return recursive(n - 1)
+
+
+class Circular(nn.Module):
+    def again(self, n: int) -> int:
+        return self.again(n)
+
+    def forward(self, x):
+        return self.again(2)
+
+
 def PROGRAMS():
     torch.manual_seed(0)
     return {
@@ -216,6 +263,9 @@ def PROGRAMS():
         "buffers": Buffers(),
         "recurrent": Recurrent(),
         "tables": Tables(),
+        "hooked": Hooked(),
+        "recursive": recursive,
+        "circular": Circular(),
     }
 
 
@@ -230,4 +280,5 @@ INPUTS = {
     "calls": lambda: (torch.ones(2),),
     "buffers": lambda: (torch.ones(2),),
     "tables": lambda: ("a",),
+    "hooked": lambda: ("x",),
 }
