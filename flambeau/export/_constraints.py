@@ -12,7 +12,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.base.symbolic.expressions import Expr, as_expr, coefficient, integer, rebuild, symbol, terms
-from flambeau.base.symbolic.ranges import ValueRanges, int_oo
+from flambeau.base.symbolic.ranges import ValueRanges, decided, int_oo
 from flambeau.base.symbolic.solving import isolated
 from flambeau.export._guards import text_of
 from flambeau.export.dims import Dim, _DerivedDim, _DimHint, _DimHintType, _StaticDim
@@ -240,8 +240,6 @@ class _Violations:
 
 
 def _by_ranges(env: ShapeEnv, e: Expr) -> bool:
-    from flambeau.base.symbolic.ranges import decided
-
     return decided(e, env.var_to_range) is not None
 
 
@@ -263,15 +261,17 @@ def _derived(a: Any, b: Any, e: Expr, s: Expr) -> bool:
 
 
 def _fixes(env: ShapeEnv, dimensions: list[Dimension]) -> str:
-    found: dict[str, tuple[str, Any]] = {}
+    """The lines that say how dynamic_shapes would fit the trace."""
+    done: set[str] = set()
     first: dict[Expr, Dimension] = {}
     for d in dimensions:
         e = env.replace(d.expr)
         if e.is_symbol:
             first.setdefault(e, d)
-    dims, others = [], []
+    dims: list[str] = []
+    others: list[str] = []
     for d in dimensions:
-        if not isinstance(d.said, Dim) or isinstance(d.said, _StaticDim) or d.name in found:
+        if not isinstance(d.said, Dim) or isinstance(d.said, _StaticDim) or d.name in done:
             continue
         e = env.replace(d.expr)
         root = d.said.root if isinstance(d.said, _DerivedDim) else d.said
@@ -296,13 +296,13 @@ def _fixes(env: ShapeEnv, dimensions: list[Dimension]) -> str:
             made = _range_fix(env, d, e, name)
             if made is None:
                 continue
-            found[d.name] = made
+            done.add(d.name)
             dims += made[0]
             others += made[1]
             continue
         if text not in others:
             others.append(text)
-        found[d.name] = (text, None)
+        done.add(d.name)
     lines = [*dims, *others]
     return "\nSuggested fixes:\n  " + "\n  ".join(lines) if lines else ""
 

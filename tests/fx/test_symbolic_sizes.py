@@ -10,6 +10,8 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau._subclasses.fake_tensor import FakeTensorMode
+from flambeau._subclasses.symbolic.rules import RULES
+from flambeau.base.symbolic.expressions import as_expr
 from flambeau.fx.experimental import symbolic_shapes as shapes
 from flambeau.fx.experimental.proxy_tensor import make_fx
 
@@ -108,6 +110,16 @@ def test_operators_on_fake_tensors_keep_symbols() -> None:
         x + torch.empty(5, 1)
     assert [str(g.expr) for g in env.guards if "Eq" in str(g.expr)] == ["Eq(s77, 5)"]
     assert made["s77, s27"].shape[0] == 5 and str(made["3*s77, s27"].shape) == "torch.Size([15, s27])"
+
+
+def test_a_wrong_rule_is_found_out(monkeypatch) -> None:
+    """What a rule says of a result is compared with what the operator gives at other sizes."""
+    _, mode, x = sizes(5, 6)
+    monkeypatch.setitem(RULES, "flip", lambda call: [call.sizes()[::-1]])
+    monkeypatch.setitem(RULES, "pad", lambda call: [(call.sizes()[0], as_expr(9))])
+    with mode:
+        assert str(x.flip(0).shape) == "torch.Size([s77, s27])"
+        assert str(F.pad(x, (1, 2)).shape) == "torch.Size([s77, s27 + 3])"
 
 
 CODE = [

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flambeau._subclasses.symbolic.fitting import Disagreement, fitted
-from flambeau._subclasses.symbolic.state import expr_of, leaves, offset_of, plain_sizes, sizes_of, strides_of
+from flambeau._subclasses.symbolic.state import (
+    expr_of,
+    leaves,
+    offset_of,
+    plain_sizes,
+    sizes_of,
+    stride_exprs,
+    strides_of,
+)
 from flambeau.base.symbolic.expressions import Expr, as_expr, integer, rebuild
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes import modes
@@ -192,8 +200,6 @@ class Evidence:
         """The strides of a result where they aren't those of a dense tensor; None where they are."""
         points = self.points(2)
         found = [self.at(p) for p in points]
-        from flambeau._subclasses.symbolic.state import stride_exprs
-
         guess = stride_exprs(sizes, result._layout.shape, result._layout.strides)
         if all(f is not None and [self._number(e, p) for e in guess] == list(f[at][1]) for f, p in zip(found, points)):
             return guess

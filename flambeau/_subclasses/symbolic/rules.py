@@ -15,7 +15,6 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["RULES", "Call", "rule"]
 
-Said = "list[tuple[Expr, ...] | None] | None"
 #: By the name of an operator, or of an overload.
 RULES: dict[str, Callable[[Call], Any]] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import flambeau as torch
 from flambeau._subclasses.symbolic.rules import Call
 from flambeau._subclasses.symbolic.state import describe, expr_of, plain_sizes, sizes_of, strides_of
 from flambeau.base.symbolic.expressions import as_expr
@@ -50,8 +51,6 @@ def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:
     exprs = [as_expr(n) if isinstance(n, int) else n for n in shape]
     numbers = [int(env.value_of(e)) for e in exprs]
     with plain_sizes(), like._layout.device.stand_ins.mode:
-        import flambeau as torch
-
         made = torch.empty(numbers, dtype=dtype, device=like.device)
     describe(made, env, exprs)
     return made
@@ -68,8 +67,6 @@ def _nonzero(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout):
         return NotImplemented
-    import flambeau as torch
-
     sizes = sizes_of(x)
     numel = as_expr(1)
     for n in sizes:

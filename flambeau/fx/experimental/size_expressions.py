@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.base.symbolic.expressions import Expr, coefficient
+from flambeau.base.symbolic.expressions import Expr, rebuild
 
 __all__ = ["lowered"]
 
@@ -46,15 +46,11 @@ def lowered(e: Expr, node_of: Callable[[Expr], Any], make: Callable[..., Any], e
     args = [(a, lowered(a, node_of, make, env)) for a in e.args]
     function = _function(e.kind)
     if e.kind in ("Add", "Mul", "Max", "Min", "And", "Or"):
-        if e.kind == "Mul" and coefficient(e)[0] != 1:
-            args = [args[0], *args[1:]]
         return functools.reduce(lambda a, b: _joined(function, a, b, make, env, e.kind), args)[1]
     return make(function, tuple([n for _, n in args]), _value(e, env))
 
 
 def _joined(function: Callable[..., Any], a: Any, b: Any, make: Any, env: Any, kind: str) -> tuple[Expr, Any]:
-    from flambeau.base.symbolic.expressions import rebuild
-
     e = rebuild(kind, (a[0], b[0]))
     return e, make(function, (a[1], b[1]), _value(e, env))
 
