@@ -207,11 +207,21 @@ class _Proxies(ProxyTorchDispatchMode):
         super().__init__(tracer, "fake")
         self.sizes = sizes
         self.decomposition_table = table
+        self.original: Any = None   # the operator that is being taken apart
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        before = self.original
+        self.original = func if before is None else before
+        try:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            self.original = before
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, named = pytree.tree_map(self._proxy_of, (args, kwargs))
         name = self.tracer.graph._target_to_str(func.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", func, given, named, name=name)
+        proxy.node.meta["original_aten"] = self.original
         made = run(func, args, kwargs, self.sizes.env)
         return self.track(made, proxy)
 

@@ -227,15 +227,19 @@ def interpolate(
     """Another resolution."""
     dims = input.dim() - 2
     linear = {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(dims)
-    if antialias or recompute_scale_factor or mode not in ("nearest", "linear", "bilinear", "trilinear", "bicubic"):
+    modes = ("nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear", "bicubic")
+    if antialias or recompute_scale_factor or mode not in modes or (mode == "area" and size is None):
         raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias or recompute_scale_factor is not "
-                                  "implemented in flambeau; use 'nearest', 'bilinear' or 'bicubic'")
+                                  "implemented in flambeau; use 'nearest', 'area', 'bilinear' or 'bicubic'")
     sizes = None if size is None else [size] * dims if isinstance(size, int) else list(size)
     scales = None
     if scale_factor is not None:
         scales = [float(scale_factor)] * dims if isinstance(scale_factor, (int, float)) else [float(s) for s in scale_factor]
-    if mode == "nearest":
-        return op(f"upsample_nearest{dims}d.vec", input, sizes, scales)
+    if mode == "area":
+        return op(f"adaptive_avg_pool{dims}d", input, sizes)
+    if mode in ("nearest", "nearest-exact"):
+        name = "upsample_nearest" if mode == "nearest" else "_upsample_nearest_exact"
+        return op(f"{name}{dims}d.vec", input, sizes, scales)
     return op(f"upsample_{'bicubic2d' if mode == 'bicubic' else linear}.vec", input, sizes, bool(align_corners), scales)
 
 

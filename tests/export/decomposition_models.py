@@ -190,6 +190,15 @@ def models(torch):
         alone = F.scaled_dot_product_attention(k[0], k[0], k[0], scale=0.3)
         return F.scaled_dot_product_attention(q, k, k, enable_gqa=True), alone
 
+    def resampled(self, x):
+        row, block = x[:, :, 0], x[:, :, :, :, None]
+        return (
+            F.interpolate(row, scale_factor=2.0), F.interpolate(row, scale_factor=2.0, mode="linear"),
+            F.interpolate(row, size=7, mode="linear", align_corners=True), F.interpolate(block, scale_factor=2.0),
+            F.interpolate(block, scale_factor=2.0, mode="trilinear"), F.interpolate(x, scale_factor=2.0, mode="nearest-exact"),
+            F.interpolate(x, size=(3, 3), mode="area"),
+        )  # fmt: skip
+
     activations = [
         nn.SiLU(), nn.Hardswish(), nn.ELU(), nn.LeakyReLU(0.1), nn.Softplus(), nn.Softplus(2), nn.Mish(), nn.SELU(), nn.CELU(),
         nn.Hardtanh(), nn.ReLU6(), nn.Tanh(), nn.Sigmoid(), nn.LogSigmoid(), nn.Softsign(), nn.Tanhshrink(), nn.Hardsigmoid(),
@@ -245,6 +254,7 @@ def models(torch):
         "pooling": (Function(pooled), (rand(2, 3, 8, 8),)),
         "nearest": (Function(lambda self, x: F.interpolate(x, scale_factor=2.0)), (rand(1, 2, 4, 4),)),
         "bilinear": (Function(lambda self, x: F.interpolate(x, size=(7, 7), mode="bilinear")), (rand(1, 2, 4, 4),)),
+        "resampled": (Function(resampled), (rand(1, 2, 4, 4),)),
         "activations": (nn.Sequential(*activations), (rand(3, 4),)),
         "activations in place": (nn.Sequential(*overwriting), (rand(3, 4),)),
         "borders": (nn.Sequential(nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.ZeroPad2d(1)), (rand(1, 2, 4, 4),)),

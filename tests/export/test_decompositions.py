@@ -169,3 +169,22 @@ def test_a_size_that_would_become_a_number_is_an_error() -> None:
     program = torch.export.export(nn.GRU(4, 3), (torch.rand(3, 2, 4),), dynamic_shapes={"input": {0: torch.export.Dim("t")}})
     with pytest.raises(NotImplementedError, match=r"table\.pop\(aten\.gru\.input\)"):
         program.run_decompositions()
+
+
+def test_nodes_know_where_they_come_from() -> None:
+    program = torch.export.export(nn.Sequential(nn.Linear(2, 2)), (torch.rand(3, 2),)).run_decompositions()
+    permute, addmm = (node for node in program.graph.nodes if node.op == "call_function")
+    assert permute.meta["original_aten"] is aten.t.default and addmm.meta["original_aten"] is aten.addmm.default
+    for node in (permute, addmm):
+        assert list(node.meta["nn_module_stack"].values())[-1][0] == "0" and "in forward" in node.meta["stack_trace"]
+        assert node.meta["from_node"][-1].name == "linear"
+
+
+def test_a_program_moves_to_another_device() -> None:
+    from flambeau.export.passes import move_to_device_pass
+
+    program = exported(lambda self, x: x + self.b + torch.zeros(3, device=x.device), torch.rand(3), b=torch.ones(3))
+    assert move_to_device_pass(program, {"cpu": "meta"}) is program
+    assert program.state_dict["b"].device.type == program.example_inputs[0][0].device.type == "meta"
+    assert "zeros.default([3], device = device(type='meta'), pin_memory = False)" in program.graph_module.code
+    assert {node.meta["val"].device.type for node in program.graph.nodes if "val" in node.meta} == {"meta"}

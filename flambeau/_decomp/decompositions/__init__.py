@@ -11,7 +11,8 @@ from flambeau._decomp.decompositions import (
     layers,
     losses,
     reductions,
+    resampling,
     views,
 )
 
-__all__ = ["activations", "arithmetic", "factories", "indexing", "layers", "losses", "reductions", "views"]
+__all__ = ["activations", "arithmetic", "factories", "indexing", "layers", "losses", "reductions", "resampling", "views"]
