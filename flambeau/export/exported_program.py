@@ -214,7 +214,8 @@ class ExportedProgram:
         """A program without writes in place, taken apart into the operators that the table leaves whole.
 
         decomp_table: from overloads to functions; None stands for torch.export.default_decompositions(), {} only makes it free
-        of writes. What was written to, buffers and inputs, are outputs in front of the results, and the signature says so.
+        of writes. What was written to, buffers and inputs, are outputs in front of the results, and the signature says so. An
+        operator that PyTorch makes of others, but that is one here, stays whole.
         NotImplementedError for a write through a view, or by an operator, that has no form without a write.
         """
         from flambeau._decomp.table import CustomDecompTable
