@@ -227,10 +227,12 @@ def interpolate(
     """Another resolution."""
     dims = input.dim() - 2
     linear = {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(dims)
-    modes = ("nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear", "bicubic")
-    if antialias or recompute_scale_factor or mode not in modes or (mode == "area" and size is None):
-        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias or recompute_scale_factor is not "
-                                  "implemented in flambeau; use 'nearest', 'area', 'bilinear' or 'bicubic'")
+    known = ("nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear", "bicubic")
+    if recompute_scale_factor or mode not in known or (antialias and (dims != 2 or mode not in ("bilinear", "bicubic"))) or (
+            mode == "area" and size is None):  # fmt: skip
+        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias={antialias}, or "
+                                  "recompute_scale_factor is not implemented in flambeau; give a size, use 'nearest', "
+                                  "'bilinear' or 'bicubic'")
     sizes = None if size is None else [size] * dims if isinstance(size, int) else list(size)
     scales = None
     if scale_factor is not None:
@@ -240,6 +242,8 @@ def interpolate(
     if mode in ("nearest", "nearest-exact"):
         name = "upsample_nearest" if mode == "nearest" else "_upsample_nearest_exact"
         return op(f"{name}{dims}d.vec", input, sizes, scales)
+    if antialias:
+        return op(f"_upsample_{mode}2d_aa.vec", input, sizes, bool(align_corners), scales)
     return op(f"upsample_{'bicubic2d' if mode == 'bicubic' else linear}.vec", input, sizes, bool(align_corners), scales)
 
 

@@ -157,6 +157,36 @@ def tensordot(op: Op, a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return op("einsum", f"{''.join(left)},{''.join(right)}->{kept}", [a, b])
 
 
+@_function
+def lstm_cell(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of an LSTM, in the operators that it is made of."""
+    gates = op("add", op("linear", input, w_ih, b_ih), op("linear", hx[0], w_hh, b_hh))
+    i, f, g, o = op("chunk", gates, 4, -1)
+    kept, new = op("mul", op("sigmoid", f), hx[1]), op("mul", op("sigmoid", i), op("tanh", g))
+    cell = op("add", kept, new)
+    return op("mul", op("sigmoid", o), op("tanh", cell)), cell
+
+
+@_function
+def gru_cell(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One step of a GRU, in the operators that it is made of."""
+    given, kept = op("chunk", op("linear", input, w_ih, b_ih), 3, -1), op("chunk", op("linear", hx, w_hh, b_hh), 3, -1)
+    reset, update = (op("sigmoid", op("add", given[n], kept[n])) for n in range(2))
+    new = op("tanh", op("add", given[2], op("mul", reset, kept[2])))
+    return op("add", new, op("mul", update, op("sub", hx, new)))
+
+
+def _rnn_cell(name: str, activation: str) -> None:
+    def rule(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+        return op(activation, op("add", op("linear", input, w_ih, b_ih), op("linear", hx, w_hh, b_hh)))
+
+    FUNCTIONS[name] = rule
+
+
+_rnn_cell("rnn_tanh_cell", "tanh")
+_rnn_cell("rnn_relu_cell", "relu")
+
+
 def _at_least(rank: int) -> None:
     def rule(op: Op, *tensors: Any) -> Any:
         if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):

@@ -56,7 +56,7 @@ def _names_of(function: FunctionType) -> tuple[str, ...]:
 def _rule_of(function: FunctionType) -> Callable[..., Any] | None:
     for room, rules in ((F, RULES), (torch.Tensor, METHODS), (torch, FUNCTIONS)):
         for name, rule in rules.items():
-            if vars(room).get(name) is function:
+            if (getattr(torch, name, None) if room is torch else vars(room).get(name)) is function:  # some load when asked for
                 return rule
     return None
 

@@ -10,4 +10,4 @@ ONNX_MAX_OPSET = 23
 ONNX_DEFAULT_OPSET = 20
 #: The oldest version that translations write; `_older` rewrites models from there down to OLDEST_OPSET.
 TRANSLATED_OPSET = 18
-OLDEST_OPSET = 11
+OLDEST_OPSET = 7

@@ -1,4 +1,4 @@
-"""A model in an older version of the operator set, 11 to 17: what inputs and attributes were then. Used by `_export`.
+"""A model in an older version of the operator set, 7 to 17: what inputs and attributes were then. Used by `_export`.
 
 Translations write version 18. Each rule rewrites the nodes of an operator for the versions below one; what then doesn't fit the
 operators as they were is refused with the version from which it can be written.
@@ -208,6 +208,21 @@ def _triangle(b: Builder, node: Node) -> None:
     upper = node.attributes.pop("upper", 1)
     other = b.op("Less" if upper else "Greater", away, k)
     node.op_type, node.inputs = "Where", [other, b.number(0, x.dtype), x]
+
+
+@_below(10, "MaxPool", "AveragePool")
+def _plain_windows(b: Builder, node: Node) -> None:
+    """Without what the operator couldn't be told, where that is as it was then."""
+    for name, usual in (("ceil_mode", 0), ("dilations", 1)):
+        value = node.attributes.get(name, usual)
+        if all(n == usual for n in (value if isinstance(value, list) else [value])):
+            node.attributes.pop(name, None)
+
+
+@_below(11, "Clip")
+def _limits(b: Builder, node: Node) -> None:
+    for at, name in ((2, "max"), (1, "min")):
+        _as_attribute(b, node, at, name)
 
 
 @_below(14, "BatchNormalization")

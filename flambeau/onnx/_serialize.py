@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.onnx._constants import ONNX_DEFAULT_OPSET
 from flambeau.onnx._graph import Graph, Model, Node, SymbolicDim, Value
 from flambeau.onnx._package import onnx
 from flambeau.onnx._types import TensorProtoDataType, number_of
@@ -21,14 +22,17 @@ _EXTERNAL = 256  # bytes: smaller tensors stay in the model's own file
 _PAGE = 4096        # where large ones begin, so that a runtime can map them
 
 
-def named(graph: Graph) -> None:
-    """Give a name to every value and node that has none, and move large constants to the initializers."""
+def named(graph: Graph, opset: int = ONNX_DEFAULT_OPSET) -> None:
+    """Give a name to every value and node that has none, and move large constants to the initializers; all before version 9,
+    whose Constant has floating-point numbers only.
+    """
+    small = _SMALL if opset >= 9 else -1
     taken = {v.name for v in graph.values() if v.name}
     numbers = (f"val_{i}" for i in range(1 << 62))
     for value in graph.values():
         if not value.name:
             value.name = next(n for n in numbers if n not in taken)
-        large = value.const_value is not None and (value.parameter or value.const_value.size > _SMALL)
+        large = value.const_value is not None and (value.parameter or value.const_value.size > small)
         if large and value.name not in graph.initializers:
             graph.initializers[value.name] = value
     seen: set[str] = set()
@@ -41,11 +45,17 @@ def named(graph: Graph) -> None:
 
 
 def renamed(graph: Graph, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
-    """Give inputs and outputs other names, in their order. ValueError for a name that occurs twice."""
+    """Give inputs and outputs other names, in their order. ValueError for a name that occurs twice, or is a weight's."""
+    shared = sorted(set(inputs or ()) & set(outputs or ()))
+    if shared:
+        raise ValueError(f"Input and output names cannot be the same: {shared}")
     for kind, values, names in (("Input", graph.inputs, inputs), ("Output", graph.outputs, outputs)):
         twice = [n for n, count in Counter(names or ()).items() if count > 1]
         if twice:
             raise ValueError(f"{kind} names cannot be duplicated: {twice}")
+        for name in names or ():
+            if name in graph.initializers:
+                raise ValueError(f"{kind} name '{name}' is the name of a weight of the model")
         chosen = dict(zip(map(id, values), names or ()))
         for value in graph.values():
             if value.name in chosen.values() and id(value) not in chosen and value.name not in graph.initializers:
@@ -64,7 +74,7 @@ def to_proto(
     """The ModelProto; large weights are written to a data file, if there is one, and are then not part of it."""
     helper = onnx().helper
     graph = model.graph
-    named(graph)
+    named(graph, model.opset_imports[""])
     inputs = [_info(v) for v in graph.inputs]
     if keep_initializers_as_inputs:
         inputs += [_info(v) for v in graph.initializers.values()]

@@ -31,6 +31,8 @@ __all__ = ["missing", "translate"]
 _logger = logging.getLogger(__name__)
 _SIZES = ("sym_size", "sym_numel")
 _NUMBERS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
+_COMPARISONS = {operator.eq: "Equal", operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
+                operator.ge: "GreaterOrEqual"}  # fmt: skip
 #: Operators without results that models need: they check what PyTorch has checked.
 _CHECKS = frozenset(
     """_assert_tensor_metadata _assert_async _assert_scalar _functional_assert_async sym_constrain_range
@@ -264,6 +266,9 @@ class _Translator:
         target = node.target
         if target in _NUMBERS:
             return target(*args)
+        if target in _COMPARISONS:
+            op_type = _COMPARISONS[target]
+            return self.builder.op(op_type, *(self.builder.ints([x]) for x in args))
         if target is math.trunc or getattr(target, "__name__", "") == "sym_int":
             return args[0]
         raise self._unsupported(node)

@@ -8,6 +8,7 @@ import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
+import flambeau.utils._pytree as pytree
 from flambeau import nn
 from flambeau._dynamo.exc import UserError
 from flambeau.export.graph_signature import ConstantArgument, InputKind, TensorArgument
@@ -366,3 +367,17 @@ def test_operators_that_are_called_by_name() -> None:
         "return (add,)",
     ]
     assert program.module()(torch.ones(2, 2)).tolist() == [[11, 11], [11, 11]]
+
+
+def test_cells_and_other_ways_to_resample() -> None:
+    lstm, gru, rnn = nn.LSTMCell(3, 4), nn.GRUCell(3, 4), nn.RNNCell(3, 4, nonlinearity="relu")
+
+    def forward(self, x, image):
+        how = {"size": (3, 2), "mode": "bilinear", "antialias": True}
+        images = F.interpolate(image, scale_factor=2.0, mode="nearest-exact"), F.interpolate(image, **how)
+        return self.lstm(x), self.gru(x), self.rnn(x), *images, F.interpolate(image, size=3, mode="area")
+
+    made = module(forward, lstm=lstm, gru=gru, rnn=rnn)
+    x, image = torch.randn(2, 3), torch.randn(1, 2, 5, 6)
+    for a, b in zip(pytree.tree_leaves(export(made, (x, image)).module()(x, image)), pytree.tree_leaves(made(x, image))):
+        torch.testing.assert_close(a, b)

@@ -117,3 +117,5 @@ case(lambda a: F.pad(a, (1, 2), mode="circular"), x)
 case(lambda a: F.pad(a, (1, 1, 2, 1), mode="circular"), randn(1, 2, 4, 4))
 case(lambda a: F.pad(a, (-1, 2)), x)
 case(lambda a: F.pad(a > 0, (1, 2)), x)
+for m in ("nearest-exact", "area"):
+    case(lambda a, m=m: F.interpolate(a, size=(5, 3), mode=m), randn(2, 3, 4, 6))

@@ -107,6 +107,10 @@ def test_an_output_that_is_an_input_or_another_output_has_its_own_name() -> None
     assert len(set(names)) == 4
     with pytest.raises(ValueError, match="Output names cannot be duplicated"):
         export(Function(lambda x: (x, x)), (torch.randn(2),), output_names=["a", "a"])
+    with pytest.raises(ValueError, match="Input and output names cannot be the same"):
+        export(Function(lambda x: x + 1), (torch.randn(2),), input_names=["a"], output_names=["a"])
+    with pytest.raises(ValueError, match="Input name 'weight' is the name of a weight"):
+        export(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), input_names=["weight"])
 
 
 def test_sizes_that_may_change(mlp: nn.Module) -> None:
@@ -163,6 +167,13 @@ def test_arithmetic_of_sizes() -> None:
         *tensors, number = program(torch.ones(n, m))
         wanted = forward(torch.ones(n, m))
         assert number == n and all(torch.equal(a, b) for a, b in zip(tensors, wanted))
+
+
+def test_sizes_that_values_tell() -> None:
+    net = Function(lambda x: (x[x > 0] * 2, x.nonzero(), torch.masked_select(x, x < 0).sum()))
+    program = exported(net, (torch.tensor([1.0, -2.0, 3.0]),), dynamic_shapes=(({0: "n"},),))
+    agree(program, net, (torch.tensor([-1.0, 0.0, 3.0, 4.0, -5.0]),))
+    agree(program, net, (torch.zeros(2),))
 
 
 @pytest.mark.parametrize("opset", [13, 20])
@@ -292,8 +303,12 @@ def test_a_model_in_training_is_exported_so() -> None:
 
 
 def test_older_operator_sets(x: torch.Tensor) -> None:
+    pooled = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU6(), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Flatten())
+    assert exported(pooled, (torch.randn(1, 1, 12, 12),), opset_version=8).model_proto.opset_import[0].version == 8
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="'aten::Einsum'.* was added in version 12"):
+        exported(Function(lambda x: torch.einsum("ij,kj->ik", x, x)), (x,), opset_version=11)
     model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU(), nn.Softmax(-1))
-    for version in (13, 16, 17):
+    for version in (9, 11, 13, 16, 17):
         program = exported(model, (x,), opset_version=version)
         assert program.model_proto.opset_import[0].version == version
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="versions up to 23"):

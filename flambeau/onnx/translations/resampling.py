@@ -50,8 +50,6 @@ for _dims, _linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
     )
     _interpolation(f"upsample_{_linear}{_dims}d", mode="linear")
 _interpolation("upsample_bicubic2d", mode="cubic", cubic_coeff_a=-0.75)
-_interpolation("_upsample_bilinear2d_aa", mode="linear", antialias=1)
-_interpolation("_upsample_bicubic2d_aa", mode="cubic", antialias=1, cubic_coeff_a=-0.5)
 
 
 @translation("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
