@@ -188,3 +188,12 @@ def test_a_program_moves_to_another_device() -> None:
     assert program.state_dict["b"].device.type == program.example_inputs[0][0].device.type == "meta"
     assert "zeros.default([3], device = device(type='meta'), pin_memory = False)" in program.graph_module.code
     assert {node.meta["val"].device.type for node in program.graph.nodes if "val" in node.meta} == {"meta"}
+
+
+def test_draws_in_place_become_draws() -> None:
+    program = exported(lambda self, x: x.clone().normal_(3.0, 0.5).add_(torch.zeros(3).uniform_()), torch.rand(3))
+    assert [line.partition(" = ")[0] for line in lines(program.run_decompositions())][:2] == ["clone", "normal_functional"]
+    assert "normal_functional.default(clone, 3.0, 0.5)" in program.run_decompositions().graph_module.code
+    torch.manual_seed(3)
+    made = program.run_decompositions().module()(torch.rand(3))
+    assert 0.5 < made.mean() < 6.5

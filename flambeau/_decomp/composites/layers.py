@@ -190,3 +190,9 @@ for _name in ("linear1d", "bicubic2d", "bilinear2d", "trilinear3d", "nearest1d",
     _resampled(f"upsample_{_name}")
 for _name in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d"):
     _resampled(f"_upsample_{_name}")
+
+
+@composite(aten.grid_sampler.default)
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    sample = aten.grid_sampler_2d.default if input.dim() == 4 else aten.grid_sampler_3d.default
+    return sample(input, grid, interpolation_mode, padding_mode, align_corners)

@@ -75,3 +75,9 @@ def sym_is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> b
 def random_(self: Tensor, *bounds: Any, generator: Any = None) -> Any:
     """Whole numbers, drawn into the tensor."""
     return self.random_(*bounds, generator=generator)
+
+
+@implementation()
+def normal_functional(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
+    """Normal numbers in a tensor like another."""
+    return self.clone().normal_(mean, std, generator=generator)
