@@ -17,6 +17,8 @@ from flambeau.base.device import device
 from flambeau.base.dtype import dtype
 from flambeau.base.layout import layout, memory_format
 from flambeau.base.rng import Generator
+from flambeau.base.warn import warn
+from flambeau.core.tensor.legacy_types import tensortype
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, FutureType, ListType, NamedType, OptionalType, TupleType, Type
 from flambeau.futures import Future
@@ -140,6 +142,12 @@ def _of_class(cls: type, where: SourceRange | None, evaluate: Evaluate) -> Type 
     from flambeau.jit.frontend.python_classes import class_type
 
     if issubclass(cls, Tensor):
+        return TENSOR
+    if isinstance(cls, tensortype):
+        warn(
+            "TorchScript will treat type annotations of Tensor dtype-specific subtypes as if they are normal Tensors. dtype "
+            "constraints are not enforced in compilation either."
+        )
         return TENSOR
     interface = getattr(cls, "__torch_script_interface__", None)
     if interface is not None:

@@ -210,6 +210,29 @@ class CastValue(BuiltinFunction):
         return super().call(where, e, args, kwargs, binders)
 
 
+# Methods of a tensor that are conversions, with the numbers of the dtypes.
+TENSOR_CASTS = {
+    "byte": 0, "char": 1, "short": 2, "int": 3, "long": 4, "half": 5, "float": 6, "double": 7, "cfloat": 9, "cdouble": 10,
+    "bool": 11, "bfloat16": 15,
+}  # fmt: skip
+
+
+class TensorCast(SugaredValue):
+    """`x.float()` and its kin: the tensor with another dtype."""
+
+    def __init__(self, name: str, self_value: Value) -> None:
+        self.code, self.self_value = TENSOR_CASTS[name], self_value
+
+    def kind(self) -> str:
+        return "builtin"
+
+    def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
+        if args:
+            raise ErrorReport(where, f"Expected at most 0 arguments but found {len(args)} positional arguments")
+        kind = e.graph.insertConstant(self.code, where)
+        return SimpleValue(emit_builtin(e.graph, where, "aten::to", [self.self_value, kind], kwargs))
+
+
 class MagicMethod(SugaredValue):
     """A function that a class of the program may answer by a method such as `__len__`."""
 

@@ -153,13 +153,15 @@ def overloads_of(function: Any, where: SourceRange | None = None) -> list[Functi
     found = getattr(function, "_script_overloads", None)
     if found is not None:
         return list(found)
-    noted = noted_overloads(function)
+    source = library.substitute(function)
+    noted = noted_overloads(source)
     if not noted:
         return []
-    name = qualified_name_of(function)
+    short = library.functional_name(function)
+    name = f"__torch__.torch.nn.functional.{short}" if short else qualified_name_of(function)
     if function in noted:
         raise RuntimeError(f"Can't find an implementation for overloaded function {name}")
-    made = [_overload(function, each, mangled(name)) for each in noted]
+    made = [_overload(source, each, mangled(name)) for each in noted]
     function._script_overloads = made
     return made
 

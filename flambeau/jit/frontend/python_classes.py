@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.frontend import functions
 from flambeau.jit.frontend.emitter import Emitter
@@ -28,7 +29,7 @@ _made: WeakKeyDictionary[Any, ClassType] = WeakKeyDictionary()
 def _shadow(cls: Any) -> Any:
     from flambeau.jit.shadows import contexts
 
-    if getattr(cls, "__module__", "").startswith("flambeau."):
+    if getattr(cls, "__module__", "").partition(".")[0] == PACKAGE:
         return getattr(contexts, cls.__name__, None)
     return cls
 

@@ -163,8 +163,10 @@ class SimpleValue(SugaredValue):
         return None
 
     def _method(self, where: SourceRange, e: Emitter, kind: Type, name: str) -> SugaredValue | None:
-        from flambeau.jit.frontend.callables import BuiltinFunction
+        from flambeau.jit.frontend.callables import TENSOR_CASTS, BuiltinFunction, TensorCast
 
+        if is_tensor(kind) and name in TENSOR_CASTS:
+            return TensorCast(name, self.value)
         for namespace in ("aten", "prim"):
             symbol = f"{namespace}::{name}"
             if any(self._is_self(each.schema, each.kinds) for each in candidates(symbol)):

@@ -426,7 +426,21 @@ def split(tensor: Tensor, split_size_or_sections: int, dim: int = 0) -> List[Ten
     return tensor.split(split_size_or_sections, dim)
 
 
-def interpolate(
+@torch.jit._overload
+def interpolate(  # noqa: F811
+    input: Tensor,
+    size: Optional[int] = None,
+    scale_factor: Optional[List[float]] = None,
+    mode: str = "nearest",
+    align_corners: Optional[bool] = None,
+    recompute_scale_factor: Optional[bool] = None,
+    antialias: bool = False,
+) -> Tensor:
+    pass
+
+
+@torch.jit._overload
+def interpolate(  # noqa: F811
     input: Tensor,
     size: Optional[List[int]] = None,
     scale_factor: Optional[List[float]] = None,
@@ -435,21 +449,71 @@ def interpolate(
     recompute_scale_factor: Optional[bool] = None,
     antialias: bool = False,
 ) -> Tensor:
+    pass
+
+
+@torch.jit._overload
+def interpolate(  # noqa: F811
+    input: Tensor,
+    size: Optional[int] = None,
+    scale_factor: Optional[float] = None,
+    mode: str = "nearest",
+    align_corners: Optional[bool] = None,
+    recompute_scale_factor: Optional[bool] = None,
+    antialias: bool = False,
+) -> Tensor:
+    pass
+
+
+@torch.jit._overload
+def interpolate(  # noqa: F811
+    input: Tensor,
+    size: Optional[List[int]] = None,
+    scale_factor: Optional[float] = None,
+    mode: str = "nearest",
+    align_corners: Optional[bool] = None,
+    recompute_scale_factor: Optional[bool] = None,
+    antialias: bool = False,
+) -> Tensor:
+    pass
+
+
+def interpolate(  # noqa: F811
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
+    sizes: Optional[List[int]] = None
+    factors: Optional[List[float]] = None
+    if size is not None:
+        if isinstance(size, (list, tuple)):
+            sizes = size
+        else:
+            sizes = [size for _ in range(input.dim() - 2)]
+    if scale_factor is not None:
+        if isinstance(scale_factor, (list, tuple)):
+            factors = scale_factor
+        else:
+            factors = [scale_factor for _ in range(input.dim() - 2)]
     corners = False
     if align_corners is not None:
         corners = align_corners
     if mode == "nearest" and input.dim() == 4:
-        return torch.ops.aten.upsample_nearest2d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest2d(input, sizes, factors)
     if mode == "nearest" and input.dim() == 3:
-        return torch.ops.aten.upsample_nearest1d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest1d(input, sizes, factors)
     if mode == "nearest" and input.dim() == 5:
-        return torch.ops.aten.upsample_nearest3d(input, size, scale_factor)
+        return torch.ops.aten.upsample_nearest3d(input, sizes, factors)
     if mode == "bilinear" and input.dim() == 4:
-        return torch.ops.aten.upsample_bilinear2d(input, size, corners, scale_factor)
+        return torch.ops.aten.upsample_bilinear2d(input, sizes, corners, factors)
     if mode == "bicubic" and input.dim() == 4:
-        return torch.ops.aten.upsample_bicubic2d(input, size, corners, scale_factor)
+        return torch.ops.aten.upsample_bicubic2d(input, sizes, corners, factors)
     if mode == "linear" and input.dim() == 3:
-        return torch.ops.aten.upsample_linear1d(input, size, corners, scale_factor)
+        return torch.ops.aten.upsample_linear1d(input, sizes, corners, factors)
     if mode == "trilinear" and input.dim() == 5:
-        return torch.ops.aten.upsample_trilinear3d(input, size, corners, scale_factor)
+        return torch.ops.aten.upsample_trilinear3d(input, sizes, corners, factors)
     raise NotImplementedError(f"{input.dim()}D tensors can't be resized by {mode} in a program")
