@@ -17,6 +17,7 @@ from record import HERE, NAMES, all_of
 KNOWN = {
     "classes.forked.graph",  # values that nothing reads take numbers
     "errors.while_else.error",  # PyTorch fails to show the place
+    "libraries.fused_add_tanh.graph",
     "modules.linear.graph",
     "types.instances.graph",
 }

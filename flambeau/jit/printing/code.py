@@ -265,7 +265,9 @@ class Printer:
         for inner, outer in zip(carried, outputs):
             self.names[inner] = self.names[outer]
         for value, given in zip(outputs, start[2:]):
-            self.line(f"{self.use(value)} = {self.use(given)}")
+            kind = value.type()
+            typed = isinstance(kind, OptionalType) or bool(kind.containedUnionTypes())
+            self.line(f"{self.use(value)}{f': {self.words.type(kind)}' if typed else ''} = {self.use(given)}")
         name = self.name_for(count)
         counting = is_counting(node)
         if counting:
