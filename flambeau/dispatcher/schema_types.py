@@ -307,7 +307,7 @@ class ListType(Type):
         return other.written == "AnyListType" or super().isSubtypeOf(other)
 
     def take(self, value: Any) -> Any:
-        if self.count is not None and isinstance(value, numbers.Number):
+        if self.count is not None and isinstance(value, (numbers.Number, SymInt)):
             return [self.element.take(value)] * self.count
         if isinstance(value, (str, Tensor)):
             raise _refuse(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import flambeau as torch
 from flambeau.export._operators import Op
 
 __all__ = ["RULES"]
@@ -233,7 +234,7 @@ def interpolate(
         raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias={antialias}, or "
                                   "recompute_scale_factor is not implemented in flambeau; give a size, use 'nearest', "
                                   "'bilinear' or 'bicubic'")
-    sizes = None if size is None else [size] * dims if isinstance(size, int) else list(size)
+    sizes = None if size is None else [size] * dims if isinstance(size, (int, torch.SymInt)) else list(size)
     scales = None
     if scale_factor is not None:
         scales = [float(scale_factor)] * dims if isinstance(scale_factor, (int, float)) else [float(s) for s in scale_factor]
@@ -261,7 +262,7 @@ def _max_pool(dims: int) -> None:
         name = f"max_pool{dims}d" + ("_with_indices" * bool(return_indices))
         steps = [] if stride is None else stride
         each = [kernel_size, steps, padding, dilation]
-        return op(name, input, *[[x] * dims if isinstance(x, int) else list(x) for x in each], ceil_mode)
+        return op(name, input, *[[x] * dims if isinstance(x, (int, torch.SymInt)) else list(x) for x in each], ceil_mode)
 
     RULES[f"max_pool{dims}d"] = rule
 
@@ -272,7 +273,7 @@ for _dims in (1, 2, 3):
 
 def _adaptive_max_pool(dims: int) -> None:
     def rule(op: Op, input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        size = [output_size] * dims if isinstance(output_size, int) else list(output_size)
+        size = [output_size] * dims if isinstance(output_size, (int, torch.SymInt)) else list(output_size)
         if None in size:
             return NotImplemented
         made = op(f"adaptive_max_pool{dims}d", input, size)
@@ -313,7 +314,7 @@ def _max_unpool(dims: int) -> None:
         op: Op, input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
     ) -> Any:
         kernel, steps, pads = (
-            [x] * dims if isinstance(x, int) else list(x)
+            [x] * dims if isinstance(x, (int, torch.SymInt)) else list(x)
             for x in (kernel_size, kernel_size if stride is None else stride, padding)
         )
         size = list(output_size)[-dims:] if output_size is not None else [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.dispatcher.aten.indexing import indexed
 
 __all__ = ["BODY", "FUNCTIONS", "METHODS", "Op"]
@@ -268,4 +269,24 @@ def tensor(
     """A constant, copied at each run."""
     if requires_grad:
         raise NotImplementedError("torch.export: torch.tensor(requires_grad=True) is not implemented in flambeau; leave it out")
+    if any(map(is_symbolic_number, _numbers(data))):
+        return op("detach_", _of_symbols(op, data, dtype))
     return op("detach_", op("lift", torch.tensor, data, dtype=dtype))
+
+
+def _numbers(data: Any) -> list[Any]:
+    return [n for x in data for n in _numbers(x)] if isinstance(data, (list, tuple)) else [data]
+
+
+def _of_symbols(op: Op, data: Any, dtype: Any) -> Any:
+    """A tensor of numbers of which some are symbolic, each as it is at a run."""
+    if dtype is None:
+        floats = any(isinstance(n, (float, torch.SymFloat)) for n in _numbers(data))
+        dtype = torch.get_default_dtype() if floats else torch.int64
+
+    def made(part: Any) -> Any:
+        if isinstance(part, (list, tuple)):
+            return op("stack", [made(x) for x in part])
+        return op("scalar_tensor", part, dtype=dtype)
+
+    return _converted(op, x := made(data), "to.device", x, torch.device("cpu"), dtype)

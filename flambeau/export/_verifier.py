@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from flambeau.export.exported_program import ExportedProgram
 
 __all__ = ["SpecViolationError", "TrainingIRVerifier", "Verifier", "load_verifier"]
+
+
+#: Functions of sizes that programs may call besides those that files have names for.
+_ROUNDING = (math.ceil, math.floor, round)
 
 
 class SpecViolationError(Exception):
@@ -63,7 +68,7 @@ def _check_nodes(graph: Graph, allowed: tuple[type[Any], ...]) -> None:
         if node.op in ("call_method", "call_module"):
             raise SpecViolationError(f"Invalid node.op: {node.op}")
         if node.op == "call_function" and not (
-            isinstance(node.target, allowed) or node.target is operator.getitem or is_sym_op(node.target)
+            isinstance(node.target, allowed) or is_sym_op(node.target) or node.target in (operator.getitem, *_ROUNDING)
         ):
             raise SpecViolationError(f"Operator '{node.target}' is not an allowed operator type")
         inner = getattr(graph.owning_module, node.target, None) if node.op == "get_attr" else None

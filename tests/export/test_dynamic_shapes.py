@@ -4,6 +4,8 @@ error.
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import flambeau as torch
@@ -78,6 +80,15 @@ def vectors(*sizes):
 
 
 HW = {0: B, 2: Dim.DYNAMIC, 3: Dim.AUTO}
+def _with_sizes(self, x):
+    """Sizes as arguments of other operators, rounded, and as values."""
+    b, t = x.shape
+    made = [F.interpolate(x[None], size=t * 2), F.pad(x, (0, 8 - b % 8)), x.roll(b // 2, 0), x[: math.ceil(b / 2)]]
+    made += [x[: round(t * 0.5)], torch.tensor([b, t * 2]), torch.tensor(b) + x, torch.full((b, 2), t), torch.eye(b, t)]
+    made += [x.clamp(max=b) / x.numel(), x.masked_fill(x > 0.5, t), x[b - 1], x[None].expand(t, -1, -1), x.tile((t, 1))]
+    return (*made, *x.split([1, b - 1], 0), sum(x.shape) * x)
+
+
 AGREE = {
     "mlp": (nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), ({0: B},), vectors((3, 4), (7, 4), (1, 4), (20, 4))),
     "attention": (Attention(), ({0: B, 1: T},), tokens((2, 7), (3, 2), (1, 40), (5, 64))),
@@ -99,6 +110,7 @@ AGREE = {
         module(lambda self, x: (*x.split([1, 3], 2), x.transpose(0, 1).contiguous(), x.permute(2, 0, 1).flatten(0, 1),
                                 x.repeat(2, 1, 1), F.pad(x, (0, 0, 1, 2)), x.unsqueeze(1).expand(-1, 3, -1, -1), x[..., -1])),
         ({0: B, 1: T},), vectors((2, 6, 4), (5, 4, 4), (3, 9, 4))),
+    "numbers": (module(_with_sizes), ({0: Dim.AUTO, 1: Dim.AUTO},), vectors((5, 6), (4, 7), (9, 3))),
     "recurrent": (nn.GRU(4, 6), ({1: B},), vectors((3, 5, 4), (3, 2, 4), (3, 8, 4))),
     "losses": (
         module(lambda self, x: F.cross_entropy(x, x.argmax(1)) + torch.einsum("ij,kj->ik", x, x).sum()), ({0: B},),

@@ -77,7 +77,7 @@ class SizeNodes:
 
     def _call(self, number: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> Proxy:
         given = [self.tracer.unwrap_proxy(a) if isinstance(a, torch.Tensor) else self.proxy(a) for a in args]
-        arguments = (given,) if function is torch.sym_sum else tuple(given)
+        arguments = (given,) if function is torch.sym_sum else (*given, None) if function is round else tuple(given)
         made = self.tracer.create_proxy("call_function", function, arguments, {})
         made.node.meta["val"] = number
         return made  # type: ignore[no-any-return]
