@@ -18,6 +18,7 @@ from distributed.ranks import free_port, needs_mpi, on_ranks, outcomes, shared_m
 
 import flambeau as torch
 import flambeau.distributed as dist
+from flambeau.distributed.mpi import library
 
 pytestmark = needs_mpi
 
@@ -50,6 +51,24 @@ def test_a_rank_is_gone(how: str, words: str) -> None:
         good, message = found[rank]
         assert good, message[2]
         assert "all_reduce(float32[1]) of group default_pg: " + words in message
+
+
+def killed_in_the_beginning(rank: int) -> str:
+    if rank == 1:
+        library.initialize = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        dist.init_process_group("gloo", timeout=timedelta(seconds=15))
+    assert time.monotonic() - begin < 10
+    return str(caught.value)
+
+
+def test_a_rank_is_killed_while_mpi_begins() -> None:
+    before = shared_memory()
+    first, _, third = outcomes(*start(3, killed_in_the_beginning, begin=False))
+    assert all("MPI_Init: rank 1 is gone" in message or "rank 0 is gone, it failed with PeerError" in message
+               for _, message in (first, third)), (first, third)
+    assert shared_memory() <= before
 
 
 def missing(rank: int) -> str:

@@ -23,7 +23,7 @@ import json, os, sys
 names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR TORCHELASTIC_RESTART_COUNT".split()
 with open(sys.argv[1] + "/" + os.environ["RANK"] + ".json", "w") as file:
     json.dump({**{name: os.environ[name] for name in names}, "arguments": sys.argv[2:]}, file)
-print("out of", os.environ["RANK"])
+sys.stdout.write("out of " + os.environ["RANK"] + "\\n")
 """
 FAILS = """
 import os, sys, time

@@ -21,6 +21,7 @@ from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError
 from flambeau.distributed.elastic.nodes import Attempt, Nodes
 from flambeau.distributed.elastic.workers import Workers, streams_of
 from flambeau.distributed.errors import DistError
+from flambeau.distributed.mpi import library
 
 _FIRST_FAILURE_TAKES = 2.0
 LOCAL_RANK = "${local_rank}"     # stands for it in a command's arguments
@@ -79,17 +80,22 @@ class Agent:
         count = config.nproc_per_node
         environments = [self._environment(nodes, attempt, local) for local in range(count)]
         commands = [[word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
+        began = time.time()
         workers = Workers(commands, environments, logs / f"attempt_{attempt.number}",
                           streams_of(config.redirects, count), streams_of(config.tee, count), config.role,
                           config.local_ranks_filter)
+        ended_well = False
         try:
-            return self._watch(nodes, attempt, workers)
+            ended_well = self._watch(nodes, attempt, workers)
+            return ended_well
         except SignalException as error:
             workers.end(error.sigval)
             nodes.fail(f"a launcher got {error.sigval.name}")
             raise
         finally:
             workers.end()
+            if not ended_well:
+                library.remove_orphans(began)
 
     def _watch(self, nodes: Nodes, attempt: Attempt, workers: Workers) -> bool:
         finished, looked = False, 0.0

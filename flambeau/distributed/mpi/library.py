@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from flambeau.base.locks import long_lock
@@ -102,6 +103,25 @@ def forget_names() -> None:
     for name in names:
         with suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def remove_orphans(since: float) -> None:
+    """Take away shared memory of MPI's, made since then (time.time()), that no process has: its makers were killed meanwhile."""
+    try:
+        made = [path for path in Path(_SHARED).iterdir() if path.name.startswith(("mpich_shm_", "ucx_shm_posix_"))
+                and path.stat().st_mtime >= since - 1 and path.stat().st_uid == os.getuid()]
+    except OSError:
+        return
+    for process in Path("/proc").glob("[0-9]*") if made else ():
+        with suppress(OSError):
+            if process.stat().st_uid != os.getuid():
+                continue
+            mapped = (process / "maps").read_text()
+            opened = {os.readlink(each) for each in (process / "fd").iterdir()}
+            made = [path for path in made if str(path) not in mapped and str(path) not in opened]
+    for path in made:
+        with suppress(OSError):
+            path.unlink()
 
 
 def check(code: int, name: str) -> None:

@@ -17,6 +17,7 @@ from flambeau.distributed.stores import Store
 _VARIABLES = ("PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID")
 
 
+_ASKS_WITHIN = 5.0      # seconds
 FAREWELL = b"cmd=finalize_ack rc=0\n"
 
 
@@ -34,6 +35,7 @@ class ProcessManager:
         self._put: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self.error: Exception | None = None
+        self.asked = threading.Event()      # once MPI has asked for the first time
 
     def __enter__(self) -> ProcessManager:
         self._before = {name: os.environ.pop(name, None) for name in _VARIABLES}
@@ -42,8 +44,10 @@ class ProcessManager:
         threading.Thread(target=self._serve, name="flambeau process manager", daemon=True).start()
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
         """MPI keeps the socket, which it has read the number of; processes started from here must not."""
+        if kind is not None:        # it must have read it all the same, or it begins a world of its own
+            self.asked.wait(_ASKS_WITHIN)
         for name, value in self._before.items():
             os.environ.pop(name, None)
             if value is not None:
@@ -68,6 +72,7 @@ class ProcessManager:
             self.error = error      # MPI would abort if it were told: it waits, and whoever waits for it looks here
 
     def _answer(self, line: str) -> str:
+        self.asked.set()
         words = dict(part.partition("=")[::2] for part in line.split())
         command = words.get("cmd", "")
         if command == "init":

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from multiprocessing.util import Finalize
@@ -60,9 +60,10 @@ class World:
         if size > 1:
             end = time.monotonic() + timeout.total_seconds()
             library.load()
-            self._mpi_ranks = _initialize(self._store, rank, size, end)
+            entries = _meet(self._store, rank, size, end)
             self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress)
-        _worlds.add(self)
+            _worlds.add(self)
+            self._mpi_ranks = _initialize(self._store, entries, rank, size, end, lambda: self.look(range(size), "MPI_Init"))
 
     def channel(self, ranks: Sequence[int], timeout: timedelta) -> Channel | LocalChannel:
         """A channel of these ranks, which they all ask for at the same time."""
@@ -175,46 +176,57 @@ def _generation(store: Store, rank: int) -> int:
     return number
 
 
-def _initialize(store: Store, rank: int, size: int, end: float) -> list[int]:
-    """Meet the others and have MPI initialized; each rank's number in MPI's world."""
-    global _initialized
+def _meet(store: Store, rank: int, size: int, end: float) -> list[list[str]]:
+    """Wait for all ranks: of each the name of its MPI world ("-": none yet) and its number there."""
     number = library.load().COMM_WORLD.Get_rank() if _initialized else -1
     store.set(f"here/{rank}", f"{size} {_initialized or '-'} {number}")
-    entries = [_entry(store, other, rank, size, end).split() for other in range(size)]
-    names = {name for _, name, _ in entries}
+    return [_entry(store, other, rank, size, end).split()[1:] for other in range(size)]
+
+
+def _initialize(store: Store, entries: list[list[str]], rank: int, size: int, end: float, look: Callable[[], None]) -> list[int]:
+    """Have MPI initialized; each rank's number in MPI's world. look: raises if another rank is gone."""
+    names = {name for name, _ in entries}
     if names == {_initialized} and _initialized:
-        return [int(number) for *_, number in entries]
+        return [int(number) for _, number in entries]
     if names != {"-"}:
-        used = [r for r, (_, name, _) in enumerate(entries) if name != "-"]
+        used = [r for r, (name, _) in enumerate(entries) if name != "-"]
         raise DistBackendError(
             f"MPI begins once in a process's life, and {describe(used)} had a world of other processes before: start fresh "
             "processes for a group of others")
     if rank == 0:
         store.set("name", secrets.token_hex(8))
-    _begin(store.get("name").decode(), rank, size, store, end)
+    _begin(store.get("name").decode(), rank, size, store, end, look)
     return list(range(size))
 
 
-def _begin(name: str, rank: int, size: int, store: Store, end: float) -> None:
+def _begin(name: str, rank: int, size: int, store: Store, end: float, look: Callable[[], None]) -> None:
     """Initialize MPI in this process as one of a world of this name, whose processes share the store."""
     global _initialized
     pmi = PrefixStore("pmi", store.clone())
     pmi.set_timeout(timedelta(seconds=max(end - time.monotonic(), 1)))
     manager = ProcessManager(pmi, rank, size, name)
 
-    def look() -> None:
+    def watch() -> None:
+        look()
         if manager.error is not None:
             raise DistBackendError(f"MPI_Init: {manager.error}")
 
-    with manager:
-        _patient_init(end, look)
+    Finalize(None, _at_exit, (manager, pmi, size), exitpriority=0)
+    began = time.time()
+    try:
+        with manager:
+            _patient_init(end, watch)
+    except DistBackendError as error:
+        _broken.append(error)
+        library.forget_names()
+        library.remove_orphans(began)
+        raise
     MPI = library.load()
     if (MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()) != (rank, size):
         raise DistBackendError(
             f"MPI took this process for rank {MPI.COMM_WORLD.Get_rank()} of {MPI.COMM_WORLD.Get_size()}, not {rank} of {size}: "
             f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec")
     _initialized = name
-    Finalize(None, _at_exit, (manager, pmi, size), exitpriority=0)
     _prepare_for_ends()
 
 
@@ -311,6 +323,7 @@ def _end_together(store: Store | None, size: int) -> None:
         else:
             line.leave()
     if failure is not None:
+        library.forget_names()
         return
 
     def look() -> None:
