@@ -29,12 +29,12 @@ SIBLINGS = {
     "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
     "onnx": {"nn", "export", "fx", "utils"},  # graphs of exported modules; arguments are pytrees
     "__future__": {"nn"},  # the choices that conversions of modules follow
-    "jit": {"nn", "export", "futures"},
+    "jit": {"nn", "export", "futures", "serialize"},
     "_jit_internal": {"jit"},
     "_utils": {"nn"},
     "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
     "autograd": {"profiler"},  # its older interface
-    "_C": {"nn", "library", "serialize", "_vmap_internals"},  # the reader of files is a name of the native module
+    "_C": {"nn", "library", "serialize", "_vmap_internals", "jit"},  # the reader of files is a name of the native module
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names

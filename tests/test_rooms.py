@@ -46,8 +46,6 @@ def test_switches_of_backends_can_be_set() -> None:
 def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
         lambda: torch.compile(print, fullgraph=True),
-        lambda: torch.jit.save(torch.nn.Identity(), "file"),
-        lambda: torch.jit.load(__file__),
         lambda: torch.export.draft_export(None),
         lambda: torch.distributed.rpc.init_rpc("worker"),
         lambda: torch.ao.quantization.quantize_dynamic(None),

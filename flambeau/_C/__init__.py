@@ -109,8 +109,16 @@ def _set_fwd_grad_enabled(mode: bool) -> None:
     torch.autograd.forward_ad._set_fwd_grad_enabled(mode)
 
 
-def _get_tracing_state() -> None:
-    """None: nothing is traced."""
+def _get_tracing_state() -> Any:
+    """The trace that this thread is in; None outside of torch.jit.trace."""
+    from flambeau.jit.tracing.current import current
+
+    return current()
+
+
+def _is_tracing() -> bool:
+    """Whether this is called while torch.jit.trace records a program."""
+    return _get_tracing_state() is not None
 
 
 def _is_torch_function_enabled() -> bool:

@@ -251,8 +251,13 @@ def as_public(name: str, result: Any) -> Any:
 # ---------------------------------------------------------------- the overload of a call
 
 
-def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]] | None:
-    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None for none."""
+def resolve(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], prepared: Callable[..., Any] | None = None
+) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]] | None:
+    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None for none.
+
+    prepared(schema, args, kwargs): the arguments in another form for this schema.
+    """
     from flambeau.dispatcher.namespaces import ops
 
     packet = getattr(ops.aten, name)
@@ -264,7 +269,7 @@ def resolve(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[OpO
         schema = overload._schema
         if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(f"aten::{name}", overload_name):
             continue
-        given = _fitted(schema, args, named)
+        given = _fitted(schema, *((args, named) if prepared is None else prepared(schema, args, named)))
         if given is None:
             continue
         try:

@@ -22,7 +22,7 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = [
     "AnyType", "BoolType", "ComplexType", "DeviceObjType", "DictType", "FloatType", "FutureType", "GeneratorType",
     "IntType", "ListType", "NamedType", "NoneType", "NumberType", "OptionalType", "Refused", "StringType", "TensorType",
-    "TupleType", "Type", "named", "real",
+    "TracedNumber", "TupleType", "Type", "named", "real",
 ]  # fmt: skip
 
 _NO_CONVERSION = (
@@ -37,6 +37,19 @@ class Refused(Exception):
 
 def _refuse(value: Any) -> Refused:
     return Refused(_NO_CONVERSION.format(type(value)))
+
+
+class TracedNumber(int):
+    """An integer that a tensor of a trace stands for; operators are given it as any integer."""
+
+    tensor: Any
+
+    @staticmethod
+    def of(tensor: Any) -> TracedNumber:
+        """The number in a tensor of one integer."""
+        made = TracedNumber(tensor.item())
+        made.tensor = tensor
+        return made
 
 
 class Type:
@@ -116,7 +129,7 @@ class IntType(Type):
         self.written = written
 
     def take(self, value: Any) -> Any:
-        if self.written == "SymInt" and isinstance(value, SymInt):
+        if type(value) is TracedNumber or (self.written == "SymInt" and isinstance(value, SymInt)):
             return value
         try:
             return operator.index(value)
@@ -150,6 +163,8 @@ class FloatType(Type):
         self.written = written
 
     def take(self, value: Any) -> Any:
+        if type(value) is TracedNumber:
+            return value
         if isinstance(value, (numbers.Real, Tensor)) or (hasattr(value, "__float__") and not isinstance(value, str)):
             try:
                 return float(value)

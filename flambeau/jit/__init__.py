@@ -19,17 +19,12 @@ from flambeau.futures import Future
 from flambeau.jit.execution.exceptions import Error
 from flambeau.jit.marks import Attribute, _overload, _unwrap_optional, annotate, fork, is_scripting, isinstance, wait
 from flambeau.jit.scripts import (
-    freeze,
     interface,
-    load,
-    optimize_for_inference,
-    run_frozen_optimizations,
-    save,
     script,
     script_if_tracing,
-    trace,
-    trace_module,
 )
+from flambeau.jit.serialization import load, save
+from flambeau.jit.tracing.current import current as _current_trace
 
 _ADVICE = (
     "flambeau's programs have no such thing; compile functions and modules with torch.jit.script, and save weights with "
@@ -46,7 +41,9 @@ globals().update(
 )
 
 
-_MODULES = ("RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule", "script_method")
+_MODULES = ("RecursiveScriptModule", "ScriptModule", "script_method")
+_TRACED = ("TopLevelTracedModule", "TracedModule")
+_FROZEN = ("freeze", "optimize_for_inference", "run_frozen_optimizations")
 
 
 def __getattr__(name: str) -> Any:
@@ -58,18 +55,26 @@ def __getattr__(name: str) -> Any:
 
         del recursive  # it says how marked methods are compiled
         found = getattr(script_module, name)
+    elif name in ("trace", "trace_module"):
+        from flambeau.jit.tracing import entry
+
+        found = getattr(entry, name)
+    elif name in _TRACED:
+        from flambeau.jit.tracing import modules
+
+        found = getattr(modules, name)
+    elif name in ("TracerWarning", "TracingCheckError"):
+        from flambeau.jit.tracing import warnings as words
+
+        found = getattr(words, name)
+    elif name in _FROZEN:
+        from flambeau.jit.freezing import entry as freezing
+
+        found = getattr(freezing, name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
-
-
-class TracerWarning(Warning):
-    """A warning while tracing."""
-
-
-class TracingCheckError(Exception):
-    """A trace that does not repeat."""
 
 
 class ScriptWarning(Warning):
@@ -77,8 +82,8 @@ class ScriptWarning(Warning):
 
 
 def is_tracing() -> bool:
-    """False."""
-    return False
+    """Whether this is called while torch.jit.trace records a program."""
+    return _current_trace() is not None
 
 
 def export(fn: Callable[..., Any]) -> Callable[..., Any]:

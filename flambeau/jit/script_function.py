@@ -105,6 +105,18 @@ class ScriptFunction(_Program):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return invoke(self._script_function, args, kwargs)
 
+    def save(self, filename: Any, _extra_files: Any = None) -> None:
+        """Write the function to a file, as the forward of a module."""
+        from flambeau.jit.archive.saving import of_function, write
+
+        write(of_function(self._script_function), filename, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        """The bytes that save would write."""
+        from flambeau.jit.archive.saving import of_function, written
+
+        return written(of_function(self._script_function), _extra_files)
+
     def _debug_flush_compilation_cache(self) -> None:
         return None
 

@@ -20,7 +20,7 @@ from flambeau.jit.ir.types import ClassType
 from flambeau.jit.script_function import ScriptMethod
 from flambeau.nn.modules.module import Module
 
-__all__ = ["RecursiveScriptModule", "ScriptModule", "TopLevelTracedModule", "TracedModule", "script_method"]
+__all__ = ["RecursiveScriptModule", "ScriptModule", "script_method"]
 
 _PROGRAM = ("graph", "inlined_graph", "code", "code_with_constants", "graph_for")
 
@@ -219,6 +219,26 @@ class RecursiveScriptModule(ScriptModule):
         """Nothing is kept of runs."""
         return
 
+    # ---- files
+    def save(self, f: Any, _extra_files: Any = None, **kwargs: Any) -> None:
+        """Write the program to a path or a binary file object, as torch.jit.save does."""
+        from flambeau.jit.archive.saving import write
+
+        write(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None, **kwargs: Any) -> bytes:
+        """The bytes that save would write."""
+        from flambeau.jit.archive.saving import written
+
+        return written(self, _extra_files)
+
+    def _save_for_lite_interpreter(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "torch.jit's mobile format is not implemented in flambeau: use save(), whose files every PyTorch reads"
+        )
+
+    _save_to_buffer_for_lite_interpreter = _save_for_lite_interpreter
+
     # ---- copies
     def __copy__(self) -> RecursiveScriptModule:
         return self._copied(lambda value: value, lambda table: dict(table))
@@ -291,14 +311,3 @@ class _Core:
     def setattr(self, name: str, value: Any) -> None:
         """Set an attribute of the program."""
         setattr(self._module, name, value)
-
-
-class TracedModule(ScriptModule):
-    """What PyTorch's trace() makes of the modules inside a module. Making one raises NotImplementedError."""
-
-    def __init__(self, orig: Any, id_set: Any = None, _compilation_unit: Any = None) -> None:
-        raise NotImplementedError("torch.jit.TracedModule is made by torch.jit.trace, not by calling it")
-
-
-class TopLevelTracedModule(TracedModule):
-    """What PyTorch's trace() makes of a module. Making one raises NotImplementedError."""

@@ -139,7 +139,9 @@ def unpickler(pickle_module: Any, weights_only: bool, arguments: dict[str, Any])
 
 
 class ZipLoad:
-    """One reading of a zip file: finds the storages that its pickle refers to."""
+    """One reading of a zip file: finds the storages that its pickle refers to, in the records of a folder."""
+
+    folder = "data"
 
     def __init__(self, reader: ArchiveReader, map_location: Any, mmap: bool):
         self.reader = reader
@@ -178,7 +180,7 @@ class ZipLoad:
         marker, key, location, numel = storage_identity(of_type, key, place, count)
         found = self.loaded.get(key)
         if found is None:
-            storage = self.restore(self.storage(f"data/{key}", marker, numel), location)
+            storage = self.restore(self.storage(f"{self.folder}/{key}", marker, numel), location)
             found = storage if marker.dtype is None else of(storage, marker.dtype)
             self.loaded[key] = found
         return retyped(found, marker)

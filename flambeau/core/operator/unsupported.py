@@ -59,7 +59,3 @@ def all_of(prefix: str, advice: str, functions: str = "", kinds: str = "") -> di
     made: dict[str, Any] = {name: function(prefix + name, advice) for name in functions.split()}
     made.update((name, kind(prefix + name, advice)) for name in kinds.split())
     return made
-
-
-class AbsentAttribute(NotImplementedError, AttributeError):
-    """An attribute that PyTorch's object would have: hasattr says no, reading it says what to do instead."""

@@ -5,7 +5,7 @@ Stands on dispatcher.calling and generate; used by ScriptFunction and script mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.tensor.tensor import Tensor
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from flambeau.jit.ir.function import Function
 
 __all__ = ["bound", "invoke"]
+
+#: Asked first while a program is traced: watch(function, args, kwargs, self) gives the result, or NotImplemented.
+watch: Callable[..., Any] | None = None
 
 
 def bound(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any], first: int = 0) -> Sequence[Any]:
@@ -47,6 +50,10 @@ _PLAIN = (TensorType.__name__, "InferredTensorType")
 
 def invoke(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self_value: Any = None) -> Any:
     """What a function gives for a call from Python."""
+    if watch is not None:
+        made = watch(function, args, kwargs, self_value)
+        if made is not NotImplemented:
+            return made
     if self_value is None:
         values = bound(function.schema, args, kwargs)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flambeau.dispatcher.schema_types import Type
+from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import FunctionValue, MethodValue
 from flambeau.jit.frontend.matching import Kwargs, convert
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
@@ -19,7 +20,7 @@ from flambeau.jit.ir.types import ClassType, EnumType, NamedTupleType
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
 
-__all__ = ["ClassValue", "EnumClassValue", "NamedTupleConstructor", "attribute_of", "set_attribute"]
+__all__ = ["ClassValue", "EnumClassValue", "NamedTupleConstructor", "NewObject", "attribute_of", "set_attribute"]
 
 
 def attribute_of(where: SourceRange, e: Emitter, obj: Value, name: str) -> SugaredValue | None:
@@ -33,7 +34,7 @@ def attribute_of(where: SourceRange, e: Emitter, obj: Value, name: str) -> Sugar
     if found is not None:
         node = e.graph.create("prim::GetAttr", [obj]).set("name", "s", name)
         value = e.graph.insertNode(node).output().setType(found)
-        value.setDebugName(name)
+        value.setDebugName("_" + name if name.isdigit() else name)
         return SimpleValue(value)
     if name in kind.constants:
         return SimpleValue(e.graph.insertConstant(kind.constants[name], where))
@@ -100,7 +101,7 @@ class ClassValue(SugaredValue):
 
     def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
         if name == "__new__":
-            return _NewObject(self.type)
+            return NewObject(self.type)
         if name in self.type.static_methods:
             return FunctionValue(self.type.static_methods[name])
         if name in self.type.methods:
@@ -110,7 +111,7 @@ class ClassValue(SugaredValue):
         raise ErrorReport(where, f"Tried to lookup unknown attribute on class {self.type.qualified_name}")
 
 
-class _NewObject(SugaredValue):
+class NewObject(SugaredValue):
     """`Class.__new__`: an object without its __init__, as archives make them."""
 
     def __init__(self, kind: ClassType) -> None:
@@ -119,8 +120,11 @@ class _NewObject(SugaredValue):
     def kind(self) -> str:
         return "class.__new__"
 
-    def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
-        node = e.graph.create("prim::CreateObject").setSourceRange(where)
+    def made(self, apply: tree.Apply, e: Emitter) -> SugaredValue:
+        """The object, of a call with the class itself as its argument."""
+        if len(apply.inputs) != 1 or apply.attributes or e.resolver.named_type(apply.inputs[0]) is not self.type:
+            raise ErrorReport(apply.range, "__new__ takes its class, and nothing else")
+        node = e.graph.create("prim::CreateObject").setSourceRange(apply.range)
         return SimpleValue(e.graph.insertNode(node).output().setType(self.type))
 
 

@@ -11,6 +11,7 @@ from flambeau.base.warn import warn
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TupleType, Type
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import BuiltinFunction, MagicMethod, SpecialForm
+from flambeau.jit.frontend.classes import NewObject
 from flambeau.jit.frontend.matching import convert
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir import source
@@ -80,6 +81,8 @@ class Expressions:
     def apply(self: Emitter, expr: tree.Apply, binders: int, hint: Type | None = None) -> SugaredValue:
         """A call."""
         callee = self.sugared(expr.callee, 1)
+        if isinstance(callee, NewObject):
+            return callee.made(expr, self)
         if isinstance(callee, SpecialForm):
             return self.special_form(callee.form, expr, hint)
         args = self.values_of(expr.inputs)

@@ -26,6 +26,7 @@ def provide_programs(programs_of: Callable[[str], tuple[Any, ...]]) -> None:
     """Say where the operators come from that are programs: functions by the operator's name."""
     if programs_of not in _providers:
         _providers.append(programs_of)
+        _builtin.cache_clear()  # what an archive looked up before
 
 
 def _programs(symbol: str) -> list[Any]:

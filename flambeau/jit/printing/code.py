@@ -15,7 +15,7 @@ from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import OptionalType
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.graph import Block, Graph, Node, Value
-from flambeau.jit.ir.types import ClassType
+from flambeau.jit.ir.types import ClassType, FunctionType
 from flambeau.jit.passes.loops import is_counting
 from flambeau.jit.printing.inlining import in_place
 from flambeau.jit.printing.words import Words
@@ -70,23 +70,23 @@ class Printer:
         self.split_uses: dict[Node, int] = {}
 
     # ---- functions
-    def function(self, function: Function) -> str:
-        """The text of a function."""
+    def function(self, function: Function, level: int = 0, typed_self: bool = False) -> str:
+        """The text of a function, indented by `level` steps; typed_self: with the type of self, as archives have it."""
         graph, schema = function.graph, function.schema
         self.names, self.used, self.counts, self.expressions, self.split_uses = {}, set(), {}, {}, {}
         self.inlined = in_place(graph.block())
-        self.lines = [self._head(function.name, graph, schema)]
-        self.level = 1
+        self.lines = ["  " * level + self._head(function.name, graph, schema, typed_self)]
+        self.level = level + 1
         self.block(graph.block(), bool(list(graph.outputs())))
         self.line(f"return {', '.join(map(self.use, graph.outputs()))}")
         return "\n".join(self.lines) + "\n"
 
-    def _head(self, name: str, graph: Graph, schema: FunctionSchema) -> str:
+    def _head(self, name: str, graph: Graph, schema: FunctionSchema, typed_self: bool) -> str:
         inputs = list(graph.inputs())
         shown = []
         for argument, value in zip(schema.arguments, inputs):
-            own = self.name_for(value)
-            if isinstance(value.type(), ClassType) and not shown and argument.name == "self":
+            own = self.names[value] = self.fresh(identifier(argument.name))
+            if isinstance(value.type(), ClassType) and not shown and argument.name == "self" and not typed_self:
                 shown.append(own)
                 continue
             text = f"{own}: {self.words.type(argument.type)}"
@@ -186,6 +186,8 @@ class Printer:
         self._define(node, text)
 
     def _constant(self, node: Node) -> None:
+        if not isinstance(node.output().type(), FunctionType) and not isinstance(node.ivalue(), str):
+            return  # those of the table are numbered where they are read
         text = self.words.constant_node(node)
         if len(text) + 2 * self.level >= _LONG:
             self._define(node, text)

@@ -16,7 +16,6 @@ import flambeau
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
-from flambeau.nn.modules import scripted
 from flambeau.nn.modules.conversion import Conversion
 from flambeau.nn.modules.hooks import (
     RemovableHandle,
@@ -213,7 +212,7 @@ class Module(Traversal, Conversion, StateDict):
         registry = attributes.get("_modules")
         if registry is not None and name in registry:
             return registry[name]
-        raise scripted.lacks(self, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
         attributes = self.__dict__
@@ -402,6 +401,10 @@ class Module(Traversal, Conversion, StateDict):
             self._run_always_called(state, called)
             raise
 
+    def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Forward itself, between the hooks; whoever follows modules while they run stands here."""
+        return self.forward(*args, **kwargs)
+
     def _forward_with_hooks(self, state: dict[str, Any], called: set[int]) -> Any:
         """Steps of a hooked call; `state` keeps what hooks see, for those that run after an exception."""
         full_hooks, legacy_hooks = self._get_backward_hooks()
@@ -429,7 +432,7 @@ class Module(Traversal, Conversion, StateDict):
             boundary = _hooks.BackwardHook(self, full_hooks, backward_pre_hooks)
             state["args"] = args = boundary.setup_input(args)
 
-        state["result"] = result = self.forward(*args, **kwargs)
+        state["result"] = result = self._slow_forward(*args, **kwargs)
         for identity, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
             if identity in self._forward_hooks_always_called or identity in _global_forward_hooks_always_called:
                 called.add(identity)

@@ -1,0 +1,2 @@
+"""TorchScript archives: the container (`container`), its pickles (`unpickler`, `pickler`), and programs in them (`loading`,
+`saving`)."""

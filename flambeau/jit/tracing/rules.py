@@ -1,0 +1,315 @@
+"""Which operators of aten a public call is to PyTorch's tracer, where that differs from what torch.export records.
+
+Rules have the form of those in export._operators: they get `op`, which records an operator, and the arguments. Used by recorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau as torch
+from flambeau.jit.tracing import indexing
+from flambeau.jit.tracing.sizes import size_of
+from flambeau.jit.tracing.warnings import DATAFLOW, RESULTS, warn
+
+__all__ = ["BODY", "CUDNN", "FUNCTIONAL", "FUNCTIONS", "METHODS", "NAMES", "convolution", "dtype_of_number"]
+
+Op = Callable[..., Any]
+METHODS: dict[str, Callable[..., Any]] = {"__getitem__": indexing.getitem, "__setitem__": indexing.setitem}
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+FUNCTIONAL: dict[str, Callable[..., Any]] = {}
+NAMES: dict[str, str] = {}
+BODY: frozenset[str] = frozenset()
+#: Operators whose last argument is whether cuDNN may be used.
+CUDNN = frozenset({"batch_norm", "instance_norm", "layer_norm", "group_norm"})
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    METHODS[function.__name__] = function
+    return function
+
+
+def dtype_of_number(x: Any) -> Any:
+    """The dtype of the constant that a number among tensors is."""
+    kinds = ((bool, torch.bool), (int, torch.int64), (float, torch.float64), (complex, torch.complex128))
+    return next(d for cls, d in kinds if isinstance(x, cls))
+
+
+def convolution(name: str, values: list[Any]) -> tuple[str, list[Any]] | None:
+    """The operator that a convolution is recorded as, and its arguments; None for anything else."""
+    dims = {
+        "conv1d": 1,
+        "conv2d": 2,
+        "conv3d": 3,
+        "conv_transpose1d": 1,
+        "conv_transpose2d": 2,
+        "conv_transpose3d": 3,
+    }.get(name)
+    if dims is None and name != "convolution":
+        return None
+    flags = [False, False, True, True]
+    if name == "convolution":
+        return "_convolution", [*values, *flags]
+    if name.startswith("conv_transpose"):
+        x, weight, bias, stride, padding, output_padding, groups, dilation = values
+        return "_convolution", [x, weight, bias, _n(stride, dims), _n(padding, dims), _n(dilation, dims), True,
+                                _n(output_padding, dims), groups, *flags]  # fmt: skip
+    x, weight, bias, stride, padding, dilation, groups = values
+    if isinstance(padding, str):
+        return "_convolution_mode", [x, weight, bias, _n(stride, dims), padding, _n(dilation, dims), groups]
+    return "_convolution", [x, weight, bias, _n(stride, dims), _n(padding, dims), _n(dilation, dims), False, [0] * (dims or 0),
+                            groups, *flags]  # fmt: skip
+
+
+def _n(value: Any, dims: int | None) -> list[Any]:
+    values = [value] if isinstance(value, int) else list(value)
+    return values * (dims or 1) if len(values) == 1 else values
+
+
+# ---------------------------------------------------------------- conversions
+
+
+def _converted(op: Op, x: Any, dtype: Any, memory_format: Any = None) -> Any:
+    return op("to.dtype", x, dtype, False, False, memory_format)
+
+
+for _name, _dtype in {
+    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
+    "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool,
+}.items():  # fmt: skip
+    METHODS[_name] = lambda op, self, memory_format=None, dtype=_dtype: _converted(op, self, dtype, memory_format)
+
+
+@_method
+def to(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A conversion by a dtype, a device or another tensor."""
+    rest, named = list(args), dict(kwargs)
+    device, dtype, other = named.pop("device", None), named.pop("dtype", None), named.pop("other", None)
+    if rest and isinstance(rest[0], torch.Tensor):
+        other = rest.pop(0)
+    elif rest and isinstance(rest[0], (str, torch.device, int)):
+        device = rest.pop(0)
+    if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+        dtype = rest.pop(0) or dtype
+    names = ("non_blocking", "copy")
+    flags = [bool(rest[i]) if i < len(rest) else bool(named.pop(name, False)) for i, name in enumerate(names)]
+    form = named.pop("memory_format", None)
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    if device is None and dtype is not None:
+        return op("to.dtype", self, dtype, *flags, form)
+    if dtype is None:
+        place = torch.device(device) if device is not None else self.device
+        return op(
+            "to.dtype_layout", self, dtype=self.dtype, layout=torch.strided, device=place, non_blocking=flags[0],
+            copy=flags[1], memory_format=form,
+        )  # fmt: skip
+    return op("to.device", self, torch.device(device), dtype, *flags, form)
+
+
+@_method
+def type(op: Op, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """A conversion by a dtype; the name of the type without one."""
+    if isinstance(dtype, str):
+        dtype = getattr(torch, dtype.rpartition(".")[2], None)
+    wanted = getattr(dtype, "dtype", dtype)
+    return (
+        op("to.dtype", self, wanted, non_blocking, False, None) if isinstance(wanted, torch.dtype) else NotImplemented
+    )
+
+
+@_method
+def cpu(op: Op, self: Any, memory_format: Any = None) -> Any:
+    """A conversion to the device that there is."""
+    return to(op, self, "cpu", memory_format=memory_format)
+
+
+@_method
+def contiguous(op: Op, self: Any, memory_format: Any = torch.contiguous_format) -> Any:
+    """A copy in C order, unless that is how the elements lie."""
+    return op("contiguous", self, memory_format=memory_format)
+
+
+# ---------------------------------------------------------------- what leaves the graph
+
+
+@_method
+def size(op: Op, self: Any, dim: Any = None) -> Any:
+    """Sizes are tensors that are part of the graph."""
+    return size_of(self, dim)
+
+
+@_method
+def numel(op: Op, self: Any) -> Any:
+    """The number of elements, a tensor of the graph."""
+    return size_of(self, "numel")
+
+
+METHODS["nelement"] = FUNCTIONS["numel"] = numel
+
+
+@_method
+def __len__(op: Op, self: Any) -> int:
+    """The first size, as a number."""
+    warn(
+        "Using len to get tensor shape",
+        " might cause the trace to be incorrect. Recommended usage would be tensor.shape[0]. Passing a tensor of different shape "
+        "might lead to errors or silently give incorrect results.",
+    )
+    return len(self)
+
+
+@_method
+def __iter__(op: Op, self: Any) -> Any:
+    """The parts of the first dimension."""
+    if not self.dim():
+        raise TypeError("iteration over a 0-d tensor")
+    warn(
+        "Iterating over a tensor",
+        " might cause the trace to be incorrect. Passing a tensor of different shape won't change the number of iterations "
+        "executed (and might lead to errors or silently give incorrect results).",
+    )
+    return iter(op("unbind", self, 0))
+
+
+@_method
+def numpy(op: Op, self: Any, *, force: bool = False) -> Any:
+    """An array, which is a constant."""
+    warn("Converting a tensor to a NumPy array", DATAFLOW)
+    plain = op("resolve_neg", op("resolve_conj", self))
+    return plain.numpy(force=force)
+
+
+# ---------------------------------------------------------------- constants
+
+
+def _constant(op: Op, data: Any, dtype: Any) -> Any:
+    made = torch.tensor(data, dtype=dtype)
+    return op("to.device", made, made.device, made.dtype, False, False, None)
+
+
+def tensor(
+    op: Op, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Any:
+    """A constant."""
+    warn("torch.tensor", RESULTS)
+    if isinstance(data, torch.Tensor):
+        made = op(
+            "detach", op("to.device", data.detach().clone(), data.device, dtype or data.dtype, False, False, None)
+        )
+    else:
+        made = op("detach", _constant(op, _values(data), dtype))
+    return made.requires_grad_() if requires_grad else made
+
+
+def as_tensor(op: Op, data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """A tensor in a dtype; a constant of anything else."""
+    warn("torch.as_tensor", RESULTS)
+    if not isinstance(data, torch.Tensor):
+        return _constant(op, _values(data), dtype)
+    return op("to.device", data, torch.device(device or data.device), dtype or data.dtype, False, False, None)
+
+
+def _values(data: Any) -> Any:
+    """Nested lists with numbers for tensors of one."""
+    if isinstance(data, (list, tuple)):
+        return [_values(item) for item in data]
+    return data.item() if isinstance(data, torch.Tensor) and not data.dim() else data
+
+
+def from_numpy(op: Op, ndarray: Any) -> Any:
+    """A constant."""
+    warn("torch.from_numpy", RESULTS)
+    return op("lift_fresh", torch.from_numpy(ndarray))
+
+
+FUNCTIONS["tensor"], FUNCTIONS["as_tensor"], FUNCTIONS["from_numpy"] = tensor, as_tensor, from_numpy
+
+
+@_method
+def new_tensor(
+    op: Op, self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """A constant of the tensor's dtype."""
+    made = op("detach", _constant(op, _values(data), dtype or self.dtype))
+    return made.requires_grad_() if requires_grad else made
+
+
+# ---------------------------------------------------------------- Python in PyTorch
+
+
+def _spread(name: str) -> None:
+    def rule(op: Op, self: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if "correction" in kwargs or isinstance(dim, bool) or (dim is None and not args and not kwargs):
+            return NotImplemented
+        return op(name + ".dim", self, dim, *args, **kwargs)
+
+    FUNCTIONS[name] = rule
+
+
+_spread("var_mean")
+_spread("std_mean")
+
+
+def _with_default(size: Any, x: Any) -> list[Any]:
+    """An output size with the input's own for None."""
+    sizes = size_of(x, None)
+    return [own if n is None else n for n, own in zip(size, sizes[len(sizes) - len(size) :])]
+
+
+def _adaptive(name: str, dims: int) -> None:
+    def rule(op: Op, input: Any, output_size: Any, *args: Any) -> Any:
+        size = [output_size] * dims if isinstance(output_size, int) or output_size is None else list(output_size)
+        return op(name, input, _with_default(size, input)) if None in size else NotImplemented
+
+    FUNCTIONAL[name] = rule
+
+
+_adaptive("adaptive_avg_pool2d", 2)
+_adaptive("adaptive_avg_pool3d", 3)
+
+
+def split(op: Op, tensor: Any, split_size: Any = None, dim: int = 0, **kwargs: Any) -> Any:
+    """Parts of one size, or of sizes each of its own; a size that is a tensor becomes a number, as in PyTorch's Python."""
+    split_size = kwargs.get("split_size_or_sections", split_size)
+    if isinstance(split_size, (list, tuple)):
+        return tuple(op("split_with_sizes", tensor, list(split_size), dim))
+    return tuple(op("split.Tensor", tensor, int(split_size), dim))
+
+
+METHODS["split"] = FUNCTIONS["split"] = split
+_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def embedding_bag(
+    op: Op,
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """Sums, means or maxima of rows of a table."""
+    if max_norm is not None:
+        return NotImplemented
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                             f"sequences. However, found offsets of type {offsets.__class__}")  # fmt: skip
+        steps = size_of(input, "numel"), size_of(input, 1)
+        offsets = op("arange", 0, *steps, dtype=input.dtype, device=input.device)
+        input = op("reshape", input, [-1])
+        if per_sample_weights is not None:
+            per_sample_weights = op("reshape", per_sample_weights, [-1])
+    flags = scale_grad_by_freq, _MODES[mode], sparse, per_sample_weights, include_last_offset, padding_idx
+    return op("embedding_bag.padding_idx", weight, input, offsets, *flags)[0]
+
+
+FUNCTIONAL["embedding_bag"] = embedding_bag
