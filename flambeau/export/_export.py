@@ -122,7 +122,8 @@ def export(
     signature = ExportGraphSignature([*inputs, *constants, *user], outputs)
     in_spec = pytree.tree_structure((args, kwargs))
     own = ModuleCallSignature([], [], in_spec, out_spec, names)
-    held = {name: x for name, x in mod.named_buffers(remove_duplicate=False) if name not in mod.state_dict()}
+    saved = mod.state_dict().keys()
+    held = {name: x for name, x in mod.named_buffers(remove_duplicate=False) if name not in saved}
     return ExportedProgram(
         mode.submodules,
         mode.graph,

@@ -8,6 +8,7 @@ for any other question. Installed when torch.distributed is imported; `library.l
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import sys
 from importlib.abc import Loader, MetaPathFinder
@@ -38,6 +39,7 @@ class _World:
     def __getattr__(self, name: str) -> Any:
         if not self._MPI.Is_initialized():
             self._MPI.Init_thread()
+            atexit.register(self._MPI.Finalize)  # as mpi4py does where it initializes MPI itself
         return getattr(self._real, name)
 
 
