@@ -21,6 +21,7 @@ from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.core.autograd.node import anomaly as _anomaly
 from flambeau.core.autograd.node import rename as _rename
+from flambeau.core.modes import interception as _interception
 from flambeau.core.modes.modes import (
     autocast_decrement_nesting,
     autocast_increment_nesting,
@@ -518,14 +519,20 @@ _OF_THE_DISPATCHER = (
 )
 
 
+def _looking(function: Any) -> Any:
+    """An operator that is loaded late, which looks out for proxies and modes as the others do, also those that are there now."""
+    _interception.provide(lambda: [function])
+    return function
+
+
 def __getattr__(name: str) -> Any:
     if name in _RECURRENT:
         return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
     if name in _ROOM_OF:
         from flambeau.ops import sparse
-        return getattr(getattr(sparse, _ROOM_OF[name]), name)
+        return _looking(getattr(getattr(sparse, _ROOM_OF[name]), name))
     if name in _LATE_OF:
-        return getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name)
+        return _looking(getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name))
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
     if name == "Future":

@@ -16,9 +16,10 @@ from flambeau.core.operator.variants import OPERATORS
 
 ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 
-# TorchScript's helpers, our own, and a method of tuples that a tensor only refuses.
+# TorchScript's helpers, functions of sizes, our own, and a method of tuples that a tensor only refuses.
 NO_OPERATORS = {"nn.functional.assert_int_or_pair", "nn.functional.boolean_dispatch", "nn.functional.adopt",
-                "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index"}
+                "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index",
+                *(f"torch.sym_{name}" for name in "float int ite max min not sqrt".split())}
 
 # Of names that PyTorch doesn't have, it can't say what they give.
 ONLY_HERE = {"torch.absolute_", "torch.native_dropout_backward", "Tensor.alias"}

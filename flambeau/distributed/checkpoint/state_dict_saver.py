@@ -129,6 +129,15 @@ _worker: ThreadPoolExecutor | None = None
 _group: Any = None
 
 
+def _forget() -> None:
+    """In the child of a fork, where neither the thread nor the group is."""
+    global _worker, _group
+    _worker = _group = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 def _background() -> tuple[ThreadPoolExecutor, Any]:
     """One thread, and a group of its own for its messages, which all ranks make together."""
     global _worker, _group
