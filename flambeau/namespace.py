@@ -13,12 +13,12 @@ import enum
 import functools
 import importlib as _importlib
 import math
-import warnings
 from typing import Any
 
 from flambeau.base.device import device as _Device
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.base.warn import deprecated as _older
 from flambeau.core.autograd.node import anomaly as _anomaly
 from flambeau.core.autograd.node import rename as _rename
 from flambeau.core.modes import interception as _interception
@@ -306,13 +306,8 @@ def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
 
 
 def _deprecated(name: str, instead: str, action: Any) -> Any:
-    def call(*args: Any) -> Any:
-        warnings.warn(
-            f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning, stacklevel=2
-        )
-        return action(*args)
-
-    call.__name__ = call.__qualname__ = name
+    call = _older(f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning)(action)
+    call.__module__, call.__name__, call.__qualname__ = __name__, name, name
     call.__doc__ = f"The older form of torch.{instead}."
     return call
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import func as _func
 from flambeau._functorch import make_functional as _apart
+from flambeau.base.warn import deprecated
 
 __all__ = [
     "combine_state_for_ensemble", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
@@ -23,13 +22,7 @@ def _deprecated(function: Callable[..., Any], instead: str) -> Callable[..., Any
         f"PyTorch >= 2.3. Please use `{instead}` instead; see the PyTorch 2.0 release notes and/or the `torch.func` "
         "migration guide for more details https://pytorch.org/docs/main/func.migrating.html"
     )
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(message, FutureWarning, stacklevel=2)
-        return function(*args, **kwargs)
-
-    return call
+    return deprecated(message)(function)
 
 
 vmap = _deprecated(_func.vmap, "torch.vmap")

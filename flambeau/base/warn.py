@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMMAND = _PACKAGE + "_torch" + os.sep        # the folder of the command beside the package
@@ -20,6 +23,20 @@ def warn(words: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         level, frame = level + 1, frame.f_back
     warnings.warn(words, category, stacklevel=level)
+
+
+def deprecated(words: str, category: type[Warning] = FutureWarning) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function that programs are to leave: each call says these words, which name what replaces it."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            warnings.warn(words, category, stacklevel=2)
+            return function(*args, **kwargs)
+
+        return call
+
+    return mark
 
 
 def program_stack() -> list[str]:

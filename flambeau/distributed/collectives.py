@@ -11,12 +11,18 @@ from datetime import timedelta
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.warn import deprecated
 from flambeau.distributed import group_options as options
 from flambeau.distributed.arguments import check_same_dtype, check_tensor, check_tensors, group_rank_of
 from flambeau.distributed.groups import group_of, outside, warn_outside
 from flambeau.distributed.process_group import ProcessGroup
 from flambeau.distributed.reduce_ops import ReduceOp, supports_complex
 from flambeau.distributed.work import Work
+
+_REPLACED = "`torch.distributed.{}` is deprecated. Please use `torch.distributed.{}` instead."
+_PRIVATE = "`torch.distributed.{}` is a private function and will be deprecated. Please use `torch.distributed.{}` instead."
+_COALESCED = ("`torch.distributed.{}` will be deprecated. If you must use it, please revisit our documentation later at "
+              "https://pytorch.org/docs/main/distributed.html#collective-functions")
 
 
 def _check_complex(tensor: Any, op: Any, name: str) -> None:
@@ -54,6 +60,7 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     return _ended(group_of(group).allreduce([tensor], _with(options.AllreduceOptions, async_op, reduceOp=op)), async_op)
 
 
+@deprecated(_COALESCED.format("all_reduce_coalesced"))
 def all_reduce_coalesced(tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """all_reduce of several tensors of one dtype."""
     tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
@@ -100,12 +107,14 @@ def reduce_scatter_single(output: Any, input: Any, op: Any = ReduceOp.SUM, group
                                                                             reduceOp=op)), async_op)
 
 
+@deprecated(_REPLACED.format("reduce_scatter_tensor", "reduce_scatter_single"))
 def reduce_scatter_tensor(output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
                           ) -> Work | None:
     """The older name of reduce_scatter_single."""
     return reduce_scatter_single(output, input, op, group, async_op)
 
 
+@deprecated(_PRIVATE.format("_reduce_scatter_base", "reduce_scatter_single"))
 def _reduce_scatter_base(output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
                          ) -> Work | None:
     return reduce_scatter_single(output, input, op, group, async_op)
@@ -144,15 +153,18 @@ def all_gather_single(output_tensor: Any, input_tensor: Any, group: Any = None, 
                   async_op)
 
 
+@deprecated(_REPLACED.format("all_gather_into_tensor", "all_gather_single"))
 def all_gather_into_tensor(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
     """The older name of all_gather_single."""
     return all_gather_single(output_tensor, input_tensor, group, async_op)
 
 
+@deprecated(_PRIVATE.format("_all_gather_base", "all_gather_single"))
 def _all_gather_base(output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
     return all_gather_single(output_tensor, input_tensor, group, async_op)
 
 
+@deprecated(_COALESCED.format("all_gather_coalesced"))
 def all_gather_coalesced(output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
                          ) -> Work | None:
     """output_tensor_lists[r][i] becomes input_tensor_list[i] of rank r."""

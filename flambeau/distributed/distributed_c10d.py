@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.device import device
 from flambeau.base.naming import adopt
+from flambeau.base.warn import deprecated, warn
 from flambeau.distributed import (
     backends,
     collectives,
@@ -67,11 +68,13 @@ _ABSENT = absent(
     "BuiltinCommHookType ProcessGroupGloo Reducer",
 )
 globals().update(_ABSENT)
-reduce_op = reduce_ops.ReduceOp
+reduce_op = reduce_ops.OlderReduceOp()
 _get_default_group, _rank_not_in_group, _resolve_process_group = groups.get_default_group, groups.outside, groups.named_group
 _make_nccl_premul_sum = reduce_ops.premul_sum
 
 
+_get_global_rank = deprecated("`torch.distributed.distributed_c10d._get_global_rank` is deprecated, please use "
+                              "`torch.distributed.distributed_c10d.get_global_rank` instead")(groups.get_global_rank)
 _NAMES = [name for _, names in _HOMES for name in names.split()]
 __all__ = [name for name in (*_NAMES, *_ABSENT, "is_torchelastic_launched", "reduce_op") if not name.startswith("_")]
 
@@ -83,8 +86,16 @@ def is_torchelastic_launched() -> bool:
 
 def _get_pg_default_device(group: Any = None) -> Any:
     """The device that a group's objects travel on: the CPU. Raises ValueError if the group isn't there."""
+    warn("`_get_pg_default_device` will be deprecated, it only stays for backward-compatibility reason. If you need to find a "
+         "device for object collectives, please use `_get_object_coll_device`. If you need to query the device types supported "
+         "by group, please use `_device_capability(group)`. ")
+    return device(_get_object_coll_device(group))
+
+
+def _get_object_coll_device(group: Any = None) -> str:
+    """The kind of device that a group's objects travel on. Raises ValueError if the group isn't there."""
     groups.group_of(group)
-    return device("cpu")
+    return "cpu"
 
 
 def _broadcast_coalesced(process_group: Any, tensors: Any, buffer_size: int, src: int = 0) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.naming import called
+from flambeau.base.warn import deprecated
 
 
 @called("distributed.distributed_c10d", "ReduceOp.RedOpType")
@@ -40,6 +41,19 @@ class ReduceOp(metaclass=_ReduceOpType):
 
     RedOpType = RedOpType
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, UNUSED = RedOpType
+
+
+@called("distributed.distributed_c10d", "_reduce_op")
+class OlderReduceOp:
+    """`torch.distributed.reduce_op`: the kinds of reduction under the name that they had before ReduceOp."""
+
+    def __init__(self) -> None:
+        for name, value in list(RedOpType.__members__.items())[:-1]:
+            setattr(self, name, value)
+
+    @deprecated("`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` instead")
+    def __getattribute__(self, name: str) -> Any:
+        return object.__getattribute__(self, name)
 
 
 class _Scaled:

@@ -7,7 +7,6 @@ means the default generator, where it draws.
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import flambeau
 from flambeau.base.tracebacks import api_boundary
+from flambeau.base.warn import deprecated
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known
 
@@ -311,13 +311,7 @@ def _deprecated(current: Callable[..., Tensor]) -> Callable[..., Tensor]:
     new = current.__name__
     old = new[:-1]
 
-    @functools.wraps(current)
-    def initialise(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
-        )
-        return current(*args, **kwargs)
-
+    initialise = deprecated(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.")(current)
     initialise.__doc__ = f"Deprecated: the old name of `{new}`, which see."
     initialise.__name__ = initialise.__qualname__ = old
     return initialise

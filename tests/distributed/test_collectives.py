@@ -36,6 +36,8 @@ def reduced(rank: int, size: int) -> None:
         assert x.item() == wanted
     with pytest.raises(RuntimeError, match=r"Cannot use ReduceOp\.BAND with non-integral dtype"):
         dist.all_reduce(torch.ones(1), dist.ReduceOp.BAND)
+    with pytest.warns(FutureWarning, match="please use `torch.distributed.ReduceOp` instead"):
+        assert dist.reduce_op.SUM is SUM
     with pytest.raises(ValueError, match=r"all_reduce does not support RedOpType\.MAX on complex tensors"):
         dist.all_reduce(torch.ones(1, dtype=torch.complex64), MAX)
     truth = torch.tensor([rank == 0, True, False])
@@ -85,11 +87,13 @@ def copies(rank: int, size: int) -> None:
     dist.all_gather(got, own)
     assert [each.tolist() for each in got] == [[r, -r] for r in range(size)]
     flat, stacked = torch.empty(2 * size, dtype=torch.int64), torch.empty(size, 2, dtype=torch.int64)
-    dist.all_gather_into_tensor(flat, own)
+    with pytest.warns(FutureWarning, match=r"all_gather_into_tensor` is deprecated. Please use `torch.distributed.all_gather_single"):
+        dist.all_gather_into_tensor(flat, own)
     dist.all_gather_single(stacked, own)
     assert flat.view(size, 2).tolist() == stacked.tolist() == [[r, -r] for r in range(size)]
     lists = [[torch.empty(2, dtype=torch.int64), torch.empty(1, dtype=torch.int64)] for _ in range(size)]
-    dist.all_gather_coalesced(lists, [own, torch.tensor([7 * rank])])
+    with pytest.warns(FutureWarning, match=r"all_gather_coalesced` will be deprecated"):
+        dist.all_gather_coalesced(lists, [own, torch.tensor([7 * rank])])
     assert [pair[1].item() for pair in lists] == [7 * r for r in range(size)]
     got = [torch.empty(2, dtype=torch.int64) for _ in range(size)] if rank == 1 else None
     dist.gather(own, got, dst=1)
@@ -115,7 +119,7 @@ def copies(rank: int, size: int) -> None:
     made = torch.empty(2)
     dist.reduce_scatter(made, [torch.full((2,), float(r)) for r in range(size)])
     assert made.tolist() == [rank * size] * 2
-    dist.reduce_scatter_tensor(made, torch.arange(2.0 * size), AVG)
+    dist.reduce_scatter_single(made, torch.arange(2.0 * size), AVG)
     assert made.tolist() == [2.0 * rank, 2.0 * rank + 1]
     made = torch.empty(size, 2)
     dist.all_to_all_single(made, torch.arange(2.0 * size).view(size, 2) + 100 * rank)
@@ -257,7 +261,7 @@ def alone(rank: int) -> None:
     x = torch.arange(4.0)
     dist.all_reduce(x)
     dist.all_gather([y := torch.empty(4)], x)
-    dist.reduce_scatter_tensor(z := torch.empty(4), x, AVG)
+    dist.reduce_scatter_single(z := torch.empty(4), x, AVG)
     assert x.tolist() == y.tolist() == z.tolist() == [0, 1, 2, 3]
     dist.all_to_all_single(z, x + 1)
     dist.barrier()

@@ -58,7 +58,7 @@ def all_gather_parts(local: torch.Tensor, dim: int, size: int, group: Any) -> to
     full = _extent(size, count)
     sent = _padded(local, dim, full)
     received = sent.new_empty((count, *sent.shape))
-    c10d.all_gather_into_tensor(received, sent, group=group)
+    c10d.all_gather_single(received, sent, group=group)
     if dim == 0 and full * count == size:
         return received.view(size, *sent.shape[1:])
     return torch.cat(
@@ -80,7 +80,7 @@ def reduce_scatter_parts(local: torch.Tensor, dim: int, op: str, group: Any) -> 
     full = _extent(size, count)
     sent = torch.cat([_padded(part, dim, full).unsqueeze(0) for part in _parts(local, dim, count)]).contiguous()
     received = sent.new_empty(sent.shape[1:])
-    c10d.reduce_scatter_tensor(received, sent, op=_operation(op), group=group)
+    c10d.reduce_scatter_single(received, sent, op=_operation(op), group=group)
     return received.narrow(dim, 0, _sizes(size, count)[rank]).contiguous()
 
 

@@ -47,7 +47,7 @@ class ParameterGroup:
             sent = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
             count = self.mesh.size(self.mesh.ndim - 1)
             received = sent.new_empty((count, sent.numel()))
-            c10d.all_gather_into_tensor(received, sent, group=self.shards)
+            c10d.all_gather_single(received, sent, group=self.shards)
             start = 0
             for i in same:
                 parameter = self.parameters[i]
@@ -87,7 +87,7 @@ class ParameterGroup:
         received = sent.new_empty(sent.shape[1])
         factor = self.divide_factor
         count = self.mesh.size() if factor is None else factor
-        c10d.reduce_scatter_tensor(received, sent.view(-1), op=c10d.ReduceOp.SUM, group=self.shards)
+        c10d.reduce_scatter_single(received, sent.view(-1), op=c10d.ReduceOp.SUM, group=self.shards)
         start = 0
         for i, _ in found:
             extent = self.parameters[i].extent
