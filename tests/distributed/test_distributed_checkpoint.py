@@ -12,8 +12,17 @@ import pytest
 
 import flambeau as torch
 import flambeau.distributed.checkpoint as dcp
+from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
-from flambeau.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from flambeau.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+    set_state_dict,
+)
 
 WRITTEN_BY_PYTORCH = pathlib.Path(__file__).with_name("pytorch_checkpoint")
 
@@ -182,3 +191,46 @@ def test_damaged_files_are_errors(tmp_path):
     (folder / "__0_0.distcp").write_bytes(data[: len(data) // 2])
     with pytest.raises(dcp.CheckpointException, match="cut off"):
         dcp.load(blank(), checkpoint_id=folder)
+
+
+class Hooked(torch.nn.Module):
+    """A model whose state dict has more than its tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.module, self.second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        self._register_state_dict_hook(lambda module, state, prefix, _: state.update(version=3))
+
+
+def test_names_of_a_models_state():
+    inside = torch.nn.Sequential(checkpoint_wrapper(Hooked()), torch.nn.Linear(2, 2))
+    names = {"0.module.weight", "0.module.bias", "0.second.weight", "0.second.bias", "1.weight", "1.bias"}
+    state = get_model_state_dict(torch.nn.DataParallel(inside))
+    assert set(state) == {*names, "version"}  # wrappers leave no trace, what is called module by itself does
+    options = StateDictOptions(keep_submodule_prefixes=False)
+    assert set(get_model_state_dict(inside, submodules={inside[1]}, options=options)) == {"weight", "bias"}
+    inside[1].weight.requires_grad_(False)
+    assert "1.weight" not in get_model_state_dict(inside, options=StateDictOptions(ignore_frozen_params=True))
+
+
+def test_states_that_dont_fit_a_model():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    optimizer = torch.optim.Adam(model.parameters())
+    state = get_optimizer_state_dict(model, optimizer)
+    state["state"].pop("0.bias")
+    state["param_groups"][0]["lr"] = 0.5
+    with pytest.raises(RuntimeError, match=r"Missing optimizer state for parameter '0\.bias'"):
+        set_optimizer_state_dict(model, optimizer, state)
+    assert optimizer.param_groups[0]["lr"] == 0.001
+    set_optimizer_state_dict(model, optimizer, state, options=StateDictOptions(strict=False))
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0\.bias"'):
+        set_model_state_dict(model, {"0.weight": torch.zeros(2, 2)})
+    with pytest.raises(RuntimeError, match="is empty"):
+        set_model_state_dict(model, {})
+    with pytest.raises(KeyError, match="that the model has not"):
+        get_optimizer_state_dict(model, torch.optim.SGD([torch.zeros(1, requires_grad=True)]))
+    flat = get_optimizer_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
+    flat["param_groups.0.weight.lr"] = flat["param_groups.0.bias.lr"] = 0.25
+    set_optimizer_state_dict(model, optimizer, flat)
+    assert optimizer.param_groups[0]["lr"] == 0.25

@@ -2,26 +2,36 @@
 
 Wrappers (DistributedDataParallel, FullyShardedDataParallel, compiled and checkpointed modules) leave no trace in names, and
 optimizers' states go by their parameters' names: so what one way of dividing a model saved, another loads. Used with `save` and
-`load`.
+`load`. Stands on `state_names` and `_sending`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import functools
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import flambeau as torch
 from flambeau import nn
 from flambeau.distributed import distributed_c10d as c10d
-from flambeau.distributed.tensor._api import DTensor, distribute_tensor
+from flambeau.distributed.checkpoint._sending import first_rank, sent
+from flambeau.distributed.state_names import (
+    numbered_states,
+    parameter_names,
+    placed_like,
+    reshard_modules,
+    states_by_name,
+    unwrapped_name,
+)
+from flambeau.distributed.tensor._api import DTensor
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict",
     "set_optimizer_state_dict", "set_state_dict",
 ]  # fmt: skip
-
-_WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod")
 
 
 @dataclass
@@ -29,8 +39,10 @@ class StateDictOptions:
     """What a state dict holds, and how strictly it is loaded.
 
     full_state_dict: whole tensors rather than DTensors; with `cpu_offload` on the first rank only, the others get an empty dict.
-    ignore_frozen_params: without parameters that need no gradient. strict: names have to match when a model's is loaded.
-    broadcast_from_rank0: what is loaded is the first rank's, whole. flatten_optimizer_state_dict: one dict by joined names.
+    ignore_frozen_params: without parameters that need no gradient. strict: names have to match when a model's is loaded, and
+    states of parameters that need gradients have to be there. keep_submodule_prefixes: names of `submodules` are those in the
+    model. broadcast_from_rank0: what is loaded is the first rank's, whole. flatten_optimizer_state_dict: one dict by joined
+    names.
     """
 
     full_state_dict: bool = False
@@ -43,13 +55,6 @@ class StateDictOptions:
     dsd_fqn_modifiers: str = "_fqn_modifiers"
 
 
-class IncompatibleKeys(NamedTuple):
-    """The names that were missing, and those that nothing has."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
 def _checked(options: StateDictOptions | None) -> StateDictOptions:
     options = options or StateDictOptions()
     if options.broadcast_from_rank0 and not options.full_state_dict:
@@ -57,78 +62,118 @@ def _checked(options: StateDictOptions | None) -> StateDictOptions:
     return options
 
 
-def _clean(model: nn.Module, name: str) -> str:
-    """A name without the wrappers on its way."""
-    from flambeau.nn.parallel import DataParallel, DistributedDataParallel
-
-    kept = []
-    module: Any = model
-    for part in name.split("."):
-        wrapper = isinstance(module, (DataParallel, DistributedDataParallel)) and part == "module"
-        if not wrapper and part not in _WRAPPERS:
-            kept.append(part)
-        module = getattr(module, part, None)
-    return ".".join(kept)
-
-
-def _settle(model: nn.Module) -> None:
-    """Has fully sharded modules register their parts."""
-    for module in model.modules():
-        state = getattr(module, "_fsdp_state", None)
-        if state is not None and state.group is not None:
-            state.group.reshard()
-
-
-def _entries(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and lasting buffers, as often as modules have them, by clean names."""
-    _settle(model)
-    for path, module in model.named_modules(remove_duplicate=False):
-        prefix = f"{path}." if path else ""
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                yield _clean(model, prefix + name), parameter
-        for name, buffer in module._buffers.items():
-            if buffer is not None and name not in module._non_persistent_buffers_set:
-                yield _clean(model, prefix + name), buffer
-
-
-def _first_rank() -> bool:
-    return not c10d.is_initialized() or c10d.get_rank() == 0
-
-
 @torch.no_grad()
 def _shown(value: Any, options: StateDictOptions) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach()
-    return value.full_tensor() if options.full_state_dict and isinstance(value, DTensor) else value
+    if options.full_state_dict and isinstance(value, DTensor):
+        value = value.full_tensor()
+    return value.cpu() if options.cpu_offload else value
+
+
+def _keeps(options: StateDictOptions) -> bool:
+    """Whether this rank gets what is whole."""
+    return not (options.full_state_dict and options.cpu_offload) or first_rank()
+
+
+# Models
+
+
+@contextlib.contextmanager
+def _with_parts(model: nn.Module) -> Iterator[None]:
+    """A block in which fully sharded modules' state dicts hold DTensors."""
+    from flambeau.distributed.fsdp import FullyShardedDataParallel, StateDictType
+
+    reshard_modules(model)
+    if not FullyShardedDataParallel.fsdp_modules(model):
+        yield
+        return
+    with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+        yield
+
+
+def _own_state_dict(model: nn.Module) -> dict[str, Any]:
+    """What the model's own state_dict() gives, its hooks included, also while `_patch_model_state_dict` stands before it."""
+    with _with_parts(model):
+        result: dict[str, Any] = _original(model, "state_dict")()
+    return result
+
+
+def _frozen(model: nn.Module) -> set[str]:
+    named = model.named_parameters(remove_duplicate=False)
+    return {unwrapped_name(model, name) for name, parameter in named if not parameter.requires_grad}
+
+
+def _chosen(model: nn.Module, submodules: Iterable[nn.Module], keep_prefixes: bool) -> list[tuple[str, str]]:
+    """The beginnings of names of submodules in a model, and what stands in their place."""
+    wanted = {id(module) for module in submodules}
+    found = [unwrapped_name(model, path) for path, module in model.named_modules() if id(module) in wanted]
+    prefixes = [f"{name}." if name else "" for name in found]
+    return [(prefix, prefix if keep_prefixes else "") for prefix in prefixes]
 
 
 def get_model_state_dict(
     model: nn.Module, *, submodules: set[nn.Module] | None = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
-    """A model's state dict; tensors of divided models are DTensors, or whole if the options say so. Every rank calls it."""
+    """A model's state dict; tensors of divided models are DTensors, or whole if the options say so. Every rank calls it.
+
+    submodules: only what belongs to these modules of it.
+    """
     options = _checked(options)
-    chosen = None if submodules is None else {id(each) for part in submodules for each in _values_of(part)}
-    result = {
-        name: _shown(value, options)
-        for name, value in _entries(model)
-        if (chosen is None or id(value) in chosen)
-        and not (options.ignore_frozen_params and isinstance(value, nn.Parameter) and not value.requires_grad)
-    }
-    for path, module in model.named_modules():
-        if type(module).get_extra_state is not nn.Module.get_extra_state:
-            result[_clean(model, f"{path}._extra_state" if path else "_extra_state")] = module.get_extra_state()
+    prefixes = None if submodules is None else _chosen(model, submodules, options.keep_submodule_prefixes)
+    left_out = _frozen(model) if options.ignore_frozen_params else set()
+    result = {}
+    for key, value in _own_state_dict(model).items():
+        name = unwrapped_name(model, key)
+        if name in left_out:
+            continue
+        places = [("", "")] if prefixes is None else [place for place in prefixes if name.startswith(place[0])]
+        if places:
+            prefix, instead = max(places)
+            result[instead + name[len(prefix) :]] = _shown(value, options)
     return result if _keeps(options) else {}
 
 
-def _values_of(module: nn.Module) -> Iterable[torch.Tensor]:
-    return [*module.parameters(), *module.buffers()]
+def _joined(model: nn.Module, given: Mapping[Any, Any]) -> dict[str, Any]:
+    """A state dict of state dicts of submodules as one; any other as it is."""
+    if not any(isinstance(key, nn.Module) for key in given):
+        return dict(given)
+    warnings.warn("Passing model_state_dict as a ``Dict[nn.Module, Dict[str, Any]]``is deprecated and will be removed in 2.5."
+                  " If you need this feature, please preprocessing the model_state_dict to achieve the same functionality.",
+                  FutureWarning, stacklevel=3)  # fmt: skip
+    paths = {id(module): unwrapped_name(model, path) for path, module in model.named_modules()}
+    return {
+        f"{paths[id(module)]}.{name}" if paths[id(module)] else name: value
+        for module, state in given.items()
+        for name, value in state.items()
+    }
 
 
-def _keeps(options: StateDictOptions) -> bool:
-    """Whether this rank gets what is whole."""
-    return not (options.full_state_dict and options.cpu_offload) or _first_rank()
+@torch.no_grad()
+def set_model_state_dict(
+    model: nn.Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
+) -> Any:
+    """Loads what `get_model_state_dict` gives, whole or divided. Every rank calls it.
+
+    Returns what nn.Module.load_state_dict does; RuntimeError where names, unless `strict` is False, or sizes don't match.
+    """
+    options = _checked(options)
+    given = _joined(model, model_state_dict)
+    if not given and not options.broadcast_from_rank0:
+        raise RuntimeError("The option indicates that model state_dict is required to save or load, but model state_dict is "
+                           f"empty.rank = dist.get_rank()={c10d.get_rank() if c10d.is_initialized() else 0}.")  # fmt: skip
+    own = _own_state_dict(model)
+    keys = {unwrapped_name(model, key): key for key in own}
+    placed = {}
+    for name, value in sent(given) if options.broadcast_from_rank0 else given.items():
+        key = keys.get(name, name)
+        placed[key] = placed_like(value, own.get(key))
+    with _with_parts(model):
+        return _original(model, "load_state_dict")(placed, strict=options.strict)
+
+
+# Optimizers
 
 
 def _optimizers(optimizers: Any) -> list[torch.optim.Optimizer]:
@@ -136,7 +181,7 @@ def _optimizers(optimizers: Any) -> list[torch.optim.Optimizer]:
 
 
 def _init_optim_state(optim: torch.optim.Optimizer) -> None:
-    """Has an optimizer make its states, by a step that changes nothing."""
+    """Has an optimizer make its states, by a step that changes nothing; not while gradients wait for a step."""
     if optim.state:
         return
     parameters = [parameter for group in optim.param_groups for parameter in group["params"]]
@@ -150,18 +195,12 @@ def _init_optim_state(optim: torch.optim.Optimizer) -> None:
         rates.append(group.get("lr"))
         if "lr" in group:
             group["lr"] = torch.tensor(0.0) if isinstance(group["lr"], torch.Tensor) else 0.0
-    optim.step(closure=None)
+    with torch.enable_grad():
+        optim.step(closure=None)
     for group, rate in zip(optim.param_groups, rates, strict=True):
         if "lr" in group:
             group["lr"] = rate
     optim.zero_grad(set_to_none=True)
-
-
-def _names(model: nn.Module) -> dict[int, str]:
-    result: dict[int, str] = {}
-    for name, value in _entries(model):
-        result.setdefault(id(value), name)
-    return result
 
 
 def get_optimizer_state_dict(
@@ -171,26 +210,21 @@ def get_optimizer_state_dict(
     submodules: set[nn.Module] | None = None,
     options: StateDictOptions | None = None,
 ) -> dict[str, Any]:
-    """The state of one or several optimizers by their parameters' names. Every rank calls it."""
+    """The state of one or several optimizers by their parameters' names. Every rank calls it.
+
+    `submodules` makes no difference, as in PyTorch: states are those of all of the optimizers' parameters.
+    """
     options = _checked(options)
-    names = _names(model)
-    chosen = None if submodules is None else {id(each) for part in submodules for each in part.parameters()}
-    state: dict[str, Any] = {}
-    groups: list[dict[str, Any]] = []
+    names = parameter_names(model)
+    result: dict[str, Any] = {}
     for optimizer in _optimizers(optimizers):
         _init_optim_state(optimizer)
-        found = optimizer.state_dict()
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        wanted = {k: names[id(p)] for k, p in enumerate(parameters) if chosen is None or id(p) in chosen}
-        for index, each in found["state"].items():
-            if index in wanted:
-                state[wanted[index]] = {key: _shown(value, options) for key, value in each.items()}
-        for group in found["param_groups"]:
-            groups.append({**group, "params": [wanted[index] for index in group["params"] if index in wanted]})
+        found = states_by_name(optimizer, _original(optimizer, "state_dict")(), names, functools.partial(_shown, options=options))
+        result.setdefault("state", {}).update(found["state"])
+        result.setdefault("param_groups", []).extend(found["param_groups"])
     if not _keeps(options):
         return {}
-    result = {"state": state, "param_groups": groups}
-    return _flattened(result) if options.flatten_optimizer_state_dict else result
+    return _flattened(result) if result and options.flatten_optimizer_state_dict else result
 
 
 def _flattened(found: dict[str, Any]) -> dict[str, Any]:
@@ -216,9 +250,58 @@ def _unflattened(found: dict[str, Any], like: list[dict[str, Any]], names: dict[
             for key in group:
                 value = found.get(f"param_groups.{name}.{key}", made)
                 if key != "params" and value is not made:
-                    made[key] = value
+                    made.setdefault(key, value)
         groups.append(made)
     return {"state": state, "param_groups": groups}
+
+
+def _check_states(optimizer: torch.optim.Optimizer, found: dict[str, Any], names: dict[int, str]) -> None:
+    """RuntimeError where some parameters that need gradients have states, and others none."""
+    for group in optimizer.param_groups if found["state"] else ():
+        for parameter in group["params"]:
+            name = names.get(id(parameter))
+            if parameter.requires_grad and optimizer.state.get(parameter) and name not in found["state"]:
+                raise RuntimeError(
+                    f"Missing optimizer state for parameter '{name}' in checkpoint. The parameter requires gradients but has no "
+                    "saved optimizer state. To load anyway, use StateDictOptions(strict=False)."
+                )
+
+
+def _require(optimizers: list[torch.optim.Optimizer], found: dict[str, Any], options: StateDictOptions) -> None:
+    if optimizers and not found and not options.broadcast_from_rank0:
+        raise RuntimeError("The option indicates that model state_dict is required to save, or load but optim state_dict is "
+                           f"empty. {found}")  # fmt: skip
+
+
+@torch.no_grad()
+def set_optimizer_state_dict(
+    model: nn.Module,
+    optimizers: Any,
+    optim_state_dict: dict[str, Any],
+    *,
+    options: StateDictOptions | None = None,
+) -> None:
+    """Loads what `get_optimizer_state_dict` gives. Every rank calls it.
+
+    RuntimeError for parameters that need a gradient and that it has no state of, unless `strict` is False.
+    """
+    options = _checked(options)
+    chosen = _optimizers(optimizers)
+    _require(chosen, optim_state_dict, options)
+    names = parameter_names(model)
+    if options.broadcast_from_rank0:
+        optim_state_dict = dict(sent(optim_state_dict))
+    for optimizer in chosen:
+        _init_optim_state(optimizer)
+        found = optim_state_dict
+        if "param_groups" not in found:
+            found = _unflattened(found, optimizer.param_groups, names)
+        if options.strict:
+            _check_states(optimizer, found, names)
+        _original(optimizer, "load_state_dict")(numbered_states(optimizer, found, names))
+
+
+# Both
 
 
 def get_state_dict(
@@ -235,102 +318,6 @@ def get_state_dict(
     )
 
 
-# Loading
-
-
-def _sent(value: Any) -> Any:
-    """The first rank's value, on every rank."""
-    if not c10d.is_initialized() or c10d.get_world_size() == 1:
-        return value
-    held = [value]
-    c10d.broadcast_object_list(held, src=0)
-    return held[0]
-
-
-def _as_like(value: Any, like: Any) -> Any:
-    """A value placed as what it is loaded into."""
-    if isinstance(like, DTensor) and isinstance(value, torch.Tensor) and not isinstance(value, DTensor) and value.ndim:
-        return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
-    return value
-
-
-@torch.no_grad()
-def set_model_state_dict(
-    model: nn.Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
-) -> IncompatibleKeys:
-    """Loads what `get_model_state_dict` gives, whole or divided. Every rank calls it. RuntimeError where names don't match."""
-    options = _checked(options)
-    if options.broadcast_from_rank0:
-        model_state_dict = _sent(model_state_dict if _first_rank() else None)
-    missing, left = [], dict(model_state_dict)
-    for name, tensor in _entries(model):
-        if name not in model_state_dict:
-            if not (options.ignore_frozen_params and not tensor.requires_grad):
-                missing.append(name)
-            continue
-        left.pop(name, None)
-        value = model_state_dict[name]
-        if value.shape != tensor.shape:
-            raise RuntimeError(
-                f"size mismatch for {name}: copying a param with shape {value.shape} from checkpoint, "
-                f"the shape in current model is {tensor.shape}."
-            )
-        tensor.detach().copy_(_as_like(value, tensor))
-    for path, module in model.named_modules():
-        name = _clean(model, f"{path}._extra_state" if path else "_extra_state")
-        if name in left and type(module).set_extra_state is not nn.Module.set_extra_state:
-            module.set_extra_state(left.pop(name))
-    if options.strict and (missing or left):
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(model).__name__}:\n\t"
-            f"missing: {missing}, unexpected: {list(left)}"
-        )
-    return IncompatibleKeys(missing, list(left))
-
-
-@torch.no_grad()
-def set_optimizer_state_dict(
-    model: nn.Module,
-    optimizers: Any,
-    optim_state_dict: dict[str, Any],
-    *,
-    options: StateDictOptions | None = None,
-) -> None:
-    """Loads what `get_optimizer_state_dict` gives. Every rank calls it. RuntimeError for parameters that it has no state of."""
-    options = _checked(options)
-    if options.broadcast_from_rank0:
-        optim_state_dict = _sent(optim_state_dict if _first_rank() else None)
-    names = _names(model)
-    for optimizer in _optimizers(optimizers):
-        with torch.enable_grad():
-            _init_optim_state(optimizer)
-        found = optim_state_dict
-        if "param_groups" not in found:
-            found = _unflattened(found, optimizer.param_groups, names)
-        optimizer.load_state_dict(_numbered(optimizer, found, names))
-
-
-def _numbered(optimizer: torch.optim.Optimizer, found: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    """A state dict by names as the optimizer takes it: by numbers, states placed as their parameters are."""
-    state: dict[int, Any] = {}
-    groups = []
-    index = 0
-    settings = {name: group for group in found["param_groups"] for name in group["params"]}
-    for group in optimizer.param_groups:
-        own = [names[id(parameter)] for parameter in group["params"]]
-        for parameter, name in zip(group["params"], own, strict=True):
-            if name in found["state"]:
-                state[index] = {key: _as_like(value, parameter) for key, value in found["state"][name].items()}
-            elif parameter.requires_grad and optimizer.state.get(parameter):
-                raise RuntimeError(f"the optimizer's state dict has nothing of the parameter {name}")
-            index += 1
-        saved = next((settings[name] for name in own if name in settings), {})
-        numbers = list(range(index - len(own), index))
-        kept = {key: saved.get(key, value) for key, value in group.items() if key != "params"}
-        groups.append({**kept, "params": numbers})
-    return {"state": state, "param_groups": groups}
-
-
 def set_state_dict(
     model: nn.Module,
     optimizers: Any,
@@ -338,8 +325,37 @@ def set_state_dict(
     model_state_dict: dict[str, Any],
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None = None,
-) -> IncompatibleKeys:
-    """Loads the state dicts of a model and of its optimizers."""
+) -> Any:
+    """Loads the state dicts of a model and of its optimizers. Returns what `set_model_state_dict` does."""
+    _require(_optimizers(optimizers), optim_state_dict, _checked(options))
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return result
+
+
+def _patch_model_state_dict(model: nn.Module, *, options: StateDictOptions | None = None) -> None:
+    """Has the model's own state_dict() and load_state_dict() be the functions above."""
+    get = functools.partial(get_model_state_dict, options=options)
+    put = functools.partial(set_model_state_dict, options=options)
+    _patch(model, lambda: get(model), lambda state_dict: put(model, model_state_dict=state_dict))
+
+
+def _patch_optimizer_state_dict(model: nn.Module, *, optimizers: Any, options: StateDictOptions | None = None) -> None:
+    """Has each optimizer's own state_dict() and load_state_dict() be the functions above, for all of them."""
+    own = _optimizers(optimizers)
+    get = functools.partial(get_optimizer_state_dict, options=options)
+    put = functools.partial(set_optimizer_state_dict, options=options)
+    for each in own:
+        _patch(each, lambda: get(model, own), lambda state_dict: put(model, own, optim_state_dict=state_dict))
+
+
+def _patch(owner: Any, get: Any, put: Any) -> None:
+    for name, instead in (("state_dict", get), ("load_state_dict", put)):
+        instead.original = _original(owner, name)
+        setattr(owner, name, instead)
+
+
+def _original(owner: Any, name: str) -> Any:
+    """A method as it is without the patches of this module."""
+    method = getattr(owner, name)
+    return getattr(method, "original", method)

@@ -11,16 +11,19 @@ import flambeau as torch
 from flambeau import nn
 from flambeau.distributed import distributed_c10d as c10d
 from flambeau.distributed.fsdp.api import StateDictSettings, StateDictType
-from flambeau.distributed.tensor._api import DTensor, distribute_tensor
+from flambeau.distributed.state_names import (
+    FSDP_WRAPPED_MODULE,
+    clean_name,
+    numbered_states,
+    parameter_names,
+    placed_like,
+    states_by_name,
+)
+from flambeau.distributed.tensor._api import DTensor
 
-__all__ = ["clean", "hook", "of_optimizer", "to_load"]
+__all__ = ["hook", "of_optimizer", "to_load"]
 
-_WRAPPED = "_fsdp_wrapped_module."
-
-
-def clean(name: str) -> str:
-    """A name without wrappers."""
-    return name.replace(_WRAPPED, "").replace("_checkpoint_wrapped_module.", "")
+_WRAPPED = f"{FSDP_WRAPPED_MODULE}."
 
 
 def hook(wrapper: Any) -> None:
@@ -67,7 +70,7 @@ def _loaded(wrapper: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
         for module, own in parameter.owners:
             key = next((prefix + path for path, found in _paths(wrapper, module, own) if prefix + path in state), None)
             if key is not None:
-                state[key] = _as(state[key], parameter.sharded)
+                state[key] = placed_like(state[key], parameter.sharded)
 
 
 def _paths(wrapper: nn.Module, module: nn.Module, own: str) -> list[tuple[str, nn.Module]]:
@@ -77,30 +80,11 @@ def _paths(wrapper: nn.Module, module: nn.Module, own: str) -> list[tuple[str, n
         if each is module:
             full = f"{path}.{own}" if path else own
             inner = full.removeprefix(_WRAPPED)
-            result += [(full, each), (_WRAPPED + clean(inner), each)]
+            result += [(full, each), (_WRAPPED + clean_name(inner), each)]
     return result
 
 
-def _as(value: Any, like: DTensor) -> Any:
-    """A value placed as a DTensor: cut, if it is whole; taken for this rank's part if it has that shape."""
-    if not isinstance(value, torch.Tensor) or isinstance(value, DTensor) or value.ndim == 0:
-        return value
-    if value.shape == like.shape:
-        return distribute_tensor(value.detach(), like.device_mesh, like.placements, src_data_rank=None)
-    if value.shape == like._local_tensor.shape:
-        return DTensor(value, like._spec, requires_grad=False)
-    return value
-
-
 # Optimizers
-
-
-def _names(model: nn.Module) -> dict[int, str]:
-    for module in model.modules():
-        state = getattr(module, "_fsdp_state", None)
-        if state is not None and state.group is not None:
-            state.group.reshard()
-    return {id(parameter): clean(name) for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
@@ -108,37 +92,23 @@ def of_optimizer(
     model: nn.Module, optimizer: torch.optim.Optimizer, given: dict[str, Any] | None, settings: StateDictSettings
 ) -> dict[str, Any]:
     """An optimizer's state dict, or one that was made of it, with names in place of numbers."""
-    names = _names(model)
-    numbered = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
-    found = given if given is not None else optimizer.state_dict()
-    config = settings.optim_state_dict_config
+
     def shown(value: Any) -> Any:
         # A number such as the count of steps is the optimizer's own, which goes on.
         plain = isinstance(value, torch.Tensor) and not isinstance(value, DTensor)
         return value.clone() if plain else _shown(value, settings.state_dict_type)
 
-    state = {
-        numbered[index]: {key: shown(value) for key, value in each.items()}
-        for index, each in found["state"].items()
-    }
-    if getattr(config, "rank0_only", False) and c10d.get_rank() != 0:
-        return {}
-    groups = [{**group, "params": [numbered[index] for index in group["params"]]} for group in found["param_groups"]]
-    return {"state": state, "param_groups": groups}
+    found = given if given is not None else optimizer.state_dict()
+    result = states_by_name(optimizer, found, parameter_names(model), shown)
+    absent = getattr(settings.optim_state_dict_config, "rank0_only", False) and c10d.get_rank() != 0
+    return {} if absent else result
 
 
-@torch.no_grad()
 def to_load(model: nn.Module, optimizer: torch.optim.Optimizer, given: dict[str, Any]) -> dict[str, Any]:
-    """A state dict by names as the optimizer takes it: by numbers, states cut as their parameters are."""
-    names = _names(model)
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    numbers = {names[id(parameter)]: index for index, parameter in enumerate(parameters)}
-    missing = [name for name in given["state"] if name not in numbers]
-    if missing:
-        raise KeyError(f"the optimizer has no parameters of these names: {missing}")
-    state = {
-        numbers[name]: {key: _as(value, parameters[numbers[name]]) for key, value in each.items()}
-        for name, each in given["state"].items()
-    }
-    groups = [{**group, "params": [numbers[name] for name in group["params"]]} for group in given["param_groups"]]
-    return {"state": state, "param_groups": groups}
+    """A state dict by names as the optimizer takes it. KeyError for names that none of its parameters has."""
+    names = parameter_names(model)
+    known = {names.get(id(parameter)) for group in optimizer.param_groups for parameter in group["params"]}
+    unknown = [name for name in given["state"] if name not in known]
+    if unknown:
+        raise KeyError(f"the optimizer has no parameters of these names: {unknown}")
+    return numbered_states(optimizer, given, names)

@@ -38,6 +38,7 @@ from flambeau.distributed.fsdp.api import (
     StateDictSettings,
     StateDictType,
 )
+from flambeau.distributed.state_names import clean_name
 
 FlatParameter = _unsupported.kind(
     "distributed.fsdp.FlatParameter", "parameters are DTensors of their own here; look at them by their names"
@@ -186,7 +187,7 @@ class FullyShardedDataParallel(nn.Module):
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
         """nn.Module.named_parameters; inside summon_full_params under the names that the modules have without wrappers."""
         for name, parameter in super().named_parameters(*args, **kwargs):
-            yield (_state_dicts.clean(name) if self._summoned else name), parameter
+            yield (clean_name(name) if self._summoned else name), parameter
 
     _summoned = 0
 
@@ -297,14 +298,25 @@ class FullyShardedDataParallel(nn.Module):
         model: nn.Module, optim: torch.optim.Optimizer, optim_state_dict: dict[str, Any] | None = None, group: Any = None
     ) -> dict[str, Any]:
         """An optimizer's state dict by the parameters' names, whole or cut as the wrappers' settings say."""
+        _check_group(model, group)
         settings = FullyShardedDataParallel.get_state_dict_type(model)
         return _state_dicts.of_optimizer(model, optim, optim_state_dict, settings)
 
     @staticmethod
     def full_optim_state_dict(
-        model: nn.Module, optim: torch.optim.Optimizer, rank0_only: bool = True, **_: Any
+        model: nn.Module,
+        optim: torch.optim.Optimizer,
+        optim_input: Any = None,
+        rank0_only: bool = True,
+        group: Any = None,
     ) -> dict[str, Any]:
-        """`optim_state_dict` with whole states, on the first rank only unless told otherwise."""
+        """`optim_state_dict` with whole states, on the first rank only unless told otherwise.
+
+        NotImplementedError for `optim_input`: the optimizer knows its parameters.
+        """
+        if optim_input is not None:
+            raise NotImplementedError("optim_input: the optimizer's own groups of parameters are used; leave it out")
+        _check_group(model, group)
         settings = StateDictSettings(
             StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig(rank0_only=rank0_only)
         )
@@ -319,7 +331,13 @@ class FullyShardedDataParallel(nn.Module):
         load_directly: bool = False,
         group: Any = None,
     ) -> dict[str, Any]:
-        """What `optim_state_dict` gave as the optimizer's own load_state_dict takes it."""
+        """What `optim_state_dict` gave as the optimizer's own load_state_dict takes it.
+
+        NotImplementedError for `is_named_optimizer`: an optimizer whose own state dict has names can be given them as they are.
+        """
+        if is_named_optimizer:
+            raise NotImplementedError("is_named_optimizer=True: load the state dict into the named optimizer itself")
+        _check_group(model, group)
         result = _state_dicts.to_load(model, optim, optim_state_dict)
         if load_directly:
             optim.load_state_dict(result)
@@ -328,6 +346,17 @@ class FullyShardedDataParallel(nn.Module):
     def register_comm_hook(self, state: object, hook: Callable[..., Any]) -> None:
         """Not there: gradients are reduced as `mixed_precision` says."""
         raise NotImplementedError("register_comm_hook of FSDP; set mixed_precision's reduce_dtype to reduce in another dtype")
+
+
+def _check_group(model: nn.Module, group: Any) -> None:
+    """ValueError for a group other than the ranks that a model's parameters are cut over."""
+    if group is None:
+        return
+    ranks = set(c10d.get_process_group_ranks(group))
+    for wrapper in FullyShardedDataParallel.fsdp_modules(model):
+        own = {int(rank) for rank in wrapper._mesh.mesh.flatten().tolist()}
+        if own != ranks:
+            raise ValueError(f"group: states are gathered over the ranks that have them, {sorted(own)}; leave it out")
 
 
 @torch.no_grad()
