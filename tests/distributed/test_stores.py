@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -108,6 +110,33 @@ def test_clients_come_together_or_an_error_says_how_many() -> None:
     del store
     with pytest.raises(dist.DistNetworkError, match="timed out after 150ms while trying to connect"):
         dist.TCPStore("127.0.0.1", port, timeout=SHORT)
+
+
+def test_a_silent_server_is_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(dist.DistNetworkError, match="timed out after 150ms .*: it doesn't answer"):
+            dist.TCPStore("127.0.0.1", silent.getsockname()[1], timeout=SHORT)
+
+
+def test_more_clients_than_files_may_be_open() -> None:
+    program = """
+import resource
+from datetime import timedelta
+import flambeau.distributed as dist
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, 400))
+store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+clients = [dist.TCPStore("127.0.0.1", store.port) for _ in range(60)]
+for number, client in enumerate(clients):
+    client.set(str(number), "here")
+assert store.get("59") == b"here"
+assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 400
+while True:
+    clients.append(dist.TCPStore("127.0.0.1", store.port, timeout=timedelta(seconds=0.5)))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    assert "DistNetworkError: The client socket has timed out after 500ms" in run.stderr
+    assert "can't have more than 400 files open" in run.stderr
 
 
 @pytest.mark.parametrize("value", [None, True, False, -3, "text", b"\0", [], ["a", [1, b"b"], None]])

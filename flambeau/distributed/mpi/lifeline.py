@@ -3,7 +3,7 @@
 Without mpiexec nobody ends the survivors of a process that died: they would wait inside of MPI for ever. So every process
 keeps a connection to rank 0, whose end tells; rank 0 passes it on. A process that leaves in good order says so before, with
 the number of calls that it made in each group, so that whoever waits for a call that will never come knows it at once. After
-a timeout the same connections are asked who has made which calls. Stands on frames; used by world.
+a timeout the same connections are asked who has made which calls. Stands on frames and listener; used by world.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from flambeau.distributed.errors import DistNetworkError
 from flambeau.distributed.stores import Store, TCPStore
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
-from flambeau.distributed.stores.tcp_store import listening
+from flambeau.distributed.stores.listener import accepted, listening
 
 #: How far a process has come: for each group by name, how many calls it has begun and what the last of them was.
 Progress = dict[str, tuple[int, str]]
@@ -54,7 +54,7 @@ class _Switchboard:
                     continue
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        connection = accepted(self._listener)
         _keep_alive(connection)
         connection.sendall(self._token)
         self._selector.register(connection, selectors.EVENT_READ, ([-1], Frames()))

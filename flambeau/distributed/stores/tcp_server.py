@@ -2,7 +2,7 @@
 
 A connection begins with a greeting on both sides, by which a client knows that it has found a store of ours and not, say, the
 one that PyTorch's launcher keeps at the same port. Then come requests, answered in order; one that waits is answered when its
-keys are there or its time is over. Stands on table and frames; tcp_store starts it.
+keys are there or its time is over. Stands on table, frames and listener; tcp_store starts it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
+from flambeau.distributed.stores.listener import accepted
 from flambeau.distributed.stores.table import Table
 
 GREETING = b"flambeau store 1\n"
@@ -80,7 +81,7 @@ class TCPServer:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection = accepted(self._listener)
         except OSError:
             return
         connection.setblocking(False)

@@ -1,4 +1,4 @@
-"""A store that one process keeps and others reach by TCP. Stands on tcp_server and frames; rendezvous makes it."""
+"""A store that one process keeps and others reach by TCP. Stands on tcp_server, listener and frames; rendezvous makes it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flambeau.base.locks import long_lock
 from flambeau.base.naming import called
 from flambeau.distributed.errors import DistNetworkError, DistStoreError
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
+from flambeau.distributed.stores.listener import listening
 from flambeau.distributed.stores.store import DEFAULT_TIMEOUT, Store, duration
 from flambeau.distributed.stores.tcp_server import GREETING, TCPServer
 
@@ -89,24 +90,12 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
         except OSError as error:
             reason = error
         else:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            try:
-                made.sendall(GREETING)
-                greeting = b""
-                while len(greeting) < len(GREETING) and GREETING.startswith(greeting):
-                    data = made.recv(len(GREETING) - len(greeting))
-                    if not data:
-                        break
-                    greeting += data
-            except OSError as error:
-                greeting, reason = str(error).encode(), error
-            if greeting == GREETING:
+            reason = _refusal(made)
+            if reason is None:
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 made.settimeout(None)
                 return made
             made.close()
-            if greeting and not GREETING.startswith(greeting):
-                raise Stranger(f"What listens at {host}:{port} is no store of flambeau's.")
-            reason = "it hangs up"
         if time.monotonic() + pause > end:
             raise DistNetworkError(
                 f"The client socket has timed out after {round(timeout.total_seconds() * 1000)}ms while trying to connect to "
@@ -115,18 +104,24 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
         pause = min(pause * 1.5, 0.5)
 
 
-def listening(port: int, backlog: int = 1024, descriptor: int | None = None) -> socket.socket:
-    """A socket that listens at a port of this machine (0: any). Raises DistNetworkError if it is taken."""
-    if descriptor is not None:
-        return socket.socket(fileno=descriptor)
+def _refusal(made: socket.socket) -> str | None:
+    """Why the greetings haven't been exchanged on a new connection, None if they have. Raises Stranger: another answers there."""
+    host, port, greeting = *made.getpeername()[:2], b""
     try:
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=backlog)
-        return socket.create_server(("", port), backlog=backlog)
-    except (OSError, OverflowError) as error:
-        raise DistNetworkError(
-            f"The server socket has failed to listen on any local network address. port: {port}, message: "
-            f"{getattr(error, 'strerror', None) or error}") from None
+        made.sendall(GREETING)
+        while len(greeting) < len(GREETING) and GREETING.startswith(greeting):
+            data = made.recv(len(GREETING) - len(greeting))
+            if not data:
+                return "it hangs up"
+            greeting += data
+    except TimeoutError:
+        return "it doesn't answer"      # a store may be busy
+    except OSError:
+        greeting = b"reset"             # as others do with what they don't understand
+    if greeting == GREETING:
+        return None
+    made.close()
+    raise Stranger(f"What listens at {host}:{port} is no store of flambeau's.")
 
 
 @called("distributed.distributed_c10d", "TCPStore")
