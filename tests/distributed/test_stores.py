@@ -114,7 +114,7 @@ def test_clients_come_together_or_an_error_says_how_many() -> None:
 
 def test_a_silent_server_is_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        with pytest.raises(dist.DistNetworkError, match="timed out after 150ms .*: it doesn't answer"):
+        with pytest.raises(dist.DistNetworkError, match=r"timed out after 150ms .*: it doesn't answer"):
             dist.TCPStore("127.0.0.1", silent.getsockname()[1], timeout=SHORT)
 
 
