@@ -101,6 +101,18 @@ def _timeout_of(timeout: timedelta | None) -> timedelta:
     return timeout
 
 
+def _check_device(device_id: Any) -> None:
+    """A group may be bound to an accelerator, of which there is none: ValueError, in PyTorch's words, for all but None."""
+    advice = "Please use a different compiled version that supports your accelerator."
+    if device_id is None:
+        return
+    if isinstance(device_id, int):
+        raise ValueError(f"device_id is an int, but no accelerator support is found from the current compilation. {advice}")
+    if device_id.index is None or device_id.type == "cpu":
+        raise ValueError("init_process_group device_id parameter must be an accelerator with an index")
+    raise ValueError(f"device_id {device_id} does not match the current compilation's accelerator support: None. {advice}")
+
+
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -119,6 +131,7 @@ def init_process_group(
     file:///path), or `store` with rank and world_size. timeout: how long operations may take (30 minutes). Raises RuntimeError
     that says what to install where MPI isn't there; DistStoreError or DistNetworkError that names the ranks that did not come.
     """
+    _check_device(device_id)
     name = checked_backend(backend)
     if _registry.default is not None:
         raise ValueError("trying to initialize the default process group twice!")

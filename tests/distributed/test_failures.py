@@ -166,6 +166,11 @@ def refused(rank: int) -> None:
          "Cannot specify both init_method and store."),
         (lambda: dist.init_process_group("gloo", store=dist.HashStore()), AssertionError, "world_size must be positive if using"),
         (lambda: dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1"), ValueError, "rank parameter missing"),
+        (lambda: dist.init_process_group("gloo", device_id=torch.device("cpu")), ValueError,
+         "device_id parameter must be an accelerator with an index"),
+        (lambda: dist.init_process_group("gloo", device_id=torch.device("cuda:0")), ValueError,
+         "device_id cuda:0 does not match the current compilation's accelerator support: None"),
+        (lambda: dist.init_process_group("gloo", device_id=0), ValueError, "device_id is an int, but no accelerator support"),
         (lambda: dist.destroy_process_group(), AssertionError, "Process group cannot be None"),
         (lambda: dist.all_reduce(torch.ones(1)), ValueError, "Default process group has not been initialized"),
     ):

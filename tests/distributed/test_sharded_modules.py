@@ -20,6 +20,7 @@ from flambeau.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
     get_state_dict,
+    set_model_state_dict,
     set_state_dict,
 )
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP
@@ -331,6 +332,7 @@ def written(rank, folder, background):
     for seed in range(3):
         _step(module, optimizer, seed)
     model, optim = get_state_dict(module, optimizer)
+    from_rank_0(rank, module)
     state = {"model": model, "optim": optim, "step": 3}
     if background:
         future = dcp.async_save(state, checkpoint_id=folder)
@@ -338,6 +340,18 @@ def written(rank, folder, background):
         future.result()
     else:
         dcp.save(state, checkpoint_id=folder)
+
+
+def from_rank_0(rank, module):
+    """A model without memory takes a whole state dict that only rank 0 has."""
+    state = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True))
+    with torch.device("meta"):
+        made, _ = _made(True)
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(made, state if rank == 0 else {}, options=options)
+    x = torch.randn(4, 5)
+    assert torch.equal(made.eval()(x), module.eval()(x))
+    module.train()
 
 
 def read(rank, folder):

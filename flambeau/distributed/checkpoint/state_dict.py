@@ -156,7 +156,8 @@ def set_model_state_dict(
 ) -> Any:
     """Loads what `get_model_state_dict` gives, whole or divided. Every rank calls it.
 
-    Returns what nn.Module.load_state_dict does; RuntimeError where names, unless `strict` is False, or sizes don't match.
+    A model on the meta device takes the tensors of a whole state dict themselves. Returns what nn.Module.load_state_dict does;
+    RuntimeError where names, unless `strict` is False, or sizes don't match.
     """
     options = _checked(options)
     given = _joined(model, model_state_dict)
@@ -169,8 +170,10 @@ def set_model_state_dict(
     for name, value in sent(given) if options.broadcast_from_rank0 else given.items():
         key = keys.get(name, name)
         placed[key] = placed_like(value, own.get(key))
+    assign = (options.full_state_dict or options.broadcast_from_rank0) and any(
+        isinstance(value, torch.Tensor) and value.is_meta for value in own.values())
     with _with_parts(model):
-        return _original(model, "load_state_dict")(placed, strict=options.strict)
+        return _original(model, "load_state_dict")(placed, strict=options.strict, assign=assign)
 
 
 # Optimizers
