@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed test fuzz lint stubs bench bench-distributed dist clean
+.PHONY: help demo demo-embeddings demo-distributed kill-distributed test fuzz lint stubs bench bench-distributed dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,7 @@ help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
 	@echo "make demo-distributed   train in two processes with DistributedDataParallel, over MPI"
+	@echo "make kill-distributed   kill a training's processes again and again, and see that nothing is lost (KILL_ARGS)"
 	@echo "make test    run the tests"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
 	@echo "make lint    ruff and mypy"
@@ -65,6 +66,10 @@ demo-embeddings: $(EMBEDDINGS)/.installed
 demo-distributed: $(VENV)/.installed-dist
 	@echo "==> flambeau launch --standalone --nproc-per-node 2 examples/ddp.py"
 	@$(BIN)/flambeau launch --standalone --nproc-per-node 2 examples/ddp.py </dev/null
+
+kill-distributed: $(VENV)/.installed-dist
+	@echo "==> tools/kill_ranks.py --kills 100"
+	@$(BIN)/python tools/kill_ranks.py --kills 100 $(KILL_ARGS) </dev/null
 
 test: $(VENV)/.installed-test
 	@echo "==> pytest -q -n $(WORKERS)"

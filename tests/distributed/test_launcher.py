@@ -79,6 +79,14 @@ def processes_of(tmp_path: Path) -> list[str]:
     return found
 
 
+def until_there(*paths: Path, seconds: float = 40) -> None:
+    """Wait for files."""
+    end = time.monotonic() + seconds
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < end, [path.name for path in paths if not path.exists()]
+        time.sleep(0.05)
+
+
 def test_the_environment_of_processes(tmp_path: Path) -> None:
     code, out, err = launch(tmp_path, ENVIRONMENT, str(tmp_path), "--epochs", "3", options=("--standalone", "--nproc_per_node=3"))
     assert code == 0, err
@@ -100,13 +108,24 @@ def test_two_nodes_started_by_hand(tmp_path: Path) -> None:
         ("0", "0", "3"), ("1", "0", "3"), ("1", "1", "3")]
 
 
-def test_a_newcomer_joins_an_elastic_run(tmp_path: Path) -> None:
+ELASTIC = """
+import os, pathlib, sys, time
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+pathlib.Path(sys.argv[1], f"attempt {attempt}, rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}").touch()
+time.sleep(60 if attempt < "2" else 0)
+"""
+
+
+def test_a_machine_joins_an_elastic_run_and_leaves(tmp_path: Path) -> None:
     options = ("--nnodes=1:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=r",
                "--rdzv-conf=last_call_timeout=0.2")
-    first = launch(tmp_path, "import os, time\nif os.environ['WORLD_SIZE'] == '1': time.sleep(60)", options=options, wait=False)
-    time.sleep(1.5)
-    second = launch(tmp_path, "import os, time\nif os.environ['WORLD_SIZE'] == '1': time.sleep(60)", options=options, wait=False)
-    assert (first.wait(30), second.wait(30)) == (0, 0)
+    first = launch(tmp_path, ELASTIC, str(tmp_path), options=options, wait=False)
+    until_there(tmp_path / "attempt 0, rank 0 of 1")
+    second = launch(tmp_path, ELASTIC, str(tmp_path), options=options, wait=False)
+    until_there(tmp_path / "attempt 1, rank 0 of 2", tmp_path / "attempt 1, rank 1 of 2")
+    second.send_signal(signal.SIGTERM)
+    assert (second.wait(30), first.wait(30)) == (128 + signal.SIGTERM, 0)       # the first goes on alone
+    assert (tmp_path / "attempt 2, rank 0 of 1").exists() and not processes_of(tmp_path)
 
 
 def test_a_missing_node_is_named(tmp_path: Path) -> None:

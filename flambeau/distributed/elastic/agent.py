@@ -20,10 +20,11 @@ from typing import Any
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from flambeau.distributed.elastic.nodes import Attempt, Nodes
 from flambeau.distributed.elastic.workers import Workers, streams_of
-from flambeau.distributed.errors import DistError
+from flambeau.distributed.errors import DistError, DistNetworkError
 from flambeau.distributed.mpi import library
 
-_FIRST_FAILURE_TAKES = 2.0
+_FIRST_FAILURE_TAKES = 2.0      # seconds
+_SAME_LOSS_TAKES = 10.0         # seconds between a launcher's noticing that a machine is lost, and its processes' noticing it
 LOCAL_RANK = "${local_rank}"     # stands for it in a command's arguments
 
 
@@ -80,20 +81,26 @@ class Agent:
         count = config.nproc_per_node
         environments = [self._environment(nodes, attempt, local) for local in range(count)]
         commands = [[word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
-        began = time.time()
-        workers = Workers(commands, environments, logs / f"attempt_{attempt.number}",
-                          streams_of(config.redirects, count), streams_of(config.tee, count), config.role,
-                          config.local_ranks_filter)
-        ended_well = False
+        began, ended_well = time.time(), False
+        workers: Workers | None = None
         try:
+            workers = Workers(commands, environments, logs / f"attempt_{attempt.number}",
+                              streams_of(config.redirects, count), streams_of(config.tee, count), config.role,
+                              config.local_ranks_filter)
             ended_well = self._watch(nodes, attempt, workers)
             return ended_well
         except SignalException as error:
-            workers.end(error.sigval)
-            nodes.fail(f"a launcher got {error.sigval.name}")
+            with contextlib.suppress(DistNetworkError):
+                if nodes.least < nodes.most:
+                    nodes.open_next(attempt.number)     # the others go on without this node
+                else:
+                    nodes.fail(f"a launcher got {error.sigval.name}")
+            if workers is not None:
+                workers.end(error.sigval)
             raise
         finally:
-            workers.end()
+            if workers is not None:
+                workers.end()
             if not ended_well:
                 library.remove_orphans(began)
 
@@ -112,36 +119,65 @@ class Agent:
             if len(attempt.sizes) > 1 or nodes.most > 1:
                 if time.monotonic() - looked > 0.2:
                     looked = time.monotonic()
-                    self._look(nodes, attempt)
-                    if nodes.current() != attempt.number:
-                        _say(f"another node begins attempt {attempt.number + 1}: restarting")
+                    if self._another_attempt(nodes, attempt, workers):
                         return False
             time.sleep(self.config.monitor_interval)
 
-    def _look(self, nodes: Nodes, attempt: Attempt) -> None:
-        reason = nodes.failed()
-        if reason:
-            raise DistError(f"another node ended the run: {reason}")
-        if len(attempt.sizes) < nodes.most and nodes.newcomers(attempt.number):
-            nodes.open_next(attempt.number)
+    def _another_attempt(self, nodes: Nodes, attempt: Attempt, workers: Workers) -> bool:
+        """Whether another node has begun the next attempt. Raises DistError if one has ended the run, or keeps the store and is
+        gone; ChildFailedError if the processes here have noticed that as well.
+        """
+        try:
+            reason = nodes.failed()
+            if reason:
+                raise DistError(f"another node ended the run: {reason}")
+            if len(attempt.sizes) < nodes.most and nodes.newcomers(attempt.number):
+                nodes.open_next(attempt.number)
+            if nodes.current() == attempt.number:
+                return False
+        except DistNetworkError as error:
+            _say(f"the node that keeps the store is lost: {error}")
+            failures = self._soon(workers, attempt, _SAME_LOSS_TAKES)
+            if failures:
+                raise ChildFailedError(self.name, failures) from None
+            raise
+        _say(f"another node begins attempt {attempt.number + 1}: restarting")
+        return True
+
+    @staticmethod
+    def _soon(workers: Workers, attempt: Attempt, seconds: float) -> dict[int, ProcessFailure]:
+        """What fails within some seconds: until there is a failure that isn't another's consequence, or all have ended."""
+        until = time.monotonic() + seconds
+        while True:
+            failures = workers.failures(attempt.first_rank)
+            if time.monotonic() > until or None not in workers.poll() or not all(
+                    failure.secondary for failure in failures.values()):
+                return failures
+            time.sleep(0.02)
 
     def _after(self, nodes: Nodes, attempt: Attempt, workers: Workers, failures: dict[int, ProcessFailure]) -> bool:
         """A process failed: begin again, or raise."""
-        until = time.monotonic() + _FIRST_FAILURE_TAKES      # others may have noticed a failure before its process has ended
-        while all(failure.secondary for failure in failures.values()) and time.monotonic() < until:
-            time.sleep(0.02)
-            failures = workers.failures(attempt.first_rank)
+        if all(failure.secondary for failure in failures.values()):     # noticed before the process that failed has ended
+            failures = self._soon(workers, attempt, _FIRST_FAILURE_TAKES)
+            with contextlib.suppress(DistNetworkError):
+                if nodes.current() != attempt.number:       # another node's failure, or its leaving
+                    return False
         error = ChildFailedError(self.name, failures)
         rank, first = error.get_first_failure()
         _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of binary: "
              f"{self.command[0]}")
         if self.restarts >= self.config.max_restarts:
-            nodes.fail(f"rank {rank} failed with exit code {first.exitcode}")
+            with contextlib.suppress(DistNetworkError):
+                nodes.fail(f"rank {rank} failed with exit code {first.exitcode}")
             raise error
         self.restarts += 1
-        _say(f"restarting: {self.config.max_restarts - self.restarts} restarts are left")
         workers.end()
-        nodes.open_next(attempt.number)
+        try:
+            nodes.open_next(attempt.number)
+        except DistNetworkError as lost:
+            _say(f"no restart, the node that keeps the store is lost: {lost}")
+            raise error from None
+        _say(f"restarting: {self.config.max_restarts - self.restarts} restarts are left")
         return False
 
     def _environment(self, nodes: Nodes, attempt: Attempt, local: int) -> dict[str, str]:

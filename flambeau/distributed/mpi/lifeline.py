@@ -20,7 +20,7 @@ from typing import Any
 from flambeau.distributed.errors import DistNetworkError
 from flambeau.distributed.stores import Store, TCPStore
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
-from flambeau.distributed.stores.listener import accepted, listening
+from flambeau.distributed.stores.listener import accepted, listening, prepare
 
 #: How far a process has come: for each group by name, how many calls it has begun and what the last of them was.
 Progress = dict[str, tuple[int, str]]
@@ -55,7 +55,7 @@ class _Switchboard:
 
     def _accept(self) -> None:
         connection = accepted(self._listener)
-        _keep_alive(connection)
+        prepare(connection)
         connection.sendall(self._token)
         self._selector.register(connection, selectors.EVENT_READ, ([-1], Frames()))
 
@@ -217,21 +217,12 @@ def _connected(hosts: Sequence[str], port: int, token: bytes, timeout: float) ->
                 continue
             if greeting == token:
                 made.settimeout(None)
-                _keep_alive(made)
+                prepare(made)
                 return made
             made.close()
         if time.monotonic() > end:
             raise DistNetworkError(f"rank 0 isn't reached at port {port} of {' or '.join(tried)} within {timeout:g} s")
         time.sleep(0.05)
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    """Have the end of a machine that was cut off noticed within seconds."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, option):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
 
 
 def describe(ranks: Sequence[int]) -> str:

@@ -116,11 +116,10 @@ class World:
         line = self.lifeline
         if line is None or not (line.gone or line.left):
             return
+        lost = [rank for rank in ranks if rank in line.gone]
+        if lost:
+            self._break(f"{doing}: {_how_lost({rank: line.gone[rank] for rank in lost})}")
         for rank in ranks:
-            if rank in line.gone:
-                why = line.gone[rank]
-                self._break(f"{doing}: rank {rank} is gone" + (f", it failed with {why}" if why else
-                            ": its process ended without a word (killed, out of memory, or its machine was cut off)"))
             if rank in line.left and line.left[rank].get(group, (0, ""))[0] < max(number, 1):
                 made, last = line.left[rank].get(group, (0, ""))
                 self._break(f"{doing}: rank {rank} has ended after {made} calls of this group" + (f", the last {last}" if made
@@ -158,6 +157,15 @@ class World:
     def watch(self, operation: Operation) -> None:
         """Have an operation driven on while nobody waits for it."""
         background.add(operation)
+
+
+def _how_lost(gone: dict[int, str]) -> str:
+    """Which ranks died, and why if one of them said so."""
+    for rank, why in gone.items():
+        if why:
+            return f"rank {rank} is gone, it failed with {why}"
+    who, whose = ("is gone: its process", "its") if len(gone) == 1 else ("are gone: their processes", "their")
+    return f"{describe(list(gone))} {who} ended without a word (killed, out of memory, or {whose} machine was cut off)"
 
 
 # ---------------------------------------------------------------------------------------------------- beginning

@@ -3,6 +3,7 @@
     store       what all stores offer; PrefixStore
     table       the table itself, in one process
     hash_store  a table for the threads of one process
+    listener    sockets that listen, and that notice when a machine is gone
     tcp_server  a table that others reach by TCP; tcp_store: its clients
     file_store  a table kept in a file
 """

@@ -1,4 +1,5 @@
-"""Sockets that listen for the other processes, and letting them in: a world of many needs many file descriptors at rank 0.
+"""Sockets between processes: listening, letting others in (a world of many needs many file descriptors at rank 0), and noticing
+that the machine at the other end is gone.
 
 Stands on the standard library; the server of TCP stores and the lifelines use it.
 """
@@ -14,6 +15,7 @@ from flambeau.base.warn import warn_once
 from flambeau.distributed.errors import DistNetworkError
 
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE)
+_IDLE, _BETWEEN, _PROBES = 5, 2, 4      # seconds of silence before a question, between questions; how many aren't answered
 _PAUSE = 0.1        # seconds for which nobody is let in when there is no descriptor for it
 
 
@@ -52,3 +54,15 @@ def accepted(listener: socket.socket) -> socket.socket:
                       "limit (ulimit -Hn) where it runs", RuntimeWarning)
             time.sleep(_PAUSE)
         raise
+
+
+def prepare(connection: socket.socket) -> None:
+    """Send without delay, and have a connection end soon after the machine at its other end was cut off: asked now and then
+    when all is quiet, and by a limit to how long what was sent may stay unanswered.
+    """
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", _IDLE), ("TCP_KEEPINTVL", _BETWEEN), ("TCP_KEEPCNT", _PROBES),
+                          ("TCP_USER_TIMEOUT", (_IDLE + _BETWEEN * _PROBES) * 1000)):
+        if hasattr(socket, option):     # not on every system
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
-from flambeau.distributed.stores.listener import accepted
+from flambeau.distributed.stores.listener import accepted, prepare
 from flambeau.distributed.stores.table import Table
 
 GREETING = b"flambeau store 1\n"
@@ -85,7 +85,7 @@ class TCPServer:
         except OSError:
             return
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        prepare(connection)
         client = _Client(connection)
         self._clients.add(client)
         self._selector.register(connection, selectors.EVENT_READ, client)

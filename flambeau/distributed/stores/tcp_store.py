@@ -15,12 +15,13 @@ from flambeau.base.locks import long_lock
 from flambeau.base.naming import called
 from flambeau.distributed.errors import DistNetworkError, DistStoreError
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
-from flambeau.distributed.stores.listener import listening
+from flambeau.distributed.stores.listener import listening, prepare
 from flambeau.distributed.stores.store import DEFAULT_TIMEOUT, Store, duration
 from flambeau.distributed.stores.tcp_server import GREETING, TCPServer
 
 _WORKERS = "init/"      # under which those who have come are counted, as in PyTorch
 _GRACE = 10.0           # seconds beyond a wait's own time until its answer must have come
+_AGAIN = timedelta(seconds=5)     # how long a client whose request was interrupted tries to reach the server again
 _servers: weakref.WeakSet[TCPServer] = weakref.WeakSet()
 _connections: weakref.WeakSet[Connection]
 
@@ -34,7 +35,7 @@ class Connection:
 
     def __init__(self, host: str, port: int, timeout: timedelta) -> None:
         self.host, self.port = host, port
-        self._lock = long_lock()
+        self._lock, self._interrupted = long_lock(), False
         self._frames = Frames()
         self._socket = _connected(host, port, timeout)
         _connections.add(self)
@@ -42,10 +43,14 @@ class Connection:
     def ask(self, seconds: float | None, *request: Any) -> Any:
         """The answer to a request, which is to come within so many seconds (None: whenever it comes)."""
         with self._lock:
+            if self._interrupted:       # the answer of a request that a signal's exception cut short may still come
+                self._socket.close()
+                self._frames, self._socket = Frames(), _connected(self.host, self.port, _AGAIN)
+            self._interrupted = True
+            answers: list[Any] = []
             try:
                 self._socket.settimeout(seconds)
                 self._socket.sendall(packed(list(request)))
-                answers: list[Any] = []
                 while not answers:
                     data = self._socket.recv(1 << 18)
                     if not data:
@@ -53,9 +58,11 @@ class Connection:
                     answers = self._frames.feed(data)
             except (OSError, FrameError) as error:
                 self._socket.close()
+                self._interrupted = False
                 raise DistNetworkError(
                     f"The store at {self.host}:{self.port} no longer answers ({error or type(error).__name__}). Did the process "
                     "that keeps it end?") from None
+            self._interrupted = False
         good, answer = answers[0]
         if not good:
             raise DistStoreError(answer)
@@ -90,9 +97,9 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
         except OSError as error:
             reason = error
         else:
-            reason = _refusal(made)
+            reason = _refusal(made, host, port)
             if reason is None:
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                prepare(made)
                 made.settimeout(None)
                 return made
             made.close()
@@ -104,9 +111,9 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
         pause = min(pause * 1.5, 0.5)
 
 
-def _refusal(made: socket.socket) -> str | None:
+def _refusal(made: socket.socket, host: str, port: int) -> str | None:
     """Why the greetings haven't been exchanged on a new connection, None if they have. Raises Stranger: another answers there."""
-    host, port, greeting = *made.getpeername()[:2], b""
+    greeting = b""
     try:
         made.sendall(GREETING)
         while len(greeting) < len(GREETING) and GREETING.startswith(greeting):
