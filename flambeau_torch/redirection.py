@@ -76,8 +76,11 @@ class TorchFinder(MetaPathFinder):
 
     def alias_of(self, name: str, alias: str) -> ModuleSpec | None:
         """What gives the module `name` under the name `alias`; None if there is no such module."""
+        loaded = sys.modules.get(name)
+        if loaded is not None and loaded.__spec__ is None:  # it was made, not read from a file
+            return ModuleSpec(alias, AliasLoader(name))
         try:
-            found = getattr(sys.modules.get(name), "__spec__", None) or importlib.util.find_spec(name)
+            found = loaded.__spec__ if loaded is not None else importlib.util.find_spec(name)
         except ModuleNotFoundError:  # a parent is missing, or is no package
             return None
         if found is None:

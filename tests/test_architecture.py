@@ -88,6 +88,7 @@ DEPENDENCIES = {"numpy"}
 OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
             "fx.passes.graph_drawer": {"pydot"}, "distributed.mpi.library": {"mpi4py"},
+            "distributed.checkpoint._fsspec_filesystem": {"fsspec"}, "distributed.checkpoint._extension": {"zstandard"},
             "onnx._package": {"onnx", "onnxruntime", "onnxscript"}, "onnx._program": {"onnx"},
             "onnx._types": {"ml_dtypes"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen

@@ -233,6 +233,17 @@ class ArchiveReader:
             raise damaged(f"reading file {name}: {CORRUPTED}")
         return start
 
+    def check_sums(self) -> None:
+        """RuntimeError if a record's bytes aren't those that were written. One without a checksum isn't looked at."""
+        for name, entry in self.records.items():
+            if entry.checksum:
+                with self.open(name) as record:
+                    checksum = 0
+                    while piece := record.read(1 << 20):
+                        checksum = zlib.crc32(piece, checksum)
+                if checksum != entry.checksum:
+                    raise damaged(f"reading file {name}: its checksum is another than when it was written: {CORRUPTED}")
+
     def is_stored(self, name: str) -> bool:
         """Whether the content lies in the file as it is, uncompressed."""
         return self.entry(name).method == STORED

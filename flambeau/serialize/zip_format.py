@@ -45,6 +45,7 @@ class Entry(NamedTuple):
     stored: int
     size: int
     header: int
+    checksum: int
 
 
 def length_of(file: Any) -> int:
@@ -128,7 +129,7 @@ def _entry(content: bytes, place: int, length: int, this_disk: int) -> tuple[Ent
     if len(content) - place < CENTRAL.size or not content.startswith(CENTRAL_SIGNATURE, place):
         raise _unreadable(CORRUPTED)
     (
-        _, _, _, flags, method, _, _, _, stored, size, name_size, extra_size, comment_size, disk, _, _, header,
+        _, _, _, flags, method, _, _, checksum, stored, size, name_size, extra_size, comment_size, disk, _, _, header,
     ) = CENTRAL.unpack_from(content, place)  # fmt: skip
     taken = CENTRAL.size + name_size + extra_size + comment_size
     if FULL32 not in (stored, size) and ((method == STORED and size != stored) or (size and not stored)):
@@ -145,7 +146,7 @@ def _entry(content: bytes, place: int, length: int, this_disk: int) -> tuple[Ent
     extra = content[name_place + name_size : name_place + name_size + extra_size]
     size, stored, header = _numbers64(extra, size, stored, header)
     name = content[name_place : name_place + name_size].decode("utf-8", "replace")
-    return Entry(name, method, flags, stored, size, header), taken
+    return Entry(name, method, flags, stored, size, header, checksum), taken
 
 
 def _numbers64(extra: bytes, *numbers: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.distributed import distributed_c10d as c10d
 from flambeau.distributed.checkpoint.api import CheckpointException
 
-__all__ = ["Together"]
+__all__ = ["Together", "check_coordinator"]
 
 
 class _Failure:
@@ -61,3 +61,9 @@ class Together:
     def all_reduce(self, step: str, local: Callable[[], Any], central: Callable[[list[Any]], Any]) -> Any:
         """`local` on each rank; every rank gets what `central` makes of all results on the coordinator."""
         return self.reduce_scatter(step, local, lambda found: [central(found)] * self.count)
+
+
+def check_coordinator(rank: int) -> None:
+    """NotImplementedError for a coordinator other than the group's first rank."""
+    if rank != 0:
+        raise NotImplementedError(f"coordinator_rank={rank}: the first rank of the group is the coordinator; leave it out")

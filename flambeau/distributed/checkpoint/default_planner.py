@@ -1,6 +1,7 @@
 """torch.distributed.checkpoint.default_planner: boxes of tensors are written once, and read where they overlap what is asked for.
 
-So a checkpoint is loaded by any number of ranks, however tensors are cut. Stands on `planner`.
+So a checkpoint is loaded by any number of ranks, however tensors are cut. Stands on `planner`,
+`planner_helpers` and `_dedup_save_plans`.
 """
 
 from __future__ import annotations
@@ -10,48 +11,31 @@ import io
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.checkpoint._nested import flatten_state_dict, set_element
-from flambeau.distributed.checkpoint.metadata import (
-    BytesStorageMetadata,
-    ChunkStorageMetadata,
-    Metadata,
-    MetadataIndex,
-    StorageMeta,
-    TensorProperties,
-    TensorStorageMetadata,
-)
+from flambeau.distributed.checkpoint._dedup_save_plans import check_boxes, dedup_save_plans, merged
+from flambeau.distributed.checkpoint._nested_dict import flatten_state_dict
+from flambeau.distributed.checkpoint._traverse import set_element
+from flambeau.distributed.checkpoint.metadata import Metadata, MetadataIndex, StorageMeta, TensorStorageMetadata
 from flambeau.distributed.checkpoint.planner import (
-    LoadItemType,
     LoadPlan,
     LoadPlanner,
     ReadItem,
     SavePlan,
     SavePlanner,
-    TensorWriteData,
     WriteItem,
     WriteItemType,
 )
-from flambeau.distributed.tensor._api import DTensor
-from flambeau.distributed.tensor._dtensor_spec import local_shape_and_offset
+from flambeau.distributed.checkpoint.planner_helpers import (
+    box_of,
+    bytes_read,
+    create_read_items_for_chunk_list,
+    local_of,
+    write_item,
+)
 
-__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
-
-
-def _box(tensor: torch.Tensor) -> ChunkStorageMetadata | None:
-    """The box of the whole tensor that this rank has; None if it has nothing of it."""
-    if isinstance(tensor, DTensor):
-        if tensor._spec.sums:
-            raise ValueError(f"a DTensor that is {tensor.placements} can't be stored or loaded; redistribute it first")
-        shape, offset = local_shape_and_offset(tensor.shape, tensor.device_mesh, tensor.placements)
-        if not tensor.device_mesh._is_current_rank_part_of_mesh() or 0 in shape:
-            return None
-        return ChunkStorageMetadata(torch.Size(offset), torch.Size(shape))
-    return ChunkStorageMetadata(torch.Size([0] * tensor.ndim), tensor.size())
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach()
-    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+__all__ = [
+    "DefaultLoadPlanner", "DefaultSavePlanner", "create_default_global_load_plan", "create_default_global_save_plan",
+    "create_default_local_load_plan", "create_default_local_save_plan",
+]  # fmt: skip
 
 
 class DefaultSavePlanner(SavePlanner):
@@ -59,7 +43,8 @@ class DefaultSavePlanner(SavePlanner):
 
     Args:
         flatten_state_dict: dicts and lists in the state dict are taken apart, so that their tensors are entries.
-        flatten_sharded_tensors, dedup_replicated_tensors: taken for what they allow.
+        flatten_sharded_tensors, dedup_replicated_tensors, enable_plan_caching: they make no difference: what several ranks
+            have is always written once, and plans are cheap.
         dedup_save_to_lowest_rank: what several ranks have is written by the lowest rather than by the one with least to write.
     """
 
@@ -82,17 +67,21 @@ class DefaultSavePlanner(SavePlanner):
         self.state_dict, self.is_coordinator = state_dict, is_coordinator
 
     def create_local_plan(self) -> SavePlan:
-        items = [item for name, value in self.state_dict.items() if (item := _write_item(name, value)) is not None]
-        self.plan = SavePlan(items, planner_data=self.mappings if self.flatten_state_dict else None)
+        plan = create_default_local_save_plan(self.state_dict, self.is_coordinator)
+        self.plan = dataclasses.replace(plan, planner_data=self.mappings if self.flatten_state_dict else None)
         return self.plan
 
-    def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        plans = _without_copies(all_plans, self.lowest)
-        plans, entries = _merged(plans)
+    def create_global_plan(self, all_plans: list[SavePlan], whole: bool = True) -> tuple[list[SavePlan], Metadata]:
+        """The ranks' plans, and the metadata; ValueError where `whole` and boxes don't make a tensor whole."""
+        plans, metadata = create_default_global_save_plan(dedup_save_plans(all_plans, self.lowest))
+        if whole:
+            check_boxes(metadata)
         mappings: dict[str, Any] = {}
         for plan in all_plans:
             mappings.update(plan.planner_data or {})
-        metadata = Metadata(entries, planner_data=mappings if self.flatten_state_dict else None, version="1.0.0")
+        metadata = dataclasses.replace(
+            metadata, planner_data=mappings if self.flatten_state_dict else None, version="1.0.0"
+        )
         return plans, metadata
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
@@ -105,7 +94,7 @@ class DefaultSavePlanner(SavePlanner):
     def lookup_object(self, index: MetadataIndex) -> Any:
         """The value of an entry, of a tensor the part that this rank has."""
         value = self.state_dict[index.fqn]
-        return _local(value) if isinstance(value, torch.Tensor) else value
+        return local_of(value) if isinstance(value, torch.Tensor) else value
 
     def transform_object(self, write_item: WriteItem, object: Any) -> Any:
         """What is written of a value: bytes of what is no tensor."""
@@ -116,76 +105,43 @@ class DefaultSavePlanner(SavePlanner):
         return object
 
 
-def _write_item(name: str, value: Any) -> WriteItem | None:
-    if not isinstance(value, torch.Tensor):
-        return WriteItem(MetadataIndex(name), WriteItemType.BYTE_IO)
-    box = _box(value)
-    if box is None:
-        return None
-    data = TensorWriteData(box, TensorProperties.create_from_tensor(_local(value)), value.size())
-    kind = WriteItemType.SHARD if isinstance(value, DTensor) else WriteItemType.TENSOR
-    return WriteItem(MetadataIndex(name, box.offsets), kind, tensor_data=data)
+def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
+    """What this rank could write of a flat state dict: of DTensors its parts. All ranks write the same way."""
+    return SavePlan([item for name, value in state_dict.items() if (item := write_item(name, value)) is not None])
 
 
-def _bytes(item: WriteItem) -> int:
-    data = item.tensor_data
-    if data is None:
-        return 1
-    return torch.Size(data.chunk.sizes).numel() * data.properties.dtype.itemsize
+def create_default_global_save_plan(
+    all_plans: list[SavePlan], rewrite_index_hints: bool = True
+) -> tuple[list[SavePlan], Metadata]:
+    """All ranks' plans, in which nothing is twice any more, with hints where boxes stand in the metadata; and the metadata."""
+    plans, entries = merged(all_plans)
+    return plans if rewrite_index_hints else all_plans, Metadata(entries)
 
 
-def _without_copies(plans: list[SavePlan], lowest: bool) -> list[SavePlan]:
-    """Plans in which every entry, or box of one, is written by one rank."""
-    holders: dict[MetadataIndex, list[int]] = {}
-    sizes: dict[MetadataIndex, int] = {}
-    for rank, plan in enumerate(plans):
-        for item in plan.items:
-            holders.setdefault(item.index, []).append(rank)
-            sizes[item.index] = _bytes(item)
-    load = [0] * len(plans)
-    writer: dict[MetadataIndex, int] = {}
-    for alone in (True, False):  # first what only one rank can write
-        for index, ranks in holders.items():
-            if (len(ranks) == 1) is alone:
-                rank = ranks[0] if lowest else min(ranks, key=lambda each: load[each])
-                writer[index] = rank
-                load[rank] += sizes[index]
-    return [
-        dataclasses.replace(plan, items=[item for item in plan.items if writer[item.index] == rank])
-        for rank, plan in enumerate(plans)
-    ]
+def create_default_local_load_plan(
+    state_dict: dict[str, Any], metadata: Metadata, strict: bool = True
+) -> LoadPlan:
+    """What this rank reads into a flat state dict. RuntimeError for what isn't there if `strict`, ValueError for other sizes."""
+    items: list[ReadItem] = []
+    for name, value in state_dict.items():
+        entry = metadata.state_dict_metadata.get(name)
+        if entry is None:
+            if strict:
+                raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
+            continue
+        if isinstance(entry, TensorStorageMetadata) and isinstance(value, torch.Tensor):
+            if entry.size != value.size():
+                raise ValueError(f"Size mismatch between saved {entry.size} and current: {value.size()} for {name}")
+            box = box_of(value)
+            items += create_read_items_for_chunk_list(name, entry, [box] if box is not None else [])
+        else:
+            items.append(bytes_read(name))
+    return LoadPlan(items)
 
 
-def _merged(plans: list[SavePlan]) -> tuple[list[SavePlan], dict[str, Any]]:
-    """The plans, with hints where boxes stand in the metadata, and the metadata's entries. ValueError where boxes don't fit."""
-    entries: dict[str, Any] = {}
-    result = []
-    for plan in plans:
-        items = []
-        for item in plan.items:
-            if item.tensor_data is None:
-                entries[item.index.fqn] = BytesStorageMetadata()
-                items.append(item)
-                continue
-            data = item.tensor_data
-            entry = entries.setdefault(item.index.fqn, TensorStorageMetadata(data.properties, data.size, []))
-            if entry.size != data.size:
-                raise ValueError(
-                    f"ranks disagree on the size of {item.index.fqn}: {tuple(entry.size)} and {tuple(data.size)}"
-                )
-            index = dataclasses.replace(item.index, index=len(entry.chunks))
-            items.append(dataclasses.replace(item, index=index))
-            entry.chunks.append(data.chunk)
-        result.append(dataclasses.replace(plan, items=items))
-    for name, entry in entries.items():
-        if isinstance(entry, TensorStorageMetadata):
-            stored = sum(chunk.sizes.numel() for chunk in entry.chunks)
-            if stored != entry.size.numel():
-                raise ValueError(
-                    f"Failed to validate global plan: the boxes of {name} have {stored} elements, the tensor of "
-                    f"{tuple(entry.size)} has {entry.size.numel()}"
-                )
-    return result, entries
+def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]:
+    """All ranks' plans as they are."""
+    return all_plans
 
 
 class DefaultLoadPlanner(LoadPlanner):
@@ -194,6 +150,9 @@ class DefaultLoadPlanner(LoadPlanner):
     Args:
         flatten_state_dict: dicts and lists in the state dict are taken apart, as they were when it was saved.
         allow_partial_load: entries that the checkpoint lacks stay as they are, rather than raise RuntimeError.
+
+    What is no tensor is read as torch.load reads it by default: of a program's own classes only those that it named by
+    torch.serialization.add_safe_globals, for a pickle could run anything.
     """
 
     def __init__(
@@ -212,31 +171,16 @@ class DefaultLoadPlanner(LoadPlanner):
 
     def create_local_plan(self) -> LoadPlan:
         assert self.metadata is not None
-        items: list[ReadItem] = []
-        for name, value in self.state_dict.items():
-            entry = self.metadata.state_dict_metadata.get(name)
-            if entry is None:
-                if self.allow_partial_load:
-                    continue
-                raise RuntimeError(f"Missing key in checkpoint state_dict: {name}.")
-            if isinstance(entry, TensorStorageMetadata) and isinstance(value, torch.Tensor):
-                if entry.size != value.size():
-                    raise ValueError(
-                        f"Size mismatch between saved {entry.size} and current: {value.size()} for {name}",
-                    )
-                items += _tensor_reads(name, entry, value)
-            else:
-                items.append(_bytes_read(name))
-        return LoadPlan(items)
+        return create_default_local_load_plan(self.state_dict, self.metadata, not self.allow_partial_load)
 
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
-        return global_plan
+        return create_default_global_load_plan(global_plan)
 
     def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
         return central_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        loaded = torch.load(value, weights_only=False)
+        loaded = torch.load(value, weights_only=None)  # as data only, unless a program allows more
         name = read_item.dest_index.fqn
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[name], loaded)
@@ -251,7 +195,7 @@ class DefaultLoadPlanner(LoadPlanner):
 
     def lookup_tensor(self, index: MetadataIndex) -> torch.Tensor:
         """The part of an entry that this rank has."""
-        return _local(self.state_dict[index.fqn])
+        return local_of(self.state_dict[index.fqn])
 
     def transform_tensor(self, read_item: ReadItem, tensor: torch.Tensor) -> torch.Tensor:
         """The box of a part that is read."""
@@ -261,32 +205,30 @@ class DefaultLoadPlanner(LoadPlanner):
         return tensor
 
 
-def _bytes_read(name: str) -> ReadItem:
-    index, none = MetadataIndex(name), torch.Size((0,))
-    return ReadItem(LoadItemType.BYTE_IO, index, none, index, none, none)
+class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
+    """Fills an empty state dict with whole tensors: all that a checkpoint has, or what is under names that begin with `keys`."""
 
+    def __init__(self, keys: set[str] | None = None, *args: Any, **kwargs: Any) -> None:
+        self.keys = keys
+        super().__init__(*args, **kwargs)
 
-def _tensor_reads(name: str, entry: TensorStorageMetadata, tensor: torch.Tensor) -> list[ReadItem]:
-    """The overlaps of this rank's box with the stored ones."""
-    box = _box(tensor)
-    if box is None:
-        return []
-    items = []
-    for index, stored in enumerate(entry.chunks):
-        starts = [max(a, b) for a, b in zip(box.offsets, stored.offsets, strict=True)]
-        ends = [
-            min(a + m, b + n) for a, m, b, n in zip(box.offsets, box.sizes, stored.offsets, stored.sizes, strict=True)
-        ]
-        if any(end <= start for start, end in zip(starts, ends, strict=True)):
-            continue
-        items.append(
-            ReadItem(
-                LoadItemType.TENSOR,
-                MetadataIndex(name, box.offsets),
-                torch.Size([start - own for start, own in zip(starts, box.offsets, strict=True)]),
-                MetadataIndex(name, stored.offsets, index),
-                torch.Size([start - own for start, own in zip(starts, stored.offsets, strict=True)]),
-                torch.Size([end - start for start, end in zip(starts, ends, strict=True)]),
-            )
-        )
-    return items
+    def _wanted(self, name: str, path: tuple[str | int, ...]) -> bool:
+        """Whether a name, or what it begins with on its path, is asked for."""
+        if self.keys is None or name in self.keys:
+            return True
+        return any(".".join(map(str, path[:end])) in self.keys for end in range(1, len(path)))
+
+    def set_up_planner(
+        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
+    ) -> None:
+        assert metadata is not None
+        if state_dict:
+            raise AssertionError("this planner fills an empty state dict")
+        paths = metadata.planner_data or {}
+        for name, entry in metadata.state_dict_metadata.items():
+            path = paths.get(name, (name,))
+            if self._wanted(name, path):
+                tensor = isinstance(entry, TensorStorageMetadata)
+                value = torch.empty(entry.size, dtype=entry.properties.dtype) if tensor else None
+                set_element(state_dict, path, value)
+        super().set_up_planner(state_dict, metadata, is_coordinator)

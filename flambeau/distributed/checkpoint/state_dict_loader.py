@@ -6,11 +6,10 @@ import warnings
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.checkpoint._nested import unflatten_state_dict
-from flambeau.distributed.checkpoint._together import Together
-from flambeau.distributed.checkpoint.default_planner import DefaultLoadPlanner
-from flambeau.distributed.checkpoint.filesystem import FileSystemReader
-from flambeau.distributed.checkpoint.metadata import TensorStorageMetadata
+from flambeau.distributed.checkpoint._storage_utils import call_with_known, storage_for
+from flambeau.distributed.checkpoint._together import Together, check_coordinator
+from flambeau.distributed.checkpoint.default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner
+from flambeau.distributed.checkpoint.logger import logged
 from flambeau.distributed.checkpoint.planner import LoadPlanner
 from flambeau.distributed.checkpoint.stateful import Stateful
 from flambeau.distributed.checkpoint.storage import PathLike, StorageReader
@@ -18,6 +17,7 @@ from flambeau.distributed.checkpoint.storage import PathLike, StorageReader
 __all__ = ["load", "load_state_dict"]
 
 
+@logged
 def load(
     state_dict: dict[str, Any],
     *,
@@ -44,12 +44,7 @@ def load(
             "torch.distributed is disabled, unavailable or uninitialized, assuming the intent is to load in a single process.",
             stacklevel=2,
         )
-    if storage_reader is None:
-        if checkpoint_id is None:
-            raise RuntimeError("`checkpoint_id` must be specificed if storage_reader/storage_writer is None.")
-        storage_reader = FileSystemReader(checkpoint_id)
-    else:
-        storage_reader.reset(checkpoint_id)
+    reader: StorageReader = storage_for(storage_reader, checkpoint_id, reader=True)
     keys = sorted({key for each in together._gathered(list(state_dict)) for key in each}, key=str)
     stateful = {
         key: state_dict[key]
@@ -57,7 +52,7 @@ def load(
         if key in state_dict and isinstance(state_dict[key], Stateful) and not isinstance(state_dict[key], torch.Tensor)
     }
     values = {key: stateful[key].state_dict() if key in stateful else value for key, value in state_dict.items()}
-    _read(values, storage_reader, planner or DefaultLoadPlanner(), together)
+    read_into(values, reader, planner or DefaultLoadPlanner(), together)
     for key, value in values.items():
         if key in stateful:
             stateful[key].load_state_dict(value)
@@ -66,11 +61,13 @@ def load(
 
 
 @torch.no_grad()
-def _read(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanner, together: Together) -> None:
+def read_into(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPlanner, together: Together) -> None:
+    """Fills a state dict; every rank of `together` calls it."""
+
     def plan() -> Any:
-        metadata = reader.read_metadata()
+        metadata = call_with_known(reader.read_metadata, rank=together.rank)
         planner.set_up_planner(state_dict, metadata, together.is_coordinator)
-        reader.set_up_storage_reader(metadata, together.is_coordinator, rank=together.rank)
+        call_with_known(reader.set_up_storage_reader, metadata, together.is_coordinator, rank=together.rank)
         return reader.prepare_local_plan(planner.create_local_plan())
 
     own = together.reduce_scatter(
@@ -90,16 +87,42 @@ def load_state_dict(
     """The older name of `load`."""
     warnings.warn("'load_state_dict' is deprecated and will be removed in future versions. Please use 'load' instead.",
                   FutureWarning, stacklevel=2)  # fmt: skip
+    check_coordinator(coordinator_rank)
     storage_reader.reset()
-    _read(state_dict, storage_reader, planner or DefaultLoadPlanner(), Together(process_group, no_dist))
+    read_into(state_dict, storage_reader, planner or DefaultLoadPlanner(), Together(process_group, no_dist))
+
+
+def _load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: StorageReader,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: LoadPlanner | None = None,
+) -> None:
+    """What `load` does, for a state dict without objects that have state dicts."""
+    check_coordinator(coordinator_rank)
+    read_into(state_dict, storage_reader, planner or DefaultLoadPlanner(), Together(process_group, no_dist))
+
+
+def _load_state_dict_from_keys(
+    keys: set[str] | str | None = None,
+    *,
+    checkpoint_id: PathLike | None = None,
+    storage_reader: StorageReader | None = None,
+    process_group: Any = None,
+) -> dict[str, Any]:
+    """A new state dict with what a checkpoint has under names that begin so, whole, by default all."""
+    reader: StorageReader = storage_for(storage_reader, checkpoint_id, reader=True)
+    chosen = {keys} if isinstance(keys, str) else keys
+    together = Together(process_group)
+    result: dict[str, Any] = {}
+    read_into(result, reader, _EmptyStateDictLoadPlanner(chosen), together)
+    return result
 
 
 def whole_state_dict(reader: StorageReader) -> dict[str, Any]:
     """Everything that a checkpoint has, read by this rank alone, nested as it was saved."""
-    metadata = reader.read_metadata()
-    flat: dict[str, Any] = {}
-    for name, entry in metadata.state_dict_metadata.items():
-        tensor = isinstance(entry, TensorStorageMetadata)
-        flat[name] = torch.empty(entry.size, dtype=entry.properties.dtype) if tensor else None
-    _read(flat, reader, DefaultLoadPlanner(flatten_state_dict=False), Together(alone=True))
-    return unflatten_state_dict(flat, metadata.planner_data) if metadata.planner_data else flat
+    result: dict[str, Any] = {}
+    read_into(result, reader, _EmptyStateDictLoadPlanner(), Together(alone=True))
+    return result
