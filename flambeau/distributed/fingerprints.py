@@ -18,31 +18,32 @@ _TYPES = {          # PyTorch's names of calls
 
 
 class Fingerprint:
-    """A call and the layouts of its tensors."""
+    """A call and the layouts of its tensors; how: what else ranks must agree on, its root or its reduction."""
 
-    __slots__ = ("call", "layouts")
+    __slots__ = ("call", "how", "layouts")
 
-    def __init__(self, call: str, layouts: Sequence[Any]) -> None:
-        self.call, self.layouts = call, layouts
+    def __init__(self, call: str, layouts: Sequence[Any], how: str = "") -> None:
+        self.call, self.layouts, self.how = call, layouts, how
 
     def __str__(self) -> str:
-        tensors = ", ".join(f"{layout.dtype.name}{list(layout.shape)}" for layout in self.layouts[:4])
-        return f"{self.call}({tensors}{', ...' if len(self.layouts) > 4 else ''})"
+        words = [f"{layout.dtype.name}{list(layout.shape)}" for layout in self.layouts[:4]]
+        words += ["..."] * (len(self.layouts) > 4) + [self.how] * bool(self.how)
+        return f"{self.call}({', '.join(words)})"
 
     def encoded(self, number: int) -> bytes:
         """The call in a fixed number of bytes."""
         shapes = [list(layout.shape) for layout in self.layouts]
         dtypes = [layout.dtype.scalar_name for layout in self.layouts]
-        entry = [number - 1, _TYPES.get(self.call, self.call.upper()), shapes, dtypes]
+        entry = [number - 1, _TYPES.get(self.call, self.call.upper()), shapes, dtypes, self.how]
         text = json.dumps(entry).encode()
         if len(text) > _BYTES:      # long lists of tensors: what is common to all, and a digest of the rest
-            entry[2:] = [[[zlib.crc32(str(shapes).encode())]], dtypes[:1]]
+            entry[2:4] = [[[zlib.crc32(str(shapes).encode())]], dtypes[:1]]
             text = json.dumps(entry).encode()
         return text.ljust(_BYTES)
 
 
 def _described(entry: list[Any]) -> str:
-    number, kind, shapes, dtypes = entry
+    number, kind, shapes, dtypes, _ = entry
     if not shapes:
         return f"CollectiveFingerPrint(SequenceNumber={number}, OpType={kind})"
     listed = ", ".join(" ".join(map(str, shape)) for shape in shapes)
@@ -61,9 +62,9 @@ def compare(encoded: Sequence[bytes], own: int) -> None:
         for index, name, show in (
             (0, "Sequence number", str), (1, "Op type", str),
             (2, "Tensor Tensor shapes", lambda shapes: ", ".join(" ".join(map(str, shape)) for shape in shapes)),
-            (3, "Tensor Tensor dtypes", " ".join),
+            (3, "Tensor Tensor dtypes", " ".join), (4, "Arguments", lambda how: how or "SUM"),
         ):
-            if other[index] != mine[index]:
+            if other[index] != mine[index] and (index < 4 or other[1] == mine[1]):   # other calls have other arguments
                 words.append(f"  {name}: {show(mine[index])}vs {show(other[index])}")
         raise RuntimeError(
             f"Detected mismatch between collectives on ranks. Rank {own} is running collective: {_described(mine)}, but Rank "

@@ -18,7 +18,7 @@ from flambeau.distributed.debug_level import DebugLevel, get_debug_level
 from flambeau.distributed.mpi import library
 from flambeau.distributed.mpi.world import World
 from flambeau.distributed.process_group import ProcessGroup
-from flambeau.distributed.rendezvous import rendezvous
+from flambeau.distributed.rendezvous import check_rank, rendezvous
 from flambeau.distributed.stores import PrefixStore, Store
 
 UNINITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -147,8 +147,7 @@ def init_process_group(
         raise RuntimeError(library.INSTALL)
     if store is None:
         store, rank, world_size = next(rendezvous(init_method or "env://", rank, world_size, timeout=timeout))
-    if rank >= world_size:
-        raise ValueError(f"rank {rank} is not one of a world of {world_size}: ranks are 0 to {world_size - 1}")
+    check_rank(rank, world_size)
     store.set_timeout(timeout)
     world = World(store, rank, world_size, timeout)
     _registry.made = 0

@@ -114,9 +114,9 @@ class ProcessGroup:
 
     # ---------------------------------------------------------------------------------------------- beginning, waiting
 
-    def _begin(self, call: str, tensors: Tensors, timeout: timedelta | None = None) -> tuple[Fingerprint, int]:
+    def _begin(self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None) -> tuple[Fingerprint, int]:
         """Note a call, and compare it with the others' if that is wanted."""
-        fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors])
+        fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors], how)
         number = self._world.begun(self._name, fingerprint)
         if self._detail and self.size() > 1:
             given = fingerprint.encoded(number)
@@ -139,7 +139,7 @@ class ProcessGroup:
             except TimeoutError:
                 error: BaseException = DistBackendError(
                     f"Timed out waiting {round(seconds * 1000)}ms for {doing} to complete on rank {self._world.rank}: "
-                    + self._world.explain_timeout(self._ranks, self._name, number))
+                    + self._world.explain_timeout(self._ranks, self._name, number, str(call)))
                 self._world.broke(error)
                 self._channel.fail(error, operation)
                 raise error from None
@@ -171,7 +171,7 @@ class ProcessGroup:
     def _allreduce(self, tensor: Any, opts: Any) -> Work:
         op = opts.reduceOp
         kind = reduce_ops.combination_of(op, tensor.dtype)
-        begun = self._begin("all_reduce", [tensor])
+        begun = self._begin("all_reduce", [tensor], _combined(op))
         made, finish = writable(tensor)
         if reduce_ops.kind_of(op) == ReduceOp.PREMUL_SUM:
             made.copy_(reduce_ops.before(op, made))
@@ -192,7 +192,7 @@ class ProcessGroup:
             opts.rootRank, opts.reduceOp = root or 0, op
         self._rank_of("reduce", opts.rootRank)
         kind = reduce_ops.combination_of(opts.reduceOp, tensor.dtype)
-        begun = self._begin("reduce", [tensor])
+        begun = self._begin("reduce", [tensor], _rooted(opts, opts.reduceOp))
         made, finish = writable(tensor)
         given = reduce_ops.before(opts.reduceOp, made)
         if self._rank == opts.rootRank:
@@ -214,7 +214,7 @@ class ProcessGroup:
         if given[self._rank].numel() != output.numel():
             raise RuntimeError("invalid tensor size: the output and the input of this rank differ in size "
                                f"({_shape(output)} and {_shape(given[self._rank])})")
-        begun = self._begin("reduce_scatter", [output, *given])
+        begun = self._begin("reduce_scatter", [output, *given], _combined(opts.reduceOp))
         return self._reduce_scattered(begun, output, buffers.joined(given), [each.numel() for each in given], opts)
 
     def _reduce_scatter_base(self, output: Any, input: Any, opts: Any = None) -> Work:
@@ -223,7 +223,7 @@ class ProcessGroup:
             raise RuntimeError(
                 "input tensor must be the same size as output size times world size "
                 f"(output {_shape(output)}, input {_shape(input)}, world size {self.size()})")
-        begun = self._begin("reduce_scatter_tensor", [output, input])
+        begun = self._begin("reduce_scatter_tensor", [output, input], _combined(opts.reduceOp))
         return self._reduce_scattered(begun, output, readable(input), [output.numel()] * self.size(), opts)
 
     reduce_scatter_single = _reduce_scatter_base
@@ -255,7 +255,7 @@ class ProcessGroup:
             opts = BroadcastOptions()
             opts.rootRank = root or 0
         self._rank_of("broadcast", opts.rootRank)
-        begun = self._begin("broadcast", [tensor])
+        begun = self._begin("broadcast", [tensor], _rooted(opts))
         made, finish = writable(tensor)
         operation = self._channel.broadcast("broadcast", (tensor, made), None if self._rank == opts.rootRank else finish,
                                             buffer(made), opts.rootRank)
@@ -321,7 +321,7 @@ class ProcessGroup:
                 raise ValueError(f"ProcessGroupGloo::gather: Incorrect output list size {len(made)}. Output list size should be "
                                  f"{self.size()}, same as size of the process group.")
             self._same_sizes("gather", given, made)
-        begun = self._begin("gather", [given])
+        begun = self._begin("gather", [given], _rooted(opts))
         given = readable(given)
         if buffer(given)[1] >= DIRECT:
             places, finish = _places(made)
@@ -347,7 +347,7 @@ class ProcessGroup:
                 raise ValueError(f"ProcessGroupGloo::scatter: Incorrect input list size {len(given)}. Input list size should be "
                                  f"{self.size()}, same as size of the process group.")
             self._same_sizes("scatter", output, given)
-        begun = self._begin("scatter", [output])
+        begun = self._begin("scatter", [output], _rooted(opts))
         made, finish = writable(output)
         if buffer(made)[1] >= DIRECT:
             given = [readable(each) for each in given]
@@ -411,7 +411,7 @@ class ProcessGroup:
     def barrier(self, opts: Any = None) -> Work:
         """Complete when all ranks have called it."""
         opts = _options(BarrierOptions, opts)
-        begun = self._begin("barrier", [], opts.timeout)
+        begun = self._begin("barrier", [], timeout=opts.timeout)
         return self._work(begun, self._channel.barrier("barrier"), [], opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -493,6 +493,17 @@ class ProcessGroup:
             if other.dtype is not given.dtype:
                 raise RuntimeError(f"ProcessGroupGloo::{name}: invalid tensor type at index {index} (expected {given.dtype}, "
                                    f"got {other.dtype})")
+
+
+def _combined(op: Any) -> str:
+    """A reduction, unless it is the usual one."""
+    kind = reduce_ops.kind_of(op)
+    return "" if kind == ReduceOp.SUM else kind.name
+
+
+def _rooted(options: Any, op: Any = ReduceOp.SUM) -> str:
+    """A root, and a reduction."""
+    return ", ".join(filter(None, (f"root {options.rootRank}", _combined(op))))
 
 
 def _shape(tensor: Any) -> str:

@@ -117,14 +117,24 @@ register_rendezvous_handler("env", _env)
 def store_at(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Store:
     """The store at a TCP address, which rank 0 keeps, or the launcher where it says so.
 
-    PyTorch's own launcher keeps a store that speaks otherwise: then rank 0 keeps ours at the next port.
+    PyTorch's own launcher keeps a store that speaks otherwise: then rank 0 keeps ours at the next port. Nobody waits for the
+    others here: whoever makes the world does, and knows who is missing.
     """
+    check_rank(rank, size)
     if not 0 <= port < 1 << 16:
         raise ValueError(f"port must have value from 0 to 65535 but was {port}.")
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
         try:
-            return PrefixStore(attempt, TCPStore(host, port, size, False, timeout))
+            return PrefixStore(attempt, TCPStore(host, port, None, False, timeout))
         except Stranger:
             port += 1
-    return TCPStore(host, port, size, rank == 0, timeout, multi_tenant=True)
+    return TCPStore(host, port, None, rank == 0, timeout, multi_tenant=True)
+
+
+def check_rank(rank: int, size: int) -> None:
+    """Raise ValueError unless it is a rank of a world of that size."""
+    if size < 1:
+        raise ValueError(f"a world has at least one rank, not {size}")
+    if not 0 <= rank < size:
+        raise ValueError(f"rank {rank} is not one of a world of {size}: ranks are 0 to {size - 1}")

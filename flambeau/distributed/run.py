@@ -143,9 +143,14 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, str, list[
                 backend = "c10d"    # an elastic number of nodes has no fixed ranks
             else:
                 raise ValueError("--nnodes MIN:MAX needs --rdzv-endpoint, at which nodes meet as they come")
-        elif not 0 <= args.node_rank < most:
+        elif most > 0 and not 0 <= args.node_rank < most:
             raise ValueError(f"--node-rank {args.node_rank} is not one of {most} nodes")
-    shown = {int(rank) for rank in args.local_ranks_filter.split(",")} if args.local_ranks_filter else None
+    shown = None
+    if args.local_ranks_filter:
+        ranks = args.local_ranks_filter.split(",")
+        if not all(rank.strip().isdigit() for rank in ranks):
+            raise ValueError(f"--local-ranks-filter takes local ranks, 0,1, not {args.local_ranks_filter!r}")
+        shown = {int(rank) for rank in ranks}
     config = LaunchConfig(
         min_nodes=least, max_nodes=most, nproc_per_node=determine_local_world_size(args.nproc_per_node), run_id=run_id,
         role=args.role, rdzv_endpoint=endpoint, rdzv_backend=backend, rdzv_configs=settings, max_restarts=int(args.max_restarts),
@@ -181,7 +186,7 @@ def guarded(call: Callable[[], None]) -> int:
     except SignalException as error:
         print(f"torchrun: {error}", file=sys.stderr)
         return 128 + error.sigval
-    except (DistError, ValueError, RuntimeError) as error:
+    except (DistError, ValueError, RuntimeError, OSError) as error:
         print(f"torchrun: {error}", file=sys.stderr)
         return 1
     return 0

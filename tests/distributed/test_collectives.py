@@ -279,6 +279,8 @@ def differing(rank: int) -> list[str]:
         lambda: dist.all_reduce(torch.ones(2 + rank)),
         lambda: dist.all_reduce(torch.ones(2, dtype=(torch.float32, torch.int32)[rank])),
         lambda: dist.broadcast(torch.ones(2), 0) if rank else dist.all_reduce(torch.ones(2)),
+        lambda: dist.broadcast(torch.ones(2), rank),
+        lambda: dist.all_reduce(torch.ones(2), (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[rank]),
     ):
         with pytest.raises(RuntimeError, match="Detected mismatch between collectives on ranks") as caught:
             call()
@@ -289,7 +291,8 @@ def differing(rank: int) -> list[str]:
 
 
 def test_detail_compares_calls() -> None:
-    shapes, dtypes, calls = on_ranks(2, differing, variables={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})[0]
+    shapes, dtypes, calls, roots, reductions = on_ranks(2, differing, variables={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})[0]
     assert "Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=0, OpType=ALLREDUCE, TensorShape=[2]" in shapes
     assert "but Rank 1 is running" in shapes and shapes.endswith("Tensor Tensor shapes: 2vs 3")
     assert dtypes.endswith("Tensor Tensor dtypes: Floatvs Int") and calls.endswith("Op type: ALLREDUCEvs BROADCAST")
+    assert roots.endswith("Arguments: root 0vs root 1") and reductions.endswith("Arguments: SUMvs MAX")

@@ -18,7 +18,8 @@ from distributed.ranks import free_port, needs_mpi, on_ranks, outcomes, shared_m
 
 import flambeau as torch
 import flambeau.distributed as dist
-from flambeau.distributed.mpi import library
+from flambeau.distributed.mpi import library, world
+from flambeau.distributed.stores.frames import packed
 
 pytestmark = needs_mpi
 
@@ -73,20 +74,21 @@ def test_a_rank_is_killed_while_mpi_begins() -> None:
 
 def missing(rank: int) -> str:
     with pytest.raises(RuntimeError) as caught:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=1), rank=rank, world_size=3,
+        dist.init_process_group("gloo", timeout=timedelta(seconds=2), rank=rank, world_size=3,
                                 init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}")
     return str(caught.value)
 
 
 def test_a_rank_does_not_come() -> None:
     begin = time.monotonic()
-    assert any("2/3 clients joined" in text for text in on_ranks(2, missing, begin=False))     # the other may see it leave
-    assert time.monotonic() - begin < 5
+    texts = on_ranks(2, missing, begin=False)       # the other may see it leave
+    assert any("rank 2 of a world of 3 did not come in time (2 of 3 are here)" in text for text in texts), texts
+    assert time.monotonic() - begin < 6
 
 
 def missing_in_a_file(rank: int, path: str) -> str:
     with pytest.raises(RuntimeError) as caught:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=1), rank=2 * rank, world_size=3, init_method=f"file://{path}")
+        dist.init_process_group("gloo", timeout=timedelta(seconds=2), rank=2 * rank, world_size=3, init_method=f"file://{path}")
     return str(caught.value)
 
 
@@ -136,6 +138,11 @@ def test_nobody_answers() -> None:
 
 def slow(rank: int) -> str:
     short = dist.new_group([0, 1, 2], timeout=timedelta(seconds=1), group_desc="short")
+    if rank == 1:       # strangers at the port of the lifelines
+        host, port = next(iter(world._worlds)).lifeline._socket.getpeername()[:2]
+        for sent in (b"GET / HTTP/1.1\r\n\r\n", packed(7), packed([]), packed(["lost", 2, "nonsense"])):
+            with socket.create_connection((host, port)) as stranger:
+                stranger.sendall(sent)
     dist.all_reduce(torch.ones(1), group=short)
     message = ""
     if rank != 2:
@@ -152,7 +159,31 @@ def slow(rank: int) -> str:
 def test_a_timeout_says_who_did_not_call() -> None:
     first, second, _ = on_ranks(3, slow)
     assert "Timed out waiting 1000ms for all_reduce(float32[5]) of group short to complete on rank 0: " in first
-    assert "rank 2 has made 1 calls, the last all_reduce(float32[1])" in first and "broadcast" in second
+    assert ("rank 2 has made 1 calls, the last all_reduce(float32[1]); "
+            "rank 1 called broadcast(float32[5], root 0) instead") in first
+    assert "rank 0 called all_reduce(float32[5]) instead" in second
+
+
+def lengths_differ(rank: int) -> str:
+    x = torch.zeros(60000 + 1000 * rank)
+    with pytest.raises(RuntimeError) as caught:
+        dist.recv(x[:3 + rank], 0) if rank else dist.send(x[:9], 1)
+        dist.barrier()
+    return str(caught.value)
+
+
+def test_a_message_that_is_too_long() -> None:
+    sender, receiver = on_ranks(2, lengths_differ)
+    assert "recv from rank 0(float32[4]) on rank 1 of the group: MPI failed: Message truncated" in receiver
+    assert "TORCH_DISTRIBUTED_DEBUG=DETAIL" in receiver and "barrier() of group default_pg: rank 1" in sender
+
+
+def test_a_rank_that_is_none_is_refused_at_once() -> None:
+    begin = time.monotonic()
+    for rank, size, words in ((5, 3, "rank 5 is not one of a world of 3"), (0, 0, "a world has at least one rank, not 0")):
+        with pytest.raises(ValueError, match=words):
+            dist.init_process_group("gloo", rank=rank, world_size=size, init_method=f"tcp://127.0.0.1:{free_port()}")
+    assert time.monotonic() - begin < 2
 
 
 def refused(rank: int) -> None:

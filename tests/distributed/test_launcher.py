@@ -233,6 +233,11 @@ def test_record_writes_what_a_launcher_reads(tmp_path: Path, monkeypatch: pytest
     (("--nnodes=3:2", "--rdzv-endpoint=h:1", "x.py"), "MIN <= MAX"),
     (("--nproc-per-node=gpu", "x.py"), "Cuda is not available"), (("--nproc-per-node=x", "x.py"), "Unsupported nproc_per_node"),
     (("--nnodes=1:2", "x.py"), "needs --rdzv-endpoint"), (("--nnodes=2", "--node-rank=2", "x.py"), "is not one of 2 nodes"),
+    (("--nnodes=2", "--rdzv-backend=c10d", "x.py"), "need an endpoint"), (("--rdzv-backend=etcd", "x.py"), "static or c10d, not"),
+    (("--nnodes=2", "--rdzv-endpoint=host:port", "x.py"), "an endpoint is HOST:PORT"), (("--nnodes=0", "x.py"), "0 < MIN"),
+    (("--signals-to-handle=SIGFOO", "x.py"), "no signal 'SIGFOO'"), (("--local-ranks-filter=x", "x.py"), "takes local ranks"),
+    (("--rdzv-conf=timeout=abc", "x.py"), "timeout is a number"), (("--monitor-interval=0", "x.py"), "are more than 0"),
+    (("--log-dir=/proc/none", "x.py"), "No such file"), (("--no-python", "no_such_command"), "No such file"),
     (("--rdzv-conf=a", "x.py"), "takes <name>=<value>"), (("--no-python", "-m", "x"), "Don't use both"),
 ])
 def test_options_that_cannot_be(arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import flambeau.distributed as dist
-from flambeau.distributed.stores import frames
+from flambeau.distributed.stores import frames, tcp_server
 from flambeau.distributed.stores.tcp_server import GREETING
 
 SHORT = timedelta(milliseconds=150)
@@ -89,6 +90,8 @@ def test_a_file_that_is_something_else(tmp_path: Path) -> None:
 def test_strangers_do_no_harm_to_a_server() -> None:
     store = tcp()
     for sent in (b"GET / HTTP/1.1\r\n\r\n", GREETING + b"\xff\xff\xff\xff", GREETING + frames.packed(["wait"]),
+                 GREETING + frames.packed(["wait", [7], 1]), GREETING + frames.packed(["wait", ["a"], 1 << 62]),
+                 GREETING + frames.packed(["set", "a", 7]), GREETING + frames.packed(["multi_set", ["a"], ["b"]]),
                  GREETING + frames.packed(["__init__"]), GREETING + frames.packed(7), GREETING + frames.packed([[], 1])):
         with socket.create_connection(("127.0.0.1", store.port)) as stranger:
             stranger.settimeout(2)
@@ -98,6 +101,48 @@ def test_strangers_do_no_harm_to_a_server() -> None:
                 pass
     store.set("a", "1")
     assert store.get("a") == b"1"
+
+
+def test_a_silent_stranger_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_server, "_GREETING_TAKES", 0.2)
+    store = tcp()
+    with socket.create_connection(("127.0.0.1", store.port), timeout=5) as silent:
+        assert silent.recv(1) == b"" and not store.check(["a"])
+
+
+def test_what_is_too_large_is_refused_and_the_server_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tcp()
+    store.add("n", (1 << 63) - 1)
+    with pytest.raises(dist.DistStoreError, match="beyond 64 bits"):
+        store.add("n", 1)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        store.add("n", 1 << 70)
+    store.set_timeout(timedelta(days=1000))
+    threading.Timer(0.05, store.clone().set, ("late", "x")).start()
+    assert store.get("late") == b"x"
+    store.multi_set(["a", "b"], [bytes(600)] * 2)
+    monkeypatch.setattr(frames, "LARGEST", 1000)
+    with pytest.raises(dist.DistStoreError, match="requests of up to 1000 bytes"):
+        store.multi_get(["a", "b"])
+    assert len(store.get("a")) == 600
+
+
+def test_an_interrupted_request_does_not_shift_answers() -> None:
+    store = tcp()
+    store.set("a", "1")
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            store.wait(["never"], timedelta(seconds=0.2))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    time.sleep(0.3)
+    assert store.get("a") == b"1" and store.add("n", 5) == 5
 
 
 def test_clients_come_together_or_an_error_says_how_many() -> None:

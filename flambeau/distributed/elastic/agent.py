@@ -211,9 +211,8 @@ def _signals(names: Sequence[str]) -> Iterator[None]:
 
     try:
         for name in names:
-            if hasattr(signal, name):
-                number = getattr(signal, name)
-                before[number] = signal.signal(number, handle)
+            number = getattr(signal, name)
+            before[number] = signal.signal(number, handle)
         yield
     finally:
         for number, handler in before.items():

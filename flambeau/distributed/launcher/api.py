@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from flambeau.distributed.elastic.agent import Agent
 
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
+_BACKENDS = ("static", "c10d")
 _SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
 
@@ -44,6 +46,23 @@ class LaunchConfig:
             raise ValueError(f"numbers of nodes are MIN:MAX with 0 < MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
         if self.nproc_per_node < 1:
             raise ValueError(f"a node has at least one process, not {self.nproc_per_node}")
+        if self.monitor_interval <= 0:
+            raise ValueError(f"the seconds between two looks at the processes are more than 0, not {self.monitor_interval}")
+        if self.rdzv_backend not in _BACKENDS:
+            raise ValueError(f"nodes meet by the rendezvous backend {' or '.join(_BACKENDS)}, not {self.rdzv_backend!r}")
+        if self.max_nodes > 1 and not self.rdzv_endpoint:
+            raise ValueError("several nodes need an endpoint at which they meet, --rdzv-endpoint HOST:PORT")
+        port = self.rdzv_endpoint.rpartition(":")[2]
+        if ":" in self.rdzv_endpoint and not port.isdigit() and "]" not in port:
+            raise ValueError(f"an endpoint is HOST:PORT, not {self.rdzv_endpoint!r}")
+        for name in ("rank", "timeout", "join_timeout", "last_call_timeout"):
+            try:
+                float(self.rdzv_configs.get(name, 0))
+            except ValueError:
+                raise ValueError(f"{name} is a number, not {self.rdzv_configs[name]!r}") from None
+        for name in self.signals_to_handle:
+            if not isinstance(getattr(signal, name, None), signal.Signals):
+                raise ValueError(f"there is no signal {name!r} to hand on")
         self.run_id = self.run_id or uuid.uuid4().hex
 
     @property

@@ -111,7 +111,9 @@ class Channel:
             try:
                 self._advance(operation)
             except Exception as error:
-                failure = RuntimeError(f"{operation.what}: MPI failed: {error}")
+                failure = RuntimeError(
+                    f"{operation.what} on rank {self.rank} of the group: MPI failed: {error}\nDo the ranks disagree on shapes, "
+                    "dtypes or calls? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them")
             if failure is None and (operation.requests or operation in self._queue):
                 return False
             operation.settling = True

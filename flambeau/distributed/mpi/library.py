@@ -67,7 +67,11 @@ def started_by_process_manager() -> tuple[int, int] | None:
     """(rank, size) where mpiexec or srun started this process, which then tell MPI what it asks; else None."""
     for rank, size in _BY_PROCESS_MANAGERS:
         if rank in os.environ and (size is None or size in os.environ):
-            return int(os.environ[rank]), int(os.environ[size]) if size else -1
+            try:
+                return int(os.environ[rank]), int(os.environ[size]) if size else -1
+            except ValueError:
+                raise ValueError(f"{rank} or {size} of the environment is no whole number: {os.environ[rank]!r}, "
+                                 f"{os.environ.get(size or '')!r}") from None
     return None
 
 

@@ -62,23 +62,24 @@ class _Switchboard:
     def _read(self, rank: list[int], frames: Frames, connection: Any) -> None:
         try:
             data = connection.recv(1 << 16)
-            messages = frames.feed(data) if data else None
-        except (OSError, FrameError):
-            messages = None
-        if messages is None:
-            self._selector.unregister(connection)
-            connection.close()
-            if self._members.pop(rank[0], None) is not None and rank[0] not in self._left:
-                self._tell_all(["lost", rank[0], ""])
-            return
-        for message in messages:
-            self._handle(rank, connection, message)
+            for message in frames.feed(data):
+                self._handle(rank, connection, message)
+            if data:
+                return
+        except (OSError, FrameError, TypeError, IndexError):    # gone, or a stranger
+            pass
+        self._selector.unregister(connection)
+        connection.close()
+        if self._members.pop(rank[0], None) is not None and rank[0] not in self._left:
+            self._tell_all(["lost", rank[0], ""])
 
     def _handle(self, rank: list[int], connection: socket.socket, message: list[Any]) -> None:
         kind = message[0]
         if kind == "here":
             rank[0] = message[1]
             self._members[rank[0]] = connection
+        elif rank[0] < 0:
+            raise FrameError("a stranger")
         elif kind in ("left", "lost"):
             self._left.add(rank[0])
             self._tell_all(message)

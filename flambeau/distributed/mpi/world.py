@@ -125,8 +125,8 @@ class World:
                 self._break(f"{doing}: rank {rank} has ended after {made} calls of this group" + (f", the last {last}" if made
                             else ""))
 
-    def explain_timeout(self, ranks: Sequence[int], group: str, number: int) -> str:
-        """Who of these ranks has not made call `number` of a group yet, and what they did instead."""
+    def explain_timeout(self, ranks: Sequence[int], group: str, number: int, call: str) -> str:
+        """Who of these ranks has not made call `number` of a group yet, or made another, and what they did instead."""
         if self.lifeline is None:
             return ""
         everyone = self.lifeline.everyones_progress()
@@ -136,6 +136,10 @@ class World:
         silent = [rank for rank in ranks if rank not in everyone]
         if silent:
             behind.append(f"{describe(silent)} doesn't answer")
+        for rank in ranks:
+            made, last = everyone.get(rank, {}).get(group, (0, ""))
+            if made == number and last != call:
+                behind.append(f"rank {rank} called {last} instead")
         if behind:
             return "; ".join(behind)
         return "all ranks have made this call; do their shapes agree? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them"

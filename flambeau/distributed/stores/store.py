@@ -83,7 +83,10 @@ class Store:
 
     def add(self, key: str, amount: int) -> int:
         """Add to the number under a key (0 if there is none) and return it."""
-        return self._ask("add", key_of(key, "add"), int(amount))
+        amount = int(amount)
+        if not -1 << 63 <= amount < 1 << 63:
+            raise TypeError("add(): incompatible function arguments. A number of 64 bits is added.")
+        return self._ask("add", key_of(key, "add"), amount)
 
     def append(self, key: str, value: str | bytes) -> None:
         """Add to the end of a value."""

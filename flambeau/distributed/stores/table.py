@@ -6,7 +6,8 @@ Stands on nothing; used by the stores beside it, which say who waits for what.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from flambeau.distributed.stores.store import queue_key
 
@@ -14,9 +15,11 @@ from flambeau.distributed.stores.store import queue_key
 class Table:
     """Values and queues by key. Every method but `answer` is a request."""
 
-    REQUESTS = frozenset(
-        "set get add append compare_set delete_key check num_keys list_keys multi_set multi_get queue_push queue_pop "
-        "queue_len".split())
+    #: The types of each request's operands, which may come from a stranger.
+    REQUESTS: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "set": (str, bytes), "get": (str,), "add": (str, int), "append": (str, bytes), "compare_set": (str, bytes, bytes),
+        "delete_key": (str,), "check": ([str],), "num_keys": (), "list_keys": (), "multi_set": ([str], [bytes]),
+        "multi_get": ([str],), "queue_push": (str, bytes), "queue_pop": (str,), "queue_len": (str,)}
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -26,6 +29,7 @@ class Table:
         """What a request by name returns. Raises ValueError for one that there isn't, or whose operands are wrong."""
         if request not in self.REQUESTS:
             raise ValueError(f"a store has no request {request!r}")
+        check(request, operands, self.REQUESTS[request])
         return getattr(self, request)(*operands)
 
     def set(self, key: str, value: bytes) -> None:
@@ -42,6 +46,8 @@ class Table:
             total = int(present) + amount
         except ValueError:
             raise ValueError(f"add: the value of {key!r} is no number: {present!r}") from None
+        if not -1 << 63 <= total < 1 << 63:
+            raise ValueError(f"add: {total} is beyond 64 bits")
         self.values[key] = str(total).encode()
         return total
 
@@ -90,3 +96,15 @@ class Table:
 
     def queue_len(self, key: str) -> int:
         return len(self.queues.get(key, ()))
+
+
+def check(request: str, operands: Sequence[Any], kinds: Sequence[Any]) -> None:
+    """Raise ValueError unless the operands are of these types; [t]: a list of t."""
+    if len(kinds) != len(operands) or not all(map(_is, operands, kinds)):
+        raise ValueError(f"wrong operands of {request!r}")
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(isinstance(each, kind[0]) for each in value)
+    return isinstance(value, kind)

@@ -15,9 +15,11 @@ from typing import Any
 
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
 from flambeau.distributed.stores.listener import accepted, prepare
-from flambeau.distributed.stores.table import Table
+from flambeau.distributed.stores.table import Table, check
 
 GREETING = b"flambeau store 1\n"
+_GREETING_TAKES = 10.0      # seconds after which a client that hasn't greeted is a stranger
+_LONGEST = 3600.0           # seconds between two looks: epoll takes no more than 24 days
 
 
 class _Client:
@@ -26,7 +28,7 @@ class _Client:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.greeting = b""
-        self.greeted = False
+        self.greeted, self.came = False, time.monotonic()
         self.frames = Frames()
         self.requests: list[Any] = []
         self.waiting: tuple[list[str], float] | None = None     # keys, and until when
@@ -66,8 +68,12 @@ class TCPServer:
 
     def _serve(self) -> None:
         while not self._closed:
-            ends = [client.waiting[1] for client in self._clients if client.waiting]
-            for key, events in self._selector.select(max(min(ends) - time.monotonic(), 0) if ends else None):
+            now = time.monotonic()
+            for client in [client for client in self._clients if not client.greeted and now > client.came + _GREETING_TAKES]:
+                self._drop(client)
+            ends = [client.waiting[1] if client.waiting else client.came + _GREETING_TAKES for client in self._clients
+                    if client.waiting or not client.greeted]
+            for key, events in self._selector.select(min(max(min(ends) - now, 0), _LONGEST) if ends else None):
                 if key.fileobj is self._listener:
                     self._accept()
                 elif key.data is not None:
@@ -127,16 +133,15 @@ class TCPServer:
             if not isinstance(request, list) or not request or not isinstance(request[0], str):
                 raise FrameError("no request")
             name, *operands = request
-            if name == "wait":
-                keys, seconds = operands
-                client.waiting = list(keys), time.monotonic() + seconds / 1000
-                self._answer_wait(client)
-                continue
             try:
-                answer = [True, self._table.answer(name, *operands)]
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                answer = [False, str(error)]
-            client.unsent += packed(answer)
+                if name == "wait":
+                    check(name, operands, ([str], int))
+                    client.waiting = operands[0], time.monotonic() + operands[1] / 1000
+                    self._answer_wait(client)
+                else:
+                    client.unsent += packed([True, self._table.answer(name, *operands)])
+            except (ValueError, KeyError) as error:
+                client.unsent += packed([False, str(error)])
 
     def _answer_wait(self, client: _Client) -> bool:
         assert client.waiting is not None

@@ -42,6 +42,7 @@ class Connection:
 
     def ask(self, seconds: float | None, *request: Any) -> Any:
         """The answer to a request, which is to come within so many seconds (None: whenever it comes)."""
+        sent = packed(list(request))
         with self._lock:
             if self._interrupted:       # the answer of a request that a signal's exception cut short may still come
                 self._socket.close()
@@ -50,7 +51,7 @@ class Connection:
             answers: list[Any] = []
             try:
                 self._socket.settimeout(seconds)
-                self._socket.sendall(packed(list(request)))
+                self._socket.sendall(sent)
                 while not answers:
                     data = self._socket.recv(1 << 18)
                     if not data:
