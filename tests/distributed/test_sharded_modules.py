@@ -29,9 +29,14 @@ from flambeau.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from flambeau.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
+    ScheduleDualPipeV,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
+    pipe_split,
+    pipeline,
 )
 from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
 from flambeau.distributed.tensor.parallel import (
@@ -269,7 +274,10 @@ def test_wrapper():
     on_ranks(2, wrapped, seconds=60)
 
 
-SCHEDULES = [(ScheduleGPipe, 1), (Schedule1F1B, 1), (ScheduleLoopedBFS, 2), (ScheduleInterleaved1F1B, 2)]
+SCHEDULES = [
+    (ScheduleGPipe, 1), (Schedule1F1B, 1), (ScheduleLoopedBFS, 2), (ScheduleInterleaved1F1B, 2),
+    (ScheduleInterleavedZeroBubble, 2), (ScheduleZBVZeroBubble, 2), (ScheduleDualPipeV, 2),
+]  # fmt: skip
 
 
 def stages(rank, size):
@@ -277,7 +285,8 @@ def stages(rank, size):
         count = size * per_rank
         torch.manual_seed(0)
         whole = nn.Sequential(*[Block(6) for _ in range(count)])
-        own = {i: copy.deepcopy(whole[i]) for i in range(rank, count, size)}
+        in_a_v = schedule in (ScheduleZBVZeroBubble, ScheduleDualPipeV)
+        own = {i: copy.deepcopy(whole[i]) for i in ((rank, count - 1 - rank) if in_a_v else range(rank, count, size))}
         made = [PipelineStage(module, i, count, "cpu") for i, module in own.items()]
         runs = schedule(made[0] if per_rank == 1 else made, 2 * size, loss_fn=F.mse_loss)
         optimizers = [
@@ -290,7 +299,7 @@ def stages(rank, size):
             wanted = F.mse_loss(whole(x), y)
             wanted.backward()
             losses = []
-            last = rank == size - 1
+            last = count - 1 in own
             runs.step(*([] if rank else [x]), target=y if last else None, losses=losses)
             if last:
                 assert torch.allclose(torch.stack(losses).mean(), wanted, rtol=1e-5)
@@ -301,12 +310,56 @@ def stages(rank, size):
             for a, b in zip(module.parameters(), whole[i].parameters(), strict=True):
                 assert torch.allclose(a, b, atol=1e-6), (schedule, i)
         found = runs.eval(*([] if rank else [x]))
-        assert found is None if rank < size - 1 else torch.allclose(found, whole(x), atol=1e-4)
+        assert found is None if not last else torch.allclose(found, whole(x), atol=1e-4)
+
+
+class Skipping(nn.Module):
+    """Values and a parameter that several stages use, statistics, arguments by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6)
+        self.factor = nn.Parameter(torch.linspace(0.5, 1.5, 6))
+
+    def forward(self, x, shift=None):
+        y = self.second(self.first(x) * self.factor)
+        pipe_split()
+        z = self.third(y) + x
+        pipe_split()
+        return torch.tanh(z * self.factor + y) + shift
+
+
+def traced_stages(rank):
+    """A model that is cut along its trace, by a schedule with one stage per rank."""
+    torch.manual_seed(0)
+    whole = Skipping()
+    module = copy.deepcopy(whole)
+    x, shift, y = torch.randn(8, 6), torch.randn(8, 6), torch.randn(8, 6)
+    pipe = pipeline(module, (x[:2],), {"shift": shift[:2]})
+    assert pipe.num_stages == 3
+    stage = pipe.build_stage(rank, "cpu")
+    schedule = Schedule1F1B(stage, 4, loss_fn=F.mse_loss)
+    first, last = rank == 0, rank == 2
+    found = schedule.step(*([x] if first else []), **({"shift": shift} if first else {}), target=y if last else None)
+    wanted = [whole(x[k : k + 2], shift=shift[k : k + 2]) for k in range(0, 8, 2)]
+    sum(F.mse_loss(each, y[2 * k : 2 * k + 2]) for k, each in enumerate(wanted)).div(4).backward()
+    if last:
+        assert torch.allclose(found, torch.cat(wanted), atol=1e-6)
+    gradients = {name: parameter.grad for name, parameter in whole.named_parameters()}
+    for name, parameter in stage.submod.named_parameters():
+        assert torch.allclose(parameter.grad, gradients[name], atol=1e-6), name
+    for name, buffer in stage.submod.named_buffers():
+        assert torch.allclose(buffer, whole.get_buffer(name), atol=1e-6), name
+
+
+def in_three_stages(rank):
+    stages(rank, 3)
+    traced_stages(rank)
 
 
 def test_stages():
     on_ranks(2, stages, 2, seconds=60)
-    on_ranks(3, stages, 3, seconds=60)
+    on_ranks(3, in_three_stages, seconds=60)
 
 
 def _made(divided):

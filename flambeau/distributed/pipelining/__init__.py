@@ -1,48 +1,34 @@
 """torch.distributed.pipelining: the stages of a model on several processes, through which microbatches go.
 
-A model is cut into modules by hand, each rank makes its `PipelineStage`, and a schedule runs the steps.
+A model is cut into modules by hand, or by `pipeline` from a trace; each rank makes its `PipelineStage`, and a schedule runs the
+steps.
 """
 
-import enum
-
-from flambeau.core.operator import unsupported as _unsupported
+from flambeau.distributed.pipelining._pipe import Pipe, SplitPoint, pipe_split, pipeline
 from flambeau.distributed.pipelining.schedules import (
     Schedule1F1B,
+    ScheduleDualPipeV,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
 )
-from flambeau.distributed.pipelining.stage import PipelineStage
-
-globals().update(
-    _unsupported.all_of(
-        "distributed.pipelining.",
-        "cut the model into modules by hand, and make a PipelineStage of each rank's",
-        "build_stage pipe_split pipeline",
-        "Pipe",
-    )
-)
-globals().update(
-    _unsupported.all_of(
-        "distributed.pipelining.",
-        "backward passes aren't taken apart into inputs' and weights'; use ScheduleInterleaved1F1B",
-        "",
-        "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble",
-    )
-)
+from flambeau.distributed.pipelining.schedules import _ScheduleForwardOnly as _ScheduleForwardOnly
+from flambeau.distributed.pipelining.stage import PipelineStage, build_stage
 
 __all__ = [
+    "Pipe",
     "PipelineStage",
     "Schedule1F1B",
+    "ScheduleDualPipeV",
     "ScheduleGPipe",
     "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble",
     "ScheduleLoopedBFS",
+    "ScheduleZBVZeroBubble",
     "SplitPoint",
+    "build_stage",
+    "pipe_split",
+    "pipeline",
 ]
-
-
-class SplitPoint(enum.Enum):
-    """Whether a module is divided in front of a submodule or behind it."""
-
-    BEGINNING = 1
-    END = 2

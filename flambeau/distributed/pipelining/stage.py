@@ -1,7 +1,7 @@
 """torch.distributed.pipelining.stage: one part of a model on one process, and its messages with the parts before and behind it.
 
-Activations go forward and their gradients back, a message each per tensor and microbatch. What shapes they have is told once,
-with the first microbatch. Used by `schedules`.
+Activations go forward and their gradients back, a message each per tensor and microbatch; stages of one rank hand them on as they
+are. What shapes they have is told once, with the first microbatch. Stands on `_backward`; used by `schedules` and `_pipe`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import flambeau as torch
 from flambeau import nn
 from flambeau.distributed import distributed_c10d as c10d
+from flambeau.distributed.pipelining._backward import stage_backward_input, stage_backward_weight
 
-__all__ = ["PipelineStage"]
+__all__ = ["PipelineStage", "build_stage"]
 
 
 def _tensors(value: Any) -> tuple[Any, ...]:
@@ -28,8 +29,12 @@ class PipelineStage:
         submodule: the part, whose results are the positional arguments of the next stage's: tensors.
         stage_index, num_stages: which part, of how many.
         device: where it computes.
-        input_args, output_args: taken for what they allow: shapes are found with the first microbatch.
-        group: the ranks of the pipeline, by default all. Stage i is on the group's rank i modulo its size.
+        input_args, output_args, output_grads, input_grads: they make no difference: shapes are found with the first microbatch.
+        group: the ranks of the pipeline, by default all. Stage i is on the group's rank i modulo its size, unless the schedule
+            has another order.
+        dw_builder: for a module that puts its weights' gradients off itself: called after its backward, it returns the function
+            that computes them.
+        get_mesh: None; meshes of DTensors aren't sent between stages (NotImplementedError).
     """
 
     def __init__(
@@ -40,13 +45,17 @@ class PipelineStage:
         device: Any,
         input_args: Any = None,
         output_args: Any = None,
+        output_grads: Any = None,
+        input_grads: Any = None,
         group: Any = None,
-        dw_builder: Callable[..., Any] | None = None,
+        dw_builder: Callable[[], Callable[..., None]] | None = None,
+        get_mesh: Any = None,
     ) -> None:
         if stage_index >= num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
-        if dw_builder is not None:
-            raise NotImplementedError("dw_builder: backward passes aren't taken apart here; leave it out")
+        if get_mesh is not None:
+            raise NotImplementedError("get_mesh: what goes between stages has to be plain tensors; call to_local() before")
+        self.dw_builder = dw_builder
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.device = torch.device(device)
         self.group = group
@@ -55,9 +64,12 @@ class PipelineStage:
             raise RuntimeError(
                 f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}"
             )
+        self.stage_index_to_group_rank = {index: index % self.group_size for index in range(num_stages)}
+        self.neighbors: dict[int, PipelineStage] = {}  # those of this rank
         self.has_backward = False
         self._known: list[tuple[torch.Size, torch.dtype, bool]] | None = None  # of what comes in
         self._told = False
+        self._told_here: Any = None
         self.clear_runtime_states()
 
     @property
@@ -74,21 +86,32 @@ class PipelineStage:
         """Forgets what was kept for the microbatches' backward passes."""
         self.inputs: dict[int, tuple[Any, ...]] = {}
         self.outputs: dict[int, tuple[Any, ...]] = {}
+        self._put_off: dict[int, Callable[[], None]] = {}  # weights' parts
+        self._handed_on: dict[tuple[int, int, bool], torch.Tensor] = {}
         self._sent: list[tuple[Any, torch.Tensor]] = []
 
     # Messages
 
     def _rank_of(self, stage: int) -> int:
-        local = stage % self.group_size
+        local = self.stage_index_to_group_rank[stage]
         return local if self.group is None else c10d.get_global_rank(self.group, local)
 
-    def _send(self, tensor: torch.Tensor, stage: int, tag: int) -> None:
-        tensor = tensor.detach().contiguous()
-        work = c10d.isend(tensor, self._rank_of(stage), group=self.group, tag=tag)
+    def _send(self, tensor: torch.Tensor, stage: int, microbatch: int, index: int, gradient: bool) -> None:
+        tensor = tensor.detach()
+        if stage in self.neighbors:
+            self.neighbors[stage]._handed_on[microbatch, index, gradient] = tensor
+            return
+        tensor = tensor.contiguous()
+        work = c10d.isend(tensor, self._rank_of(stage), group=self.group, tag=self._tag(stage, microbatch, index, gradient))
         self._sent.append((work, tensor))  # kept until it is out
 
-    def _receive(self, shape: Any, dtype: Any, stage: int, tag: int) -> torch.Tensor:
+    def _receive(
+        self, shape: Any, dtype: Any, stage: int, microbatch: int, index: int, gradient: bool
+    ) -> torch.Tensor:
+        if stage in self.neighbors:
+            return self._handed_on.pop((microbatch, index, gradient)).detach()
         tensor = torch.empty(shape, dtype=dtype)
+        tag = self._tag(self.stage_index, microbatch, index, gradient)
         c10d.recv(tensor, self._rank_of(stage), group=self.group, tag=tag)
         return tensor
 
@@ -120,12 +143,13 @@ class PipelineStage:
     def _activations(self, microbatch: int) -> tuple[torch.Tensor, ...]:
         before = self.stage_index - 1
         if self._known is None:
-            told: list[Any] = [None]
-            c10d.recv_object_list(told, self._rank_of(before), group=self.group)
+            told: list[Any] = [self._told_here]
+            if before not in self.neighbors:
+                c10d.recv_object_list(told, self._rank_of(before), group=self.group)
             self._known = told[0]
         received = []
         for index, (shape, dtype, needs) in enumerate(self._known):
-            tensor = self._receive(shape, dtype, before, self._tag(self.stage_index, microbatch, index, False))
+            tensor = self._receive(shape, dtype, before, microbatch, index, False)
             received.append(tensor.requires_grad_(needs and self.has_backward))
         return tuple(received)
 
@@ -138,42 +162,85 @@ class PipelineStage:
                 )
         if not self._told:
             found = [(output.shape, output.dtype, output.is_floating_point()) for output in outputs]
-            c10d.send_object_list([found], self._rank_of(after), group=self.group)
+            if after in self.neighbors:
+                self.neighbors[after]._told_here = found
+            else:
+                c10d.send_object_list([found], self._rank_of(after), group=self.group)
             self._told = True
         for index, output in enumerate(outputs):
-            self._send(output, after, self._tag(after, microbatch, index, False))
+            self._send(output, after, microbatch, index, False)
 
     # Backward
 
-    def backward_one_chunk(self, microbatch: int, loss: torch.Tensor | None, last: bool) -> None:
-        """The backward of a microbatch; sends the gradients of what came in back to the stage before."""
-        inputs, outputs = self.inputs.pop(microbatch), self.outputs.pop(microbatch)
-        with self._synchronized(last):
-            if self.is_last:
-                assert loss is not None
-                loss.backward()
-            else:
-                self._backward_from(microbatch, outputs)
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: torch.Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """The backward of a microbatch; sends the gradients of what came in back to the stage before.
+
+        full_backward: False: the weights' gradients are put off until `backward_weight_one_chunk`. last_backward: no other
+        microbatch follows, so that data parallel modules reduce gradients.
+        """
+        inputs, outputs = self.inputs.pop(bwd_chunk_id), self.outputs.pop(bwd_chunk_id)
+        if self.is_last:
+            assert loss is not None
+            pairs: list[tuple[torch.Tensor, Any]] = [(loss, None)]
+        else:
+            pairs = self._with_gradients(bwd_chunk_id, outputs)
+        gradients = self._backward(bwd_chunk_id, inputs, pairs, full_backward, last_backward)
         if self.is_first:
             return
-        for index, tensor in enumerate(inputs):
+        for index, (tensor, gradient) in enumerate(zip(inputs, gradients, strict=True)):
             if tensor.requires_grad:
-                gradient = tensor.grad if tensor.grad is not None else torch.zeros_like(tensor)
-                tag = self._tag(self.stage_index - 1, microbatch, index, True)
-                self._send(gradient, self.stage_index - 1, tag)
+                gradient = gradient if gradient is not None else torch.zeros_like(tensor)
+                self._send(gradient, self.stage_index - 1, bwd_chunk_id, index, True)
 
-    def _backward_from(self, microbatch: int, outputs: tuple[Any, ...]) -> None:
-        wanted, gradients = [], []
+    def _backward(
+        self, microbatch: int, inputs: tuple[Any, ...], pairs: list[Any], full: bool, last: bool
+    ) -> list[torch.Tensor | None]:
+        """Runs the backward, or its first part. Returns the inputs' gradients."""
+        own = [value for value in inputs if isinstance(value, torch.Tensor)]
+        apart = not full and not self._reduces and self.dw_builder is None
+        if apart and self.is_first:  # nobody waits for the inputs' part
+            self._put_off[microbatch] = lambda: self._run(pairs, last)
+            return [None] * len(own)
+        if apart and pairs:
+            outputs, given = zip(*pairs, strict=True)
+            weights = list(self.submod.parameters())
+            found, groups = stage_backward_input(outputs, given, own, weights)
+            self._put_off[microbatch] = lambda: stage_backward_weight(weights, groups) and None
+            return list(found)
+        self._run(pairs, last)
+        put_off = self.dw_builder() if self.dw_builder is not None else lambda: None
+        if full:
+            put_off()
+        else:
+            self._put_off[microbatch] = put_off
+        return [value.grad for value in own]
+
+    def _run(self, pairs: list[Any], last: bool) -> None:
+        with self._synchronized(last):
+            if pairs:
+                torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """The part of a microbatch's backward that was put off."""
+        self._put_off.pop(bwd_chunk_id)()
+
+    def _with_gradients(self, microbatch: int, outputs: tuple[Any, ...]) -> list[tuple[torch.Tensor, Any]]:
+        """The outputs that need gradients, with those that the next stage sends."""
+        result = []
         for index, output in enumerate(outputs):
             if not output.is_floating_point():
                 continue
-            tag = self._tag(self.stage_index, microbatch, index, True)
-            gradient = self._receive(output.shape, output.dtype, self.stage_index + 1, tag)
+            gradient = self._receive(output.shape, output.dtype, self.stage_index + 1, microbatch, index, True)
             if output.requires_grad:
-                wanted.append(output)
-                gradients.append(gradient)
-        if wanted:
-            torch.autograd.backward(wanted, gradients)
+                result.append((output, gradient))
+        return result
+
+    @property
+    def _reduces(self) -> bool:
+        """Whether the module reduces gradients over ranks when its backward ends: it isn't taken apart then."""
+        return hasattr(self.submod, "set_requires_gradient_sync") or hasattr(self.submod, "no_sync")
 
     @contextlib.contextmanager
     def _synchronized(self, last: bool) -> Any:
@@ -193,3 +260,10 @@ class PipelineStage:
             for parameter in self.submod.parameters():
                 if parameter.grad is not None:
                     parameter.grad.div_(grad_scale_factor)
+
+
+def build_stage(
+    stage_module: nn.Module, stage_index: int, pipe_info: Any, device: Any, group: Any = None
+) -> PipelineStage:
+    """A stage of a model that `pipeline` has cut: `pipe_info` is `Pipe.info()`."""
+    return PipelineStage(stage_module.to(device), stage_index, pipe_info.num_stages, device, group=group)
