@@ -12,6 +12,12 @@ import pytest
 
 import flambeau as torch
 import flambeau.distributed.checkpoint as dcp
+from flambeau.distributed._state_dict_utils import (
+    _check_state_dict_similarity,
+    _copy_state_dict,
+    _create_cpu_state_dict,
+    _gather_state_dict,
+)
 from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from flambeau.distributed.checkpoint.state_dict import (
@@ -208,7 +214,8 @@ def test_names_of_a_models_state():
     state = get_model_state_dict(torch.nn.DataParallel(inside))
     assert set(state) == {*names, "version"}  # wrappers leave no trace, what is called module by itself does
     options = StateDictOptions(keep_submodule_prefixes=False)
-    assert set(get_model_state_dict(inside, submodules={inside[1]}, options=options)) == {"weight", "bias"}
+    with pytest.warns(FutureWarning, match="Getting submodules only"):
+        assert set(get_model_state_dict(inside, submodules={inside[1]}, options=options)) == {"weight", "bias"}
     inside[1].weight.requires_grad_(False)
     assert "1.weight" not in get_model_state_dict(inside, options=StateDictOptions(ignore_frozen_params=True))
 
@@ -234,3 +241,36 @@ def test_states_that_dont_fit_a_model():
     flat["param_groups.0.weight.lr"] = flat["param_groups.0.bias.lr"] = 0.25
     set_optimizer_state_dict(model, optimizer, flat)
     assert optimizer.param_groups[0]["lr"] == 0.25
+
+
+def test_tensors_on_the_meta_device_are_given_memory(tmp_path):
+    dcp.save({"m": {"w": torch.ones(2, 3)}, "l": [torch.ones(1)]}, checkpoint_id=tmp_path)
+    state = {"m": {"w": torch.empty(2, 3, device="meta")}, "l": [torch.empty(1, device="meta")]}
+    dcp.load(state, checkpoint_id=tmp_path)
+    assert torch.equal(state["m"]["w"], torch.ones(2, 3))
+    assert torch.equal(state["l"][0], torch.ones(1))
+
+
+def test_the_optimizers_own_state_is_loaded():
+    model = torch.nn.Linear(2, 2)
+    first, second = (torch.optim.Adam(model.parameters(), lr=rate) for rate in (0.1, 0.2))
+    model(torch.ones(1, 2)).sum().backward()
+    first.step()
+    set_optimizer_state_dict(model, second, first.state_dict())
+    assert second.param_groups[0]["lr"] == 0.1
+    assert torch.equal(second.state[model.weight]["exp_avg"], first.state[model.weight]["exp_avg"])
+
+
+def test_whole_and_copied_state_dicts():
+    state = {"a": torch.ones(2), "n": [torch.zeros(1), {"b": 3}]}
+    copy = _create_cpu_state_dict(state, share_memory=True)
+    assert _check_state_dict_similarity(state, copy)
+    place = copy["a"].data_ptr()
+    state["a"].fill_(5.0)
+    state["n"][1]["b"] = 4
+    _copy_state_dict(state, copy)
+    assert copy["a"].tolist() == [5.0, 5.0]
+    assert copy["a"].data_ptr() == place
+    assert copy["n"][1]["b"] == 4
+    assert not _check_state_dict_similarity(state, {**copy, "a": torch.ones(3)})
+    assert same(_gather_state_dict(state), state)

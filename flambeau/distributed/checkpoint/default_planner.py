@@ -28,6 +28,7 @@ from flambeau.distributed.checkpoint.planner_helpers import (
     box_of,
     bytes_read,
     create_read_items_for_chunk_list,
+    give_memory,
     local_of,
     write_item,
 )
@@ -164,6 +165,7 @@ class DefaultLoadPlanner(LoadPlanner):
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
     ) -> None:
+        give_memory(state_dict)
         self.original_state_dict = state_dict
         if self.flatten_state_dict:
             state_dict, self.mappings = flatten_state_dict(state_dict)

@@ -19,7 +19,7 @@ from flambeau.distributed.checkpoint.planner import LoadItemType, ReadItem, Tens
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import local_shape_and_offset
 
-__all__ = ["box_of", "bytes_read", "create_read_items_for_chunk_list", "local_of", "write_item"]
+__all__ = ["box_of", "bytes_read", "create_read_items_for_chunk_list", "give_memory", "local_of", "write_item"]
 
 
 def box_of(tensor: torch.Tensor) -> ChunkStorageMetadata | None:
@@ -38,6 +38,22 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
     """The part of a tensor that this rank has."""
     tensor = tensor.detach()
     return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+def give_memory(state_dict: Any) -> None:
+    """Puts tensors with memory in the place of those on the meta device, in a nested state dict, to be loaded into."""
+    for key, value in state_dict.items() if isinstance(state_dict, dict) else enumerate(state_dict):
+        if isinstance(value, (dict, list)):
+            give_memory(value)
+        elif isinstance(value, torch.Tensor) and value.is_meta:
+            state_dict[key] = _with_memory(value)
+
+
+def _with_memory(tensor: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, DTensor):
+        local = torch.empty_like(tensor._local_tensor, device=tensor.device_mesh.device_type)
+        return DTensor(local, tensor._spec, requires_grad=tensor.requires_grad)
+    return torch.empty_like(tensor, device="cpu")
 
 
 def write_item(name: str, value: Any) -> WriteItem | None:

@@ -77,6 +77,13 @@ def _keeps(options: StateDictOptions) -> bool:
     return not (options.full_state_dict and options.cpu_offload) or first_rank()
 
 
+def _discourage(submodules: Any) -> None:
+    if submodules:
+        warnings.warn("Getting submodules only model/optim state_dict is deprecated and will be removed in 2.5. "
+                      "This feature can be achieved by manually filtering out the state_dict returned from get_state_dict.",
+                      FutureWarning, stacklevel=3)  # fmt: skip
+
+
 # Models
 
 
@@ -121,6 +128,7 @@ def get_model_state_dict(
     submodules: only what belongs to these modules of it.
     """
     options = _checked(options)
+    _discourage(submodules)
     prefixes = None if submodules is None else _chosen(model, submodules, options.keep_submodule_prefixes)
     left_out = _frozen(model) if options.ignore_frozen_params else set()
     result = {}
@@ -173,7 +181,7 @@ def set_model_state_dict(
     assign = (options.full_state_dict or options.broadcast_from_rank0) and any(
         isinstance(value, torch.Tensor) and value.is_meta for value in own.values())
     with _with_parts(model):
-        return _original(model, "load_state_dict")(placed, strict=options.strict, assign=assign)
+        return _original(model, "load_state_dict")(placed, strict=options.strict, **({"assign": True} if assign else {}))
 
 
 # Optimizers
@@ -218,6 +226,7 @@ def get_optimizer_state_dict(
     `submodules` makes no difference, as in PyTorch: states are those of all of the optimizers' parameters.
     """
     options = _checked(options)
+    _discourage(submodules)
     names = parameter_names(model)
     result: dict[str, Any] = {}
     for optimizer in _optimizers(optimizers):
@@ -258,6 +267,13 @@ def _unflattened(found: dict[str, Any], like: list[dict[str, Any]], names: dict[
     return {"state": state, "param_groups": groups}
 
 
+def _by_name(optimizer: torch.optim.Optimizer, found: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
+    """A state dict by names, also of one by numbers, as the optimizer itself gives it."""
+    if any(isinstance(each, int) for group in found["param_groups"] for each in group["params"]):
+        return states_by_name(optimizer, found, names, lambda value: value)
+    return found
+
+
 def _check_states(optimizer: torch.optim.Optimizer, found: dict[str, Any], names: dict[int, str]) -> None:
     """RuntimeError where some parameters that need gradients have states, and others none."""
     for group in optimizer.param_groups if found["state"] else ():
@@ -284,7 +300,7 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Loads what `get_optimizer_state_dict` gives. Every rank calls it.
+    """Loads what `get_optimizer_state_dict` gives, or the optimizer's own state dict. Every rank calls it.
 
     RuntimeError for parameters that need a gradient and that it has no state of, unless `strict` is False.
     """
@@ -299,6 +315,7 @@ def set_optimizer_state_dict(
         found = optim_state_dict
         if "param_groups" not in found:
             found = _unflattened(found, optimizer.param_groups, names)
+        found = _by_name(optimizer, found, names)
         if options.strict:
             _check_states(optimizer, found, names)
         _original(optimizer, "load_state_dict")(numbered_states(optimizer, found, names))
