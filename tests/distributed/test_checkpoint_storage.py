@@ -3,6 +3,7 @@
 And what is done with damaged and hostile files, with copies in the background, and with arguments of writers.
 """
 
+import datetime
 import io
 import json
 import logging
@@ -12,6 +13,7 @@ import struct
 import threading
 from concurrent.futures import Future
 
+import numpy
 import pytest
 
 import flambeau as torch
@@ -349,6 +351,13 @@ def test_hostile_data_runs_nothing(tmp_path, monkeypatch):
     with pytest.raises(dcp.CheckpointException, match="Weights only load failed"):
         dcp.load(state, checkpoint_id=tmp_path / "there")
     assert not (tmp_path / "harmed").exists()
+    plain = {"n": numpy.float64(3.5), "r": numpy.arange(2), "t": datetime.timedelta(1), "p": pathlib.Path("x")}
+    plain["b"] = io.BytesIO(b"y")
+    dcp.save(plain, checkpoint_id=tmp_path / "plain")
+    dcp.load(found := dict.fromkeys(plain), checkpoint_id=tmp_path / "plain")
+    assert found.pop("b").read() == b"y"
+    assert found.pop("r").tolist() == [0, 1]
+    assert found == {key: plain[key] for key in found}
     dcp.save({"a": Own()}, checkpoint_id=tmp_path / "other")
     with torch.serialization.safe_globals([Own]):
         dcp.load(state := {"a": None}, checkpoint_id=tmp_path / "other")

@@ -12,6 +12,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.checkpoint._dedup_save_plans import check_boxes, dedup_save_plans, merged
+from flambeau.distributed.checkpoint._loaded_objects import load_object
 from flambeau.distributed.checkpoint._nested_dict import flatten_state_dict
 from flambeau.distributed.checkpoint._traverse import set_element
 from flambeau.distributed.checkpoint.metadata import Metadata, MetadataIndex, StorageMeta, TensorStorageMetadata
@@ -152,7 +153,7 @@ class DefaultLoadPlanner(LoadPlanner):
         flatten_state_dict: dicts and lists in the state dict are taken apart, as they were when it was saved.
         allow_partial_load: entries that the checkpoint lacks stay as they are, rather than raise RuntimeError.
 
-    What is no tensor is read as torch.load reads it by default: of a program's own classes only those that it named by
+    What is no tensor is read as data: of a program's own classes only those that it named by
     torch.serialization.add_safe_globals, for a pickle could run anything.
     """
 
@@ -182,7 +183,7 @@ class DefaultLoadPlanner(LoadPlanner):
         return central_plan
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        loaded = torch.load(value, weights_only=None)  # as data only, unless a program allows more
+        loaded = load_object(value)
         name = read_item.dest_index.fqn
         if self.flatten_state_dict:
             set_element(self.original_state_dict, self.mappings[name], loaded)

@@ -105,7 +105,10 @@ def stage_backward_input(
     input_values: Sequence[Any],
     weights: Iterable[torch.nn.Parameter],
 ) -> tuple[tuple[torch.Tensor | None, ...], list[dict[str, Any]]]:
-    """The inputs' part. Returns the gradients of the inputs, None for one that needs none, and what the second part needs."""
+    """The inputs' part. Returns the gradients of the inputs, which have them too, None for one that needs none.
+
+    With them it returns what the second part needs.
+    """
     outputs = [each for each in stage_outputs_or_loss if isinstance(each, torch.Tensor)]
     given = [None] * len(outputs) if output_grads is None else list(output_grads)
     pairs = [
@@ -127,6 +130,7 @@ def stage_backward_input(
     eager = [torch.autograd.graph.get_gradient_edge(by_node[w]) for w in shared]
     found = _gradients(pairs, wanted + eager, groups)
     _add(zip((by_node[w] for w in shared), found[len(wanted) :], strict=True))
+    _add(zip((value for value, edge in zip(input_values, edges, strict=True) if edge is not None), found, strict=False))
     return tuple(_in_places(found, edges)), groups
 
 
