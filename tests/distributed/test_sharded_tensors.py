@@ -162,10 +162,6 @@ def further(rank):
     module = distribute_module(torch.nn.Linear(3, 2), mesh)
     assert module.weight.placements == (Replicate(),)
 
-    @register_sharding(torch.ops.aten.linalg_svdvals.default if hasattr(torch.ops.aten, "linalg_svdvals") else [])
-    def _(x, *rest):
-        return [([Shard(0)], [Shard(0)])]
-
     # gradients of parts that went through plain code
     y = distribute_tensor(torch.ones(4), mesh, [Shard(0)]).requires_grad_()
     (y.to_local() * (rank + 1)).sum().backward()
@@ -175,6 +171,44 @@ def further(rank):
     assert local.grad.tolist() == [1, 1]
 
 
+def registered(rank):
+    """Rules are an overload's alone: not another namespace's operator of that name, nor another overload."""
+    mesh = init_device_mesh("cpu", (2,))
+    x = distribute_tensor(torch.arange(8.0).view(2, 4), mesh, [Shard(1)])
+    whole = x.full_tensor()
+
+    @torch.library.custom_op("shard_test::cumsum", mutates_args=())
+    def scaled_cumsum(x: torch.Tensor, dim: int, *, scale: float = 1.0) -> torch.Tensor:
+        return x.cumsum(dim) * scale
+
+    scaled_cumsum.register_fake(lambda x, dim, *, scale=1.0: torch.empty_like(x))
+    with pytest.raises(NotImplementedError, match="shard_test.cumsum.default does not have a sharding strategy registered"):
+        scaled_cumsum(x, 0)
+    asked = []
+
+    @register_sharding(torch.ops.shard_test.cumsum.default)
+    def _(x, dim, **named):
+        asked.append((tuple(x.shape), x.placements, dim, named))
+        return [([Shard(1)], [Shard(1), None, None])]
+
+    made = scaled_cumsum(x, 0, scale=2.0)
+    assert made.placements == (Shard(1),) and torch.equal(made.full_tensor(), whole.cumsum(0) * 2)
+    assert asked == [((2, 4), (Shard(1),), 0, {"scale": 2.0})]  # nothing that wasn't given
+    # a later rule holds for calls that were made before
+    register_sharding(torch.ops.shard_test.cumsum.default)(lambda x, dim, **named: [([Shard(0)], [Shard(0), None])])
+    made = scaled_cumsum(x.redistribute(placements=[Shard(0)]), 1, scale=2.0)
+    assert made.placements == (Shard(0),)
+    assert scaled_cumsum(x, 0, scale=2.0).placements != (Shard(1),)
+    # aten's rule is as it was, until it is replaced, for one overload
+    assert x.cumsum(0).placements == (Shard(1),)
+    register_sharding(torch.ops.aten.cumsum.default)(lambda x, dim, dtype=None: [])
+    assert x.cumsum(0).placements == (Replicate(),) and torch.equal(x.cumsum(0).to_local(), whole.cumsum(0))
+    assert x.cumsum_(0).placements == (Shard(1),)
+    with pytest.raises(TypeError, match="overloads of operators"):
+        register_sharding("aten::cumsum")
+
+
 def test_mistakes_and_further_ways():
     on_ranks(2, refused)
     on_ranks(2, further)
+    on_ranks(2, registered)

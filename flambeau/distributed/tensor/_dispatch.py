@@ -13,12 +13,12 @@ import flambeau as torch
 from flambeau.distributed.tensor import _composites, _lists
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, local_shape_and_offset
-from flambeau.distributed.tensor._ops.registry import LOCAL_SIZES, OpCall, Operand
+from flambeau.distributed.tensor._ops.registry import LOCAL_SIZES, REGISTERED, OpCall, Operand, Rule, is_aten
 from flambeau.distributed.tensor._redistribute import redistribute_local_tensor
 from flambeau.distributed.tensor._sharding import Sharding, propagate
 from flambeau.distributed.tensor.placement_types import Replicate
 
-__all__ = ["dispatch"]
+__all__ = ["dispatch", "register"]
 
 
 class _Known(NamedTuple):
@@ -32,17 +32,24 @@ class _Known(NamedTuple):
 _known: dict[Any, _Known] = {}
 
 
+def register(func: Any, rule: Rule) -> None:
+    """Has a rule hold for an overload of an operator from now on, also for calls like earlier ones."""
+    REGISTERED[func] = rule
+    _known.clear()
+
+
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an overload of an operator with DTensors among its arguments.
 
     Raises RuntimeError where plain tensors are among them too, NotImplementedError for an operator without a rule.
     """
-    composite = _composites.COMPOSITES.get(func._opname)
+    ours = is_aten(func) and func not in REGISTERED
+    composite = _composites.COMPOSITES.get(func._opname) if ours else None
     if composite is not None:
         answer = composite(func, *args, **kwargs)
         if answer is not NotImplemented:
             return answer
-    if func._opname.startswith(("_foreach_", "_fused_")):
+    if ours and func._opname.startswith(("_foreach_", "_fused_")):
         return _lists.dispatch(func, args, kwargs)
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
@@ -166,9 +173,9 @@ def _find(
         TensorMeta(leaf.shape, tuple(leaf.stride()), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)
     ]
     bound = {argument.name: argument.default_value for argument in func._schema.arguments} | arguments
-    call = OpCall(func, bound, specs, metas)
+    call = OpCall(func, bound, specs, metas, positional, tuple(arguments))
     sharding = propagate(call, None if written is None else int(bound[written]))
-    sizes = LOCAL_SIZES.get(func._opname)
+    sizes = LOCAL_SIZES.get(func._opname) if is_aten(func) else None
     local_sizes = None
     if sizes in arguments and written is None:
         result = sharding.results[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec
 from flambeau.distributed.tensor._ops import pointwise
-from flambeau.distributed.tensor._ops.registry import RESHAPES, RULES, OpCall, R, Way
+from flambeau.distributed.tensor._ops.registry import REGISTERED, RESHAPES, RULES, OpCall, R, Way, is_aten
 from flambeau.distributed.tensor.placement_types import Placement, Shard, _StridedShard
 
 __all__ = ["Sharding", "propagate"]
@@ -64,10 +64,10 @@ def _possible(call: OpCall, way: Way, mesh_dim: int) -> bool:
 
 
 def _ways(call: OpCall) -> Iterable[Way]:
-    name = call.func._opname
-    rule = RULES.get(name)
+    name, aten = call.func._opname, is_aten(call.func)
+    rule = REGISTERED.get(call.func) or (RULES.get(name) if aten else None)
     if rule is None:
-        if not any(tag.name == "pointwise" for tag in call.func.tags):
+        if not aten or not any(tag.name == "pointwise" for tag in call.func.tags):
             raise NotImplementedError(
                 f"Operator {call.func} does not have a sharding strategy registered. Call it on full_tensor() or to_local(), "
                 "or register a rule (flambeau.distributed.tensor.experimental.register_sharding)"
@@ -77,7 +77,7 @@ def _ways(call: OpCall) -> Iterable[Way]:
     strided = {p.split_factor for p in map(call.now, range(len(call.operands))) if isinstance(p, _StridedShard)}
     for way in rule(call):
         yield way
-        if len(strided) == 1 and name not in RESHAPES:
+        if len(strided) == 1 and not (aten and name in RESHAPES):
             yield _as_strided(way, *strided)
 
 

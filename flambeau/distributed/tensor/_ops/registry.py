@@ -1,4 +1,4 @@
-"""What sharding rules are written with: a call as rules see it, the ways they give, and the table of rules.
+"""What sharding rules are written with: a call as rules see it, the ways they give, and the tables of rules.
 
 A rule says of a call in which ways it can be computed from parts along one dimension of the mesh: a `Way` has a placement for
 each result and each operand. Whole operands always do (that way needs no mention). What is said holds for each dimension of the
@@ -15,7 +15,10 @@ from typing import Any
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _NormPartial
 
-__all__ = ["P", "R", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "localizes", "outer_dims", "partials", "rule"]
+__all__ = [
+    "P", "R", "REGISTERED", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "is_aten", "localizes", "outer_dims", "partials",
+    "rule",
+]  # fmt: skip
 
 R = Replicate()
 P = Partial()
@@ -39,13 +42,16 @@ class OpCall:
     """A call of an operator on the whole tensors, as a rule sees it.
 
     `arguments` are by the schema's names, with defaults; a tensor among them is its index in `operands` there (an `Operand`).
-    `results` are the whole results. `mesh_dim` is the dimension of the mesh that is asked about.
+    `results` are the whole results. `positional` of the arguments were given by position, and `given` are the names of all that
+    were given. `mesh_dim` is the dimension of the mesh that is asked about.
     """
 
     func: Any
     arguments: dict[str, Any]
     operands: list[DTensorSpec]
     results: list[TensorMeta]
+    positional: int
+    given: tuple[str, ...]
     mesh_dim: int = 0
 
     def __getitem__(self, name: str) -> Any:
@@ -102,12 +108,19 @@ class OpCall:
 
 
 Rule = Callable[[OpCall], Iterable[Way]]
-#: By the name of an operator, all overloads alike.
+#: By the name of an operator of aten, all overloads alike.
 RULES: dict[str, Rule] = {}
+#: By overloads, of any namespace: what programs have registered, which comes before what is here.
+REGISTERED: dict[Any, Rule] = {}
 #: Views that merge and split dimensions, where it does matter which elements a rank has.
 RESHAPES = ("view", "_unsafe_view", "reshape", "_reshape_alias", "view_copy")
 #: By the name of an operator: which arguments say the result's sizes and have to be those of the part.
 LOCAL_SIZES: dict[str, str] = {}
+
+
+def is_aten(func: Any) -> bool:
+    """Whether what is said here of an operator by its name is said of this one."""
+    return bool(func._namespace == "aten")
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -10,7 +10,7 @@ import flambeau as torch
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor import _dispatch
 from flambeau.distributed.tensor._api import DTensor
-from flambeau.distributed.tensor._ops.registry import RULES, OpCall, Operand, Way
+from flambeau.distributed.tensor._ops.registry import OpCall, Operand, Way
 from flambeau.distributed.tensor.placement_types import Placement, Replicate
 
 __all__ = ["implicit_replication", "local_map", "register_sharding"]
@@ -112,26 +112,34 @@ def _placed(value: Any, mesh: DeviceMesh, placements: Any) -> Any:
 
 
 def register_sharding(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a rule for an overload of an operator (or several), of one's own or of aten.
+    """Decorates a rule for an overload of an operator (or a list of them), of one's own or of aten, whose own rule it replaces.
 
-    The function gets the operator's arguments, tensors among them as specs (`shape`, `ndim`, `placements`), and returns a list of
-    (placements of the results, placements of the arguments, None for what isn't a tensor), each along one dimension of a mesh.
+    The function gets what the operator was called with, tensors among it as specs (`shape`, `ndim`, `placements`), and returns a
+    list of (placements of the results, placements of the arguments, None for what isn't a tensor), each along one dimension of a
+    mesh. It is for that overload alone; a rule that is registered later replaces it.
     """
     overloads = op if isinstance(op, list) else [op]
+    for overload in overloads:
+        if not hasattr(overload, "_schema"):
+            raise TypeError(f"register_sharding takes overloads of operators (torch.ops.aten.relu.default), not {overload!r}")
+
+    def seen(call: OpCall, value: Any) -> Any:
+        if isinstance(value, list):
+            return [seen(call, item) for item in value]
+        return call.operands[value] if isinstance(value, Operand) else value
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def rule(call: OpCall) -> Iterable[Way]:
-            given = [call.operands[value] if isinstance(value, Operand) else value for value in call.arguments.values()]
-            keyword = [argument.name for argument in call.func._schema.arguments if argument.kwarg_only]
-            count = len(given) - len(keyword)
-            for results, operands in function(*given[:count], **dict(zip(keyword, given[count:], strict=True))):
+            given = {name: seen(call, call.arguments[name]) for name in call.given}
+            named = dict(list(given.items())[call.positional :])
+            for results, operands in function(*list(given.values())[: call.positional], **named):
                 yield Way(
                     tuple(placement or Replicate() for placement in results),
                     tuple(placement for placement in operands if placement is not None),
                 )
 
         for overload in overloads:
-            RULES[overload._opname] = rule
+            _dispatch.register(overload, rule)
         return function
 
     return register
