@@ -1,7 +1,8 @@
 """torch.distributed._functional_collectives: collectives that return their results and leave their arguments alone.
 
-They are waited for before they return, so `wait_tensor` has nothing to do. `group` is a ProcessGroup, its name, or a list of
-ranks that is all of the world. Those with _autograd are differentiable. Stands on collectives and nn.functional.
+They are waited for before they return, so `wait_tensor` has nothing to do. `group` is a ProcessGroup, its name, a mesh of one
+dimension, a mesh and a dimension of it, or a list of ranks that is all of the world. Those with _autograd are differentiable.
+Stands on collectives; `_operators` makes operators of them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed import collectives
+from flambeau.distributed import _operators, collectives
 from flambeau.distributed.groups import get_default_group, named_group, new_group
 from flambeau.distributed.process_group import ProcessGroup
 from flambeau.distributed.reduce_ops import ReduceOp
+from flambeau.distributed.watching import functional
 
 _OPS = {name.lower(): getattr(ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}
 _lists: dict[tuple[ProcessGroup, tuple[int, ...]], ProcessGroup] = {}
@@ -38,6 +40,8 @@ def _group(group: Any, tag: str = "") -> ProcessGroup:
         return _lists[key]
     if hasattr(group, "get_group"):
         return group.get_group()
+    if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
+        return group[0].get_group(group[1])
     raise ValueError(f"Unsupported group type: {type(group)}, {group}")
 
 
@@ -52,6 +56,7 @@ def wait_tensor(tensor: Any) -> Any:
     return tensor
 
 
+@functional("all_reduce")
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
     """The reduction of all ranks' tensors."""
     made = self.detach().clone(memory_format=torch.contiguous_format)
@@ -59,11 +64,13 @@ def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
     return made
 
 
+@functional("all_reduce_coalesced")
 def all_reduce_coalesced(self: Sequence[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:
     """all_reduce of several tensors."""
     return [all_reduce(each, reduceOp, group, tag) for each in self]
 
 
+@functional("broadcast")
 def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
     """The tensor of rank `src` of the world."""
     made = self.detach().clone(memory_format=torch.contiguous_format)
@@ -71,6 +78,7 @@ def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
     return made
 
 
+@functional("all_gather_into_tensor")
 def all_gather_single(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
     """The tensors of all ranks one after another along a dimension."""
     own = _group(group, tag)
@@ -83,11 +91,13 @@ def all_gather_single(self: Any, gather_dim: int, group: Any, tag: str = "") -> 
 all_gather_tensor = all_gather_single
 
 
+@functional("all_gather_into_tensor_coalesced")
 def all_gather_into_tensor_coalesced(self: Sequence[Any], group: Any, tag: str = "") -> list[Any]:
     """all_gather_single along the first dimension of several tensors."""
     return [all_gather_single(each, 0, group, tag) for each in self]
 
 
+@functional("reduce_scatter_tensor")
 def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
     """This rank's part, along a dimension, of the reduction of all ranks' tensors."""
     own = _group(group, tag)
@@ -104,12 +114,14 @@ def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any
 reduce_scatter_tensor = reduce_scatter_single
 
 
+@functional("reduce_scatter_tensor_coalesced")
 def reduce_scatter_tensor_coalesced(inputs: Sequence[Any], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
                                     ) -> list[Any]:
     """reduce_scatter_single of several tensors."""
     return [reduce_scatter_single(each, reduceOp, dim, group, tag) for each, dim in zip(inputs, scatter_dim)]
 
 
+@functional("all_to_all_single")
 def all_to_all_single(self: Any, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None, group: Any,
                       tag: str = "") -> Any:
     """What all ranks send this one, along the first dimension."""
@@ -188,3 +200,19 @@ def all_to_all_single_autograd(self: Any, output_split_sizes: Any, input_split_s
 
 all_gather_tensor_autograd = all_gather_single_autograd
 reduce_scatter_tensor_autograd = reduce_scatter_single_autograd
+
+
+# ---------------------------------------------------------------------------------------------- as operators of torch.ops
+
+_operators.define({
+    "all_reduce": all_reduce,
+    "all_reduce_coalesced": all_reduce_coalesced,
+    "all_gather_into_tensor": lambda given, size, group: all_gather_single(given, 0, group),
+    "all_gather_into_tensor_coalesced": lambda given, size, group: all_gather_into_tensor_coalesced(given, group),
+    "reduce_scatter_tensor": lambda given, op, size, group: reduce_scatter_single(given, op, 0, group),
+    "reduce_scatter_tensor_coalesced":
+        lambda given, op, size, group: reduce_scatter_tensor_coalesced(given, op, [0] * len(given), group),
+    "all_to_all_single": all_to_all_single,
+    "broadcast": broadcast,
+    "wait_tensor": lambda tensor: tensor.view_as(tensor),
+})

@@ -13,10 +13,12 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import flambeau as torch
 from flambeau.distributed import distributed_c10d as c10d
+from flambeau.distributed.groups import named_group
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -93,6 +95,7 @@ class DeviceMesh:
         self._root_mesh = root
         self._flatten_mapping: dict[str, DeviceMesh] = {}
         self._groups: list[Any] | None = None
+        self._group_names: list[str] | None = None
 
     def _find_coordinate(self, rank: int | None = None) -> None:
         self._rank = (c10d.get_rank() if c10d.is_initialized() else 0) if rank is None else rank
@@ -145,7 +148,7 @@ class DeviceMesh:
     def get_group(self, mesh_dim: int | str | None = None) -> Any:
         """The process group of this process along a dimension, by its index or name; the only one of a mesh of one dimension."""
         if self._groups is None:
-            raise RuntimeError("DeviceMesh process groups not initialized!")
+            self._groups = self._named_groups()
         if mesh_dim is None:
             if self.ndim > 1:
                 raise RuntimeError(
@@ -161,6 +164,18 @@ class DeviceMesh:
                 return flattened.get_group()
             mesh_dim = self._get_mesh_dim_by_name(mesh_dim)
         return self._groups[mesh_dim]
+
+    def _named_groups(self) -> list[Any]:
+        """The groups that a mesh had when it was saved, if this process has them. RuntimeError if it has not."""
+        found = []
+        for axis, name in zip(self._axes, self._group_names or (), strict=False):
+            with suppress(ValueError):
+                group = named_group(name)
+                if c10d.get_process_group_ranks(group) in _rank_lists(self._rank_map, (axis,)):
+                    found.append(group)
+        if len(found) != self.ndim:
+            raise RuntimeError("DeviceMesh process groups not initialized!")
+        return found
 
     def get_all_groups(self) -> list[Any]:
         """The process groups of this process, one per dimension."""
@@ -372,7 +387,9 @@ class DeviceMesh:
         shape = (
             f"({', '.join(f'{n}={s}' for n, s in zip(names, self.shape, strict=True))})" if names else f"{self.shape}"
         )
-        stride = tuple(axis[0][1] if len(axis) == 1 else tuple(step for _, step in axis) for axis in self._axes)
+        # A dimension of one rank steps over nothing: its stride is written ().
+        steps = [tuple(step for size, step in axis if size > 1) for axis in self._axes]
+        stride = tuple(each[0] if len(each) == 1 else each for each in steps)
         ranks = f", Mesh: {self.mesh.tolist()}" if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "") == "DETAIL" else ""
         return f"DeviceMesh({shape}, '{self.device_type}', stride={stride}{ranks})"
 
@@ -386,8 +403,9 @@ class DeviceMesh:
         return self is other or (isinstance(other, DeviceMesh) and self._key() == other._key())
 
     def __getstate__(self) -> dict[str, Any]:
-        # Process groups belong to this process; whoever reads the mesh makes the groups anew.
-        return {**self.__dict__, "_groups": None, "_flatten_mapping": {}}
+        # Process groups belong to this process, but another that has the mesh's may call them by the same names.
+        names = self._group_names if self._groups is None else [group.group_name for group in self._groups]
+        return {**self.__dict__, "_groups": None, "_group_names": names, "_flatten_mapping": {}}
 
 
 def _contiguous_axes(shape: Sequence[int]) -> tuple[Axis, ...]:

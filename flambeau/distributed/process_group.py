@@ -13,7 +13,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.naming import called
-from flambeau.distributed import buffers, reduce_ops
+from flambeau.distributed import buffers, reduce_ops, watching
 from flambeau.distributed.buffers import buffer, readable, writable
 from flambeau.distributed.errors import DistBackendError, DistStoreError
 from flambeau.distributed.fingerprints import Fingerprint, compare
@@ -116,6 +116,7 @@ class ProcessGroup:
 
     def _begin(self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None) -> tuple[Fingerprint, int]:
         """Note a call, and compare it with the others' if that is wanted."""
+        watching.began(call)
         fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors], how)
         number = self._world.begun(self._name, fingerprint)
         if self._detail and self.size() > 1:

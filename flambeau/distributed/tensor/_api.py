@@ -13,6 +13,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.distributed import distributed_c10d as c10d
 from flambeau.distributed.device_mesh import DeviceMesh, _mesh_resources
 from flambeau.distributed.tensor import _collectives as collectives
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, normalized, whole_shape_and_stride
@@ -53,6 +54,7 @@ class _FromLocal(torch.autograd.Function):
         if not spec.mesh._is_current_rank_part_of_mesh():
             input = input.new_empty(0)
         elif run_check:
+            _check_alike(input, spec.mesh)
             for i, placement in enumerate(spec.placements):
                 if placement.is_replicate():
                     input = collectives.broadcast_whole(input, spec.mesh.get_group(i), 0)
@@ -69,6 +71,16 @@ class _FromLocal(torch.autograd.Function):
         return gradient.to_local(), None, None, None
 
 
+def _check_alike(local: torch.Tensor, mesh: DeviceMesh) -> None:
+    """ValueError where parts differ between the ranks in shape, stride, dtype or whether they have gradients."""
+    own = tuple(local.shape), tuple(local.stride()), local.dtype, local.requires_grad
+    for group in mesh.get_all_groups():
+        every: list[Any] = [None] * c10d.get_world_size(group)
+        c10d.all_gather_object(every, own, group=group)
+        if any(other != own for other in every):
+            raise ValueError("Inconsistent tensor metadata (including shape and stride) across ranks.")
+
+
 class DTensor(torch.Tensor):
     """A tensor of which each process of a mesh holds a part, along each dimension of the mesh cut, whole, or to be reduced.
 
@@ -83,6 +95,12 @@ class DTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, local_tensor: torch.Tensor, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
+        if local_tensor.requires_grad and not requires_grad:
+            warnings.warn(
+                "To construct DTensor from torch.Tensor, it's recommended to use local_tensor.detach() and make requires_grad "
+                "consistent.",
+                stacklevel=2,
+            )
         meta = spec._meta
         result: DTensor = torch.Tensor._make_wrapper_subclass(
             cls,
@@ -161,7 +179,8 @@ class DTensor(torch.Tensor):
             local_tensor: this rank's part, a plain tensor (RuntimeError for a DTensor).
             device_mesh: by default that of the `with` block.
             placements: one per dimension of the mesh; by default every rank has the whole tensor.
-            run_check: replicas are those of the first rank of each dimension, which sends them.
+            run_check: the ranks compare their parts' shape, stride and dtype (ValueError where they differ), and replicas become
+                those of the first rank of each dimension, which sends them.
             shape, stride: the whole tensor's, needed together where parts differ in size.
             grad_placements: how the gradient is placed when it comes back as a plain tensor.
         """
@@ -298,6 +317,13 @@ def distribute_tensor(
         local = local.new_empty(0)
     spec = DTensorSpec(mesh, placed, TensorMeta(tensor.size(), tensor.stride(), tensor.dtype))
     return DTensor(local, spec, requires_grad=tensor.requires_grad)
+
+
+def _shard_tensor(
+    full_tensor: torch.Tensor, placements: Sequence[Placement], device_mesh: DeviceMesh | None = None
+) -> DTensor:
+    """distribute_tensor of a tensor that all ranks have: each cuts its own part, and nothing is sent."""
+    return distribute_tensor(full_tensor, device_mesh, placements, src_data_rank=None)
 
 
 def _placed(local: torch.Tensor, mesh: DeviceMesh, i: int, placement: Placement, source: int | None) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """One step of a redistribution on local tensors: what a single collective along one dimension of a mesh does.
 
-Parts are cut as torch.chunk does, so that the last ones may be shorter, or empty. Stands on `distributed_c10d`; used by
-`_redistribute` and `_api`.
+Parts are cut as torch.chunk does, so that the last ones may be shorter, or empty. Stands on `_functional_collectives` and
+`distributed_c10d`; used by `_redistribute` and `_api`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
+from flambeau.distributed import _functional_collectives as functional
 from flambeau.distributed import distributed_c10d as c10d
+from flambeau.distributed import watching
 from flambeau.distributed.tensor.placement_types import Shard
 
 __all__ = [
@@ -57,8 +59,7 @@ def all_gather_parts(local: torch.Tensor, dim: int, size: int, group: Any) -> to
     count = c10d.get_world_size(group)
     full = _extent(size, count)
     sent = _padded(local, dim, full)
-    received = sent.new_empty((count, *sent.shape))
-    c10d.all_gather_single(received, sent, group=group)
+    received = functional.all_gather_single(sent, 0, group).view(count, *sent.shape)
     if dim == 0 and full * count == size:
         return received.view(size, *sent.shape[1:])
     return torch.cat(
@@ -68,8 +69,7 @@ def all_gather_parts(local: torch.Tensor, dim: int, size: int, group: Any) -> to
 
 def reduce(local: torch.Tensor, op: str, group: Any) -> torch.Tensor:
     """The reduction of every rank's tensor ("sum", "avg", "product", "max", "min"), on every rank."""
-    result = local.clone(memory_format=torch.contiguous_format)
-    c10d.all_reduce(result, op=_operation(op), group=group)
+    result: torch.Tensor = functional.all_reduce(local, op, group)
     return result
 
 
@@ -79,11 +79,11 @@ def reduce_scatter_parts(local: torch.Tensor, dim: int, op: str, group: Any) -> 
     size = local.size(dim)
     full = _extent(size, count)
     sent = torch.cat([_padded(part, dim, full).unsqueeze(0) for part in _parts(local, dim, count)]).contiguous()
-    received = sent.new_empty(sent.shape[1:])
-    c10d.reduce_scatter_single(received, sent, op=_operation(op), group=group)
+    received = functional.reduce_scatter_single(sent, op, 0, group).squeeze(0)
     return received.narrow(dim, 0, _sizes(size, count)[rank]).contiguous()
 
 
+@watching.functional("shard_dim_alltoall", "_dtensor")
 def exchange_parts(local: torch.Tensor, source: int, target: int, size: int, group: Any) -> torch.Tensor:
     """From a part along dimension `source`, which is `size` in the whole tensor, to a part along dimension `target`."""
     count, rank = c10d.get_world_size(group), c10d.get_rank(group)
@@ -115,6 +115,3 @@ def scatter_parts(tensor: torch.Tensor, dim: int, group: Any, source: int) -> to
     c10d.scatter(received, sent if rank == source else None, src=c10d.get_global_rank(group, source), group=group)
     return received.narrow(dim, 0, _sizes(tensor.size(dim), count)[rank]).contiguous()
 
-
-def _operation(op: str) -> Any:
-    return getattr(c10d.ReduceOp, {"sum": "SUM", "avg": "AVG", "product": "PRODUCT", "max": "MAX", "min": "MIN"}[op])

@@ -40,11 +40,11 @@ def _item(func: Any, tensor: DTensor) -> Any:
     return func(_whole(tensor)._local_tensor)
 
 
-@_composite("equal")
-def _equal(func: Any, first: Any, second: Any) -> bool:
-    return bool(
-        func(*(_whole(tensor)._local_tensor if isinstance(tensor, DTensor) else tensor for tensor in (first, second)))
-    )
+@_composite("equal", "allclose")
+def _equal(func: Any, first: Any, second: Any, *rest: Any, **named: Any) -> bool:
+    whole = [_whole(tensor)._local_tensor if isinstance(tensor, DTensor) else tensor for tensor in (first, second)]
+    outside = any(isinstance(x, DTensor) and x.device_mesh.get_coordinate() is None for x in (first, second))
+    return outside or bool(func(*whole, *rest, **named))
 
 
 @_composite("is_same_size")

@@ -6,16 +6,17 @@ that are alike. What is no single call on parts (rows of an embedding) is writte
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import flambeau as torch
-from flambeau.distributed.tensor import _composites, _lists
+from flambeau.distributed.tensor import _composites, _lists, _out
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, local_shape_and_offset
-from flambeau.distributed.tensor._ops.registry import LOCAL_SIZES, REGISTERED, OpCall, Operand, Rule, is_aten
+from flambeau.distributed.tensor._ops.registry import LOCAL_SIZES, REGISTERED, OpCall, Operand, Rule, is_ours
 from flambeau.distributed.tensor._redistribute import redistribute_local_tensor
-from flambeau.distributed.tensor._sharding import Sharding, propagate
+from flambeau.distributed.tensor._sharding import Sharding, propagate, rule_of
 from flambeau.distributed.tensor.placement_types import Replicate
 
 __all__ = ["dispatch", "register"]
@@ -43,7 +44,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises RuntimeError where plain tensors are among them too, NotImplementedError for an operator without a rule.
     """
-    ours = is_aten(func) and func not in REGISTERED
+    ours = is_ours(func) and func not in REGISTERED
     composite = _composites.COMPOSITES.get(func._opname) if ours else None
     if composite is not None:
         answer = composite(func, *args, **kwargs)
@@ -66,23 +67,23 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     arguments = {name: _map(operand, value) for name, value in given.items()}
     written = _written(func)
+    if written == "out":
+        return _out.dispatch(func, args, kwargs)
     key = func, _hashable(arguments), tuple(specs)
     known = _known.get(key)
     if known is None:
-        known = _known[key] = _find(func, arguments, specs, len(args), written)
+        known = _known[key] = _find(func, given, arguments, specs, len(args), written)
     if not mesh._is_current_rank_part_of_mesh():
-        empty = [torch.empty(0, dtype=spec._meta.dtype) for spec in known.sharding.results]
+        empty = [_nothing(spec._meta) for spec in known.sharding.results]
         return _wrapped(known, empty if len(empty) > 1 else empty[0])
     local = [
         redistribute_local_tensor(tensor._local_tensor, spec, wanted) if isinstance(tensor, DTensor) else tensor
         for tensor, spec, wanted in zip(tensors, specs, known.sharding.operands, strict=True)
     ]
-    placed = {
-        name: _map(lambda leaf: local[leaf] if isinstance(leaf, Operand) else leaf, value)
-        for name, value in arguments.items()
-    }
+    placed = _replaced(given, local)
     if known.local_sizes is not None:
-        placed[known.local_sizes[0]] = list(known.local_sizes[1])
+        name, sizes = known.local_sizes
+        placed[name] = sizes[0] if isinstance(placed[name], int) else list(sizes)
     count = len(args)
     values = list(placed.values())
     result = func(*values[:count], **dict(list(placed.items())[count:]))
@@ -94,6 +95,19 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _map(function: Any, value: Any) -> Any:
     """A value with its leaves replaced; lists are the only containers that schemas have."""
     return [_map(function, item) for item in value] if isinstance(value, (list, tuple)) else function(value)
+
+
+def _replaced(given: dict[str, Any], tensors: list[torch.Tensor]) -> dict[str, Any]:
+    """A call's arguments with other tensors in the place of its own, in their order, in containers of the same kinds."""
+    left = iter(tensors)
+
+    def each(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            items = [each(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return next(left) if isinstance(value, torch.Tensor) else value
+
+    return {name: each(value) for name, value in given.items()}
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -121,7 +135,7 @@ def _written(func: Any) -> str | None:
     ]
     if any(tag.name == "inplace_view" for tag in func.tags):
         raise NotImplementedError(f"{func} changes a DTensor's shape in place; use the operator that makes a view")
-    if len(written) > 1 or (written and written[0] != func._schema.arguments[0].name):
+    if len(written) > 1 or (written and written[0] not in (func._schema.arguments[0].name, "out")):
         raise NotImplementedError(
             f"{func}: operators that write to {written} don't take DTensors; use the one that makes new tensors"
         )
@@ -136,16 +150,18 @@ def _spec_of(func: Any, tensor: torch.Tensor, mesh: Any) -> DTensorSpec:
                 "redistribute them to one mesh"
             )
         return tensor._spec
-    if tensor.ndim == 0 and tensor.numel() == 1:  # a number; every rank has it
-        meta = TensorMeta(tensor.shape, tensor.stride(), tensor.dtype)
-        return DTensorSpec(mesh, (Replicate(),) * mesh.ndim, meta)
-    if implicit_replication:
+    if tensor.numel() == 1 and tensor.ndim:
+        warnings.warn(
+            "Found a non-scalar tensor with numel=1 and ndim!=0, we are implicitly creating a replicated DTensor for it. "
+            "However, please consider changing it to a scalar tensor or explicitly create a DTensor under distributed "
+            "environment.",
+            stacklevel=2,
+        )
+    if tensor.numel() == 1 or implicit_replication:  # a number; every rank has it
         return DTensorSpec(mesh, (Replicate(),) * mesh.ndim, TensorMeta(tensor.shape, tensor.stride(), tensor.dtype))
     raise RuntimeError(
-        f"{func}: got mixed torch.Tensor and DTensor, need to convert all"
-        " torch.Tensor to DTensor before calling distributed operators!"
-        " Please see https://docs.pytorch.org/docs/main/distributed.tensor.html#mixed-tensor-and-dtensor-operations"
-        " for more details."
+        f"{func} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed "
+        "operators!"
     )
 
 
@@ -155,18 +171,33 @@ DTensor._dispatch = staticmethod(dispatch)
 implicit_replication: list[None] = []
 
 
+def _nothing(meta: TensorMeta) -> torch.Tensor:
+    """What a rank outside of the mesh has of a result."""
+    return torch.zeros((), dtype=meta.dtype) if not meta.shape else torch.empty(0, dtype=meta.dtype)
+
+
 def _find(
-    func: Any, arguments: dict[str, Any], specs: list[DTensorSpec], positional: int, written: str | None
+    func: Any,
+    given: dict[str, Any],
+    arguments: dict[str, Any],
+    specs: list[DTensorSpec],
+    positional: int,
+    written: str | None,
 ) -> _Known:
+    rule_of(func)
     whole = [torch.empty_strided(spec.shape, spec.stride, dtype=spec._meta.dtype, device="meta") for spec in specs]
-    run = {
-        name: _map(lambda leaf: whole[leaf] if isinstance(leaf, Operand) else leaf, value)
-        for name, value in arguments.items()
-    }
+    run = _replaced(given, whole)
     if "device" in run:
         run["device"] = "meta"
     values = list(run.values())
-    results = func(*values[:positional], **dict(list(run.items())[positional:]))
+    try:
+        results = func(*values[:positional], **dict(list(run.items())[positional:]))
+    except RuntimeError as error:
+        if not any(tag.name in ("dynamic_output_shape", "data_dependent_output") for tag in func.tags):
+            raise
+        raise NotImplementedError(
+            f"{func}: its result depends on values of the whole tensor; call it on full_tensor() or to_local()"
+        ) from error
     leaves = _leaves(results)
     tensors = all(isinstance(leaf, torch.Tensor) or leaf is None for leaf in leaves)
     metas = [
@@ -175,7 +206,7 @@ def _find(
     bound = {argument.name: argument.default_value for argument in func._schema.arguments} | arguments
     call = OpCall(func, bound, specs, metas, positional, tuple(arguments))
     sharding = propagate(call, None if written is None else int(bound[written]))
-    sizes = LOCAL_SIZES.get(func._opname) if is_aten(func) else None
+    sizes = LOCAL_SIZES.get(func._opname) if is_ours(func) else None
     local_sizes = None
     if sizes in arguments and written is None:
         result = sharding.results[0]

@@ -36,6 +36,9 @@ class DTensorSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "placements", tuple(self.placements))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DTensorSpec, (self.mesh, self.placements, self.tensor_meta)  # for torch.load(weights_only=True)
+
     @property
     def device_mesh(self) -> DeviceMesh:
         """The mesh."""
@@ -94,8 +97,11 @@ class DTensorSpec:
         return DTensorSpec(self.mesh, tuple(placements), self.tensor_meta)
 
     def __str__(self) -> str:
-        shape = f"{list(self.tensor_meta.shape)}" if self.tensor_meta is not None else "unknown shape"
-        return f"Spec({''.join(str(placement) for placement in self.placements)} on {shape})"
+        placed = "".join(str(placement) for placement in self.placements)
+        if self.tensor_meta is None:
+            return f"Spec(unknown shape({placed}))"
+        dtype = torch.utils._dtype_abbrs.dtype_abbrs.get(self.tensor_meta.dtype, str(self.tensor_meta.dtype))
+        return f"Spec({dtype}{list(self.tensor_meta.shape)}({placed}))"
 
 
 def normalized(placements: Sequence[Placement] | None, ndim: int, mesh: DeviceMesh) -> tuple[Placement, ...]:

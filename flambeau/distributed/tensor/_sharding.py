@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec
 from flambeau.distributed.tensor._ops import pointwise
-from flambeau.distributed.tensor._ops.registry import REGISTERED, RESHAPES, RULES, OpCall, R, Way, is_aten
+from flambeau.distributed.tensor._ops.registry import REGISTERED, RESHAPES, RULES, OpCall, R, Rule, Way, is_ours
 from flambeau.distributed.tensor.placement_types import Placement, Shard, _StridedShard
 
-__all__ = ["Sharding", "propagate"]
+__all__ = ["Sharding", "propagate", "rule_of"]
 
 #: What is added for each step that takes time but sends nothing, so that of two ways that send as much the shorter one is taken.
 _CUT = 1.0
@@ -63,21 +64,27 @@ def _possible(call: OpCall, way: Way, mesh_dim: int) -> bool:
     return True
 
 
-def _ways(call: OpCall) -> Iterable[Way]:
-    name, aten = call.func._opname, is_aten(call.func)
-    rule = REGISTERED.get(call.func) or (RULES.get(name) if aten else None)
-    if rule is None:
-        if not aten or not any(tag.name == "pointwise" for tag in call.func.tags):
-            raise NotImplementedError(
-                f"Operator {call.func} does not have a sharding strategy registered. Call it on full_tensor() or to_local(), "
-                "or register a rule (flambeau.distributed.tensor.experimental.register_sharding)"
-            )
+def rule_of(func: Any) -> Rule:
+    """The rule of an overload. Raises NotImplementedError where there is none."""
+    ours = is_ours(func)
+    rule = REGISTERED.get(func) or (RULES.get(func._opname) if ours else None)
+    if rule is None and ours and any(tag.name == "pointwise" for tag in func.tags):
         rule = pointwise.pointwise
+    if rule is None:
+        raise NotImplementedError(
+            f"Operator {func} does not have a sharding strategy registered. Call it on full_tensor() or to_local(), or register "
+            "a rule (flambeau.distributed.tensor.experimental.register_sharding)"
+        )
+    return rule
+
+
+def _ways(call: OpCall) -> Iterable[Way]:
+    rule = rule_of(call.func)
     yield Way((R,) * len(call.results), (R,) * len(call.operands))
     strided = {p.split_factor for p in map(call.now, range(len(call.operands))) if isinstance(p, _StridedShard)}
     for way in rule(call):
         yield way
-        if len(strided) == 1 and not (aten and name in RESHAPES):
+        if len(strided) == 1 and not (is_ours(call.func) and call.func._opname in RESHAPES):
             yield _as_strided(way, *strided)
 
 

@@ -50,6 +50,27 @@ class Shard(Placement):
         start = min(curr_local_size, full * rank)
         return min(curr_local_size, start + full) - start, start
 
+    def _split_tensor(
+        self, tensor: Any, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
+    ) -> tuple[list[Any], list[int]]:
+        """A tensor's chunks along `dim`, empty ones too, and by how much each is shorter than the first; `with_padding`: filled
+        up to its size with zeros."""
+        size = tensor.size(self.dim)
+        full = -(-size // num_chunks)
+        chunks, missing = [], []
+        for rank in range(num_chunks):
+            length, start = self.local_shard_size_and_offset(size, num_chunks, rank)
+            chunk = tensor.narrow(self.dim, start, length)
+            missing.append(full - length)
+            if with_padding and length < full:
+                shape = list(chunk.shape)
+                shape[self.dim] = full
+                padded = chunk.new_zeros(shape)
+                padded.narrow(self.dim, 0, length).copy_(chunk)
+                chunk = padded
+            chunks.append(chunk.contiguous() if contiguous else chunk)
+        return chunks, missing
+
     def __repr__(self) -> str:
         return f"Shard(dim={self.dim})"
 
@@ -116,7 +137,7 @@ class _NormPartial(Partial):
         self.norm_type = norm_type
 
     def __repr__(self) -> str:
-        return f"_NormPartial(reduce_op={self.reduce_op}, norm_type={self.norm_type})"
+        return f"_NormPartial({self.norm_type})"
 
     def __str__(self) -> str:
-        return f"_NormP({self.reduce_op}, {self.norm_type})"
+        return f"_NormP({self.norm_type})"

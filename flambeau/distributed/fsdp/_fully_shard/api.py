@@ -178,7 +178,7 @@ def fully_shard(
         if isinstance(each, (nn.ModuleList, nn.ModuleDict)) and type(each).forward is nn.Module.forward:
             raise ValueError(f"fully_shard does not support containers that do not implement forward: {each}")
         if isinstance(each, FSDPModule):
-            raise AssertionError("Each distinct composable distributed API can only be applied to a module once")
+            raise AssertionError("Each distinct composable distributed API can only be applied to a module once.")
     if mesh is None:
         if not c10d.is_initialized():
             c10d.init_process_group()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flambeau.distributed.tensor._ops.registry import OpCall, P, R, S, Way, rule
+from flambeau.distributed.tensor._ops.registry import OpCall, P, R, S, Way, localizes, rule
 from flambeau.distributed.tensor.placement_types import Placement
 
 
@@ -32,7 +32,8 @@ def convolution_backward(call: OpCall) -> Iterable[Way]:
     "_adaptive_avg_pool2d",
     "max_pool2d",
 )
-@rule("_adaptive_avg_pool3d", "adaptive_max_pool2d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+@rule("_adaptive_avg_pool3d", "adaptive_max_pool2d", "resample")
+@rule("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
 @rule(
     "reflection_pad1d", "reflection_pad2d", "replication_pad2d", "grid_sampler_2d", "max_pool2d_with_indices_backward"
 )
@@ -65,7 +66,23 @@ def constant_pad(call: OpCall) -> Iterable[Way]:
         yield Way((S(dim),), (S(dim),))
 
 
-@rule("native_group_norm", "native_group_norm_backward", "native_batch_norm_backward")
+@rule("native_batch_norm_backward")
 def whole(call: OpCall) -> Iterable[Way]:
-    """Only whole: sizes of the batch are arguments (group norm), or all of a channel is needed on one rank."""
+    """Only whole: all of a channel is needed on one rank."""
     return ()
+
+
+@rule("native_group_norm")
+def group_norm(call: OpCall) -> Iterable[Way]:
+    """The batch, whose size is an argument."""
+    yield call.way([S(0)] * len(call.results), input=S(0))
+
+
+@rule("native_group_norm_backward")
+def group_norm_backward(call: OpCall) -> Iterable[Way]:
+    """The input's gradient is cut as the batch is, the parameters' are sums over it."""
+    results = [p for p, asked in zip((S(0), P, P), call["output_mask"], strict=True) if asked]
+    yield call.way(results, grad_out=S(0), input=S(0), mean=S(0), rstd=S(0))
+
+
+localizes("N", "native_group_norm", "native_group_norm_backward")

@@ -10,8 +10,8 @@ from flambeau.distributed.tensor.placement_types import Partial, _NormPartial
 
 #: Which reduction over the mesh a reduction leaves; None: it needs all of the dimension on one rank.
 _OVER_MESH = {
-    "sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "nansum": "sum", "any": None,
-    "all": None, "max": "max", "min": "min", "count_nonzero": "sum", "std": None, "var": None, "logsumexp": None,
+    "sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "nansum": "sum", "any": "sum",
+    "all": "product", "max": "max", "min": "min", "count_nonzero": "sum", "std": None, "var": None, "logsumexp": None,
     "argmax": None, "argmin": None, "median": None, "nanmedian": None, "var_mean": None, "std_mean": None,
 }  # fmt: skip
 
@@ -42,7 +42,7 @@ def reduction(call: OpCall) -> Iterable[Way]:
 def vector_norm(call: OpCall) -> Iterable[Way]:
     """A norm of parts leaves the norm of these over the mesh, or their largest or smallest."""
     order = float(call["ord"])
-    left = Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(order) if order > 0 else None
+    left = Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(call["ord"]) if order > 0 else None
     reduced, keepdim = call.dims("dim"), bool(call["keepdim"])
     kept = [dim for dim in range(call.operands[0].ndim) if dim not in reduced]
     for place, dim in enumerate(kept):

@@ -16,7 +16,7 @@ from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _NormPartial
 
 __all__ = [
-    "P", "R", "REGISTERED", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "is_aten", "localizes", "outer_dims", "partials",
+    "P", "R", "REGISTERED", "RESHAPES", "RULES", "OpCall", "Rule", "S", "Way", "is_ours", "localizes", "outer_dims", "partials",
     "rule",
 ]  # fmt: skip
 
@@ -108,19 +108,19 @@ class OpCall:
 
 
 Rule = Callable[[OpCall], Iterable[Way]]
-#: By the name of an operator of aten, all overloads alike.
+#: By the name of an operator of aten (or of those that aten's are made of), all overloads alike.
 RULES: dict[str, Rule] = {}
 #: By overloads, of any namespace: what programs have registered, which comes before what is here.
 REGISTERED: dict[Any, Rule] = {}
 #: Views that merge and split dimensions, where it does matter which elements a rank has.
 RESHAPES = ("view", "_unsafe_view", "reshape", "_reshape_alias", "view_copy")
-#: By the name of an operator: which arguments say the result's sizes and have to be those of the part.
+#: By the name of an operator: which argument says the first result's sizes, or its first one, and has to be that of the part.
 LOCAL_SIZES: dict[str, str] = {}
 
 
-def is_aten(func: Any) -> bool:
-    """Whether what is said here of an operator by its name is said of this one."""
-    return bool(func._namespace == "aten")
+def is_ours(func: Any) -> bool:
+    """Whether what is said here of an operator by its name is said of this one: aten's, and what aten's are made of here."""
+    return func._namespace in ("aten", "flambeau")
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -134,7 +134,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def localizes(argument: str, *names: str) -> None:
-    """Says that an argument of these operators is the result's shape: ranks call them with that of their part."""
+    """Says that an argument of these operators is the result's shape, or its first size: ranks call them with their part's."""
     LOCAL_SIZES.update(dict.fromkeys(names, argument))
 
 

@@ -22,6 +22,26 @@ def along_one_dim(call: OpCall) -> Iterable[Way]:
             yield Way((S(dim),) * len(call.results), (S(dim),) * len(call.operands))
 
 
+@rule("real_to_complex", "complex_to_complex", "complex_to_real")
+def fourier(call: OpCall) -> Iterable[Way]:
+    """The dimensions that aren't transformed."""
+    for dim in outer_dims(call, call.dims("dims" if "dims" in call.arguments else "dim")):
+        yield Way((S(dim),), (S(dim),))
+
+
+@rule("multinomial")
+def draws(call: OpCall) -> Iterable[Way]:
+    """Rows of weights are drawn from one by one."""
+    if call.operands[0].ndim == 2:
+        yield Way((S(0),), (S(0),))
+
+
+@rule("diagonal", "trace", "histc")
+def whole(call: OpCall) -> Iterable[Way]:
+    """Only whole: every dimension takes part."""
+    return ()
+
+
 @rule("native_layer_norm", "layer_norm", "rms_norm", "_fused_rms_norm")
 def layer_norm(call: OpCall) -> Iterable[Way]:
     """Rows are the last dimensions, `normalized_shape` of them."""
@@ -54,3 +74,29 @@ def nll_loss_backward(call: OpCall) -> Iterable[Way]:
     """The gradient of each row; an average's divides by the weights of all, which come along."""
     gradient = S(0) if call["reduction"] == 0 else R
     yield call.way(S(0), grad_output=gradient, self=S(0), target=S(0))
+
+
+def _targets(call: OpCall) -> Iterable[tuple[int, int]]:
+    """(dimension of the input, that of the targets) of those that aren't the classes'."""
+    target = call.operand("target")
+    assert target is not None
+    ndim = target.ndim + 1
+    return [(dim, dim - (dim > 1)) for dim in range(ndim) if dim != 1] if ndim > 1 else []
+
+
+@rule("nll_loss", "cross_entropy_loss")
+def nll_loss_of_images(call: OpCall) -> Iterable[Way]:
+    """As nll_loss_forward, of classes at places: batch and places may be cut. (Of cross entropy, sums of exponentials too.)"""
+    if call["reduction"] == "mean":
+        return
+    for dim, own in _targets(call):
+        each = [S(own) if meta.shape else P for meta in call.results]
+        yield call.way(each, input=S(dim), target=S(own))
+
+
+@rule("nll_gradient")
+def nll_loss_of_images_backward(call: OpCall) -> Iterable[Way]:
+    """The gradient of each place."""
+    for dim, own in _targets(call):
+        ways = {name: S(own) for name in ("g", "total") if (spec := call.operand(name)) is not None and spec.ndim}
+        yield call.way(S(dim), input=S(dim), target=S(own), **ways)

@@ -107,6 +107,15 @@ def _repeat(call: OpCall) -> Dims:
     return [dim - new if dim >= new and times == 1 else None for dim, times in enumerate(call["repeats"])]
 
 
+@_view("repeat_interleave")
+def _repeat_interleave(call: OpCall) -> Dims:
+    dims: Dims = list(range(len(call.results[0].shape)))
+    if call.func._overloadname != "self_int" or call["dim"] is None:
+        return [None] * len(dims)
+    along = call.dim("dim")
+    return [dim if dim != along or call.even(0, dim, call.operands[0].shape[dim]) else None for dim in range(len(dims))]
+
+
 @_view(*RESHAPES)
 def _reshape(call: OpCall) -> Dims:
     """Dimensions merge and split in groups of equal sizes; the outermost of a group may be cut, evenly."""
@@ -117,6 +126,9 @@ def _reshape(call: OpCall) -> Dims:
     if 0 in shape:
         return dims
     for sources, targets in _groups(shape, result):
+        if len(sources) == len(targets) == 1:  # it stays as it is, however unevenly it is cut
+            dims[targets[0]] = sources[0]
+            continue
         outer_source = next((dim for dim in sources if shape[dim] != 1), None)
         outer_target = next((dim for dim in targets if result[dim] != 1), None)
         if outer_source is None or outer_target is None:
