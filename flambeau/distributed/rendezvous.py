@@ -36,7 +36,9 @@ def register_rendezvous_handler(scheme: str, handler: Callable[..., Found]) -> N
 
 
 def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Found:
-    """(store, rank, world_size) of an address. Raises RuntimeError for one that nobody knows."""
+    """(store, rank, world_size) of an address. Raises RuntimeError for one that nobody knows, AssertionError where rank or
+    world_size are given both in the address and beside it.
+    """
     if not isinstance(url, str):
         raise RuntimeError(f"`url` must be a string. {type(url)}: {url}")
     if not isinstance(rank, int):
@@ -45,10 +47,10 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) ->
         raise RuntimeError(f"`world_size` must be an integer. {world_size}")
     address = urlparse(url)
     given = dict(parse_qsl(address.query))
-    if rank >= 0:
-        given["rank"] = str(rank)
-    if world_size >= 0:
-        given["world_size"] = str(world_size)
+    if rank != -1 or world_size != -1:
+        if "rank" in given or "world_size" in given:
+            raise AssertionError(f"The url: {url} has node-specific arguments(rank, world_size) already.")
+        given.update({name: str(value) for name, value in (("rank", rank), ("world_size", world_size)) if value != -1})
     if address.scheme not in _handlers:
         raise RuntimeError(f"No rendezvous handler for {address.scheme}://")
     query = "&".join(f"{name}={value}" for name, value in given.items())

@@ -45,7 +45,8 @@ def test_what_every_store_does(kind: str, tmp_path: Path) -> None:
     assert store.check(["a"]) and not store.check(["a", "none"])
     store.append("a", "23")
     store.multi_set(["k1", "k2"], ["v1", b"v2"])
-    assert store.get("a") == b"123" and store.multi_get(["k1", "k2"]) == [b"v1", b"v2"] and store.num_keys() == 6
+    assert store.get("a") == b"123" and store.multi_get(["k1", "k2"]) == [b"v1", b"v2"]
+    assert store.num_keys() == 6 + (kind == "file")     # a file counts who uses it
     assert store.delete_key("a") and not store.delete_key("a") and "k1" in store.list_keys() and "a" not in store.list_keys()
     store.queue_push("q", "1")
     assert (store.queue_len("q"), store.queue_pop("q"), store.queue_len("q")) == (1, b"1", 0)
@@ -55,7 +56,7 @@ def test_what_every_store_does(kind: str, tmp_path: Path) -> None:
     assert store.timeout == SHORT
     for call in (lambda: store.get("none"), lambda: store.wait(["a", "none"]), lambda: store.queue_pop("q")):
         begin = time.monotonic()
-        with pytest.raises(dist.DistStoreError, match=r"(?i)wait timeout"):
+        with pytest.raises(dist.DistStoreError, match=r"(?i)wait timeout|Timeout waiting for key: none after 150 ms"):
             call()
         assert 0.1 < time.monotonic() - begin < 2
     for wrong in (lambda: store.set("a", 1), lambda: store.set(1, "a"), lambda: store.set_timeout(3)):
@@ -80,11 +81,60 @@ def test_a_file_is_deleted_by_the_last_to_leave(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_a_file_outlives_its_first_store(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    first, second = dist.FileStore(str(path), 1), dist.FileStore(str(path), 1)
+    del first
+    second.set("a", "1")
+    assert path.exists() and second.get("a") == b"1"
+    del second
+    assert not path.exists()
+
+
 def test_a_file_that_is_something_else(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(b"\0\0\0\5hello and more of it")
     with pytest.raises(dist.DistStoreError, match="is no file of a store"):
         dist.FileStore(str(path)).get("a")
+
+
+class OfAProgram(dist.Store):
+    """No more than groups ask for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: dict[str, bytes] = {}
+
+    def set(self, key, value):
+        assert isinstance(value, bytes)
+        self.table[key] = value
+
+    def get(self, key):
+        return self.table[key]
+
+    def compare_set(self, key, expected_value, desired_value):
+        if self.table.get(key, b"") == expected_value:
+            self.table[key] = desired_value
+        return self.table[key]
+
+
+def test_a_store_that_a_program_defines() -> None:
+    own = OfAProgram()
+    with pytest.raises(RuntimeError, match=r"Not implemented\. OfAProgram has no multi_get"):
+        own.multi_get(["a"])
+    below = dist.PrefixStore("p", dist.PrefixStore("q", own))
+    assert not below.has_extended_api()
+    below.append("a", "po")
+    below.append("a", "tato")
+    below.multi_set(["b", "c"], ["1", b"2"])
+    assert below.multi_get(["a", "b", "c"]) == [b"potato", b"1", b"2"] and own.table["q/p/a"] == b"potato"
+    with pytest.raises(ValueError, match="store argument cannot be None"):
+        dist.PrefixStore("p", None)
+
+
+def test_addresses_that_name_ranks_twice() -> None:
+    with pytest.raises(AssertionError, match="has node-specific arguments"):
+        dist.rendezvous("file:///there?rank=1&world_size=16", 1, 16)
 
 
 def test_strangers_do_no_harm_to_a_server() -> None:
@@ -148,9 +198,12 @@ def test_an_interrupted_request_does_not_shift_answers() -> None:
 def test_clients_come_together_or_an_error_says_how_many() -> None:
     store = tcp()
     with pytest.raises(dist.DistStoreError, match="1/2 clients joined"):
-        dist.TCPStore("127.0.0.1", store.port, 2, timeout=SHORT)
+        dist.TCPStore("127.0.0.1", 0, 2, True, timeout=SHORT)
     with pytest.raises(dist.DistNetworkError, match=f"failed to listen on any local network address. port: {store.port}"):
         dist.TCPStore("127.0.0.1", store.port, is_master=True)
+    dist.TCPStore("127.0.0.1", store.port, 5)       # only the master waits
+    with pytest.raises(ValueError, match="TCPStore world size cannot be 0"):
+        dist.TCPStore("127.0.0.1", store.port, 0)
     port = store.port
     del store
     with pytest.raises(dist.DistNetworkError, match="timed out after 150ms while trying to connect"):

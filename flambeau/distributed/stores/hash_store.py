@@ -1,4 +1,4 @@
-"""A store for the threads of one process. Stands on table; programs and tests make it."""
+"""A store for the threads of one process. Stands on table_store; programs and tests make it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from flambeau.base.locks import long_lock
 from flambeau.base.naming import called
 from flambeau.distributed.errors import DistStoreError
-from flambeau.distributed.stores.store import Store
 from flambeau.distributed.stores.table import Table
+from flambeau.distributed.stores.table_store import TableStore
 
 
 @called("distributed.distributed_c10d", "HashStore")
-class HashStore(Store):
+class HashStore(TableStore):
     """A table in memory, for the threads of this process."""
 
     def __init__(self) -> None:

@@ -22,7 +22,9 @@ _PAUSE = 0.1        # seconds for which nobody is let in when there is no descri
 def listening(port: int, backlog: int = 1024, descriptor: int | None = None) -> socket.socket:
     """A socket that listens at a port of this machine (0: any). Raises DistNetworkError if it is taken."""
     if descriptor is not None:
-        return socket.socket(fileno=descriptor)
+        taken = socket.socket(fileno=descriptor)
+        taken.listen(backlog)
+        return taken
     try:
         if socket.has_dualstack_ipv6():
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=backlog)

@@ -1,18 +1,16 @@
-"""What every store offers, in terms of a few requests that a kind of store answers; and a store below a prefix.
+"""What every store offers: a table of bytes by key. Programs may define kinds of their own.
 
-A value is bytes; text is taken as UTF-8. What waits gives up after the store's timeout. Stands on distributed.errors;
-the kinds of stores beside this file build on it, and rendezvous and process groups use them.
+A value is bytes; text is taken as UTF-8. What waits gives up after the store's timeout. Stands on nothing; the kinds of stores
+beside this file build on it, and rendezvous and process groups use them.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from flambeau.base.naming import called
-from flambeau.distributed.errors import DistStoreError, QueueEmptyError
 
 DEFAULT_TIMEOUT = timedelta(minutes=5)
 
@@ -45,21 +43,16 @@ def duration(timeout: timedelta, function: str) -> timedelta:
 class Store:
     """A table of bytes by key that several processes share.
 
-    A kind of store defines `_ask(request, key, *operands)` for the requests of `table.Table` and `_wait(keys, timeout)`.
+    A program's own kind defines set, get, add and compare_set, and what else it is to be asked for: NotImplementedError tells. If
+    it says so by has_extended_api it has append, multi_set and multi_get too; a PrefixStore on it makes them of the others if not.
     """
 
     def __init__(self) -> None:
         self._timeout = DEFAULT_TIMEOUT
 
-    def _ask(self, request: str, *operands: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has no {request}: use TCPStore, FileStore, HashStore or PrefixStore")
-
-    def _wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-        end = time.monotonic() + timeout.total_seconds()
-        while not self.check(keys):
-            if time.monotonic() > end:
-                raise DistStoreError("Wait timeout")
-            time.sleep(0.01)
+    def _absent(self, name: str) -> NotImplementedError:
+        kind = type(self).__name__
+        return NotImplementedError(f"Not implemented. {kind} has no {name}: define it, or use TCPStore, FileStore or HashStore")
 
     # ------------------------------------------------------------------------------------------------------------ values
 
@@ -74,86 +67,71 @@ class Store:
 
     def set(self, key: str, value: str | bytes) -> None:
         """Put a value under a key."""
-        self._ask("set", key_of(key, "set"), encoded(value, "set"))
+        raise self._absent("set")
 
     def get(self, key: str) -> bytes:
         """The value of a key; waits for it. Raises DistStoreError after the timeout."""
-        self.wait([key_of(key, "get")])
-        return self._ask("get", key)
+        raise self._absent("get")
 
     def add(self, key: str, amount: int) -> int:
         """Add to the number under a key (0 if there is none) and return it."""
-        amount = int(amount)
-        if not -1 << 63 <= amount < 1 << 63:
-            raise TypeError("add(): incompatible function arguments. A number of 64 bits is added.")
-        return self._ask("add", key_of(key, "add"), amount)
+        raise self._absent("add")
 
     def append(self, key: str, value: str | bytes) -> None:
         """Add to the end of a value."""
-        self._ask("append", key_of(key, "append"), encoded(value, "append"))
+        raise self._absent("append")
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
         """Put the desired value if the present one is the expected one (empty: or if there is none). Returns what is there
         then, or the expected value if there is nothing.
         """
-        return self._ask("compare_set", key_of(key, "compare_set"), encoded(expected_value, "compare_set"),
-                         encoded(desired_value, "compare_set"))
+        raise self._absent("compare_set")
 
     def delete_key(self, key: str) -> bool:
         """Take a key out; whether it was there."""
-        return self._ask("delete_key", key_of(key, "delete_key"))
+        raise self._absent("delete_key")
 
     def check(self, keys: Sequence[str]) -> bool:
         """Whether all keys are there."""
-        return self._ask("check", [key_of(key, "check") for key in keys])
+        raise self._absent("check")
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all keys are there. Raises DistStoreError after the timeout (default: the store's)."""
-        keys = [key_of(key, "wait") for key in keys]
-        self._wait(keys, self._timeout if timeout is None else duration(timeout, "wait"))
+        raise self._absent("wait")
 
     def num_keys(self) -> int:
         """How many keys there are."""
-        return self._ask("num_keys")
+        raise self._absent("num_keys")
 
     def list_keys(self) -> list[str]:
         """All keys."""
-        return self._ask("list_keys")
+        raise self._absent("list_keys")
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Put several values."""
-        self._ask("multi_set", [key_of(key, "multi_set") for key in keys], [encoded(value, "multi_set") for value in values])
+        raise self._absent("multi_set")
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The values of keys; waits for them."""
-        self.wait(keys)
-        return self._ask("multi_get", list(keys))
+        raise self._absent("multi_get")
 
     def has_extended_api(self) -> bool:
-        """Whether append, multi_get and multi_set are there: they are."""
-        return True
+        """Whether append, multi_get and multi_set are there."""
+        return False
 
     # ------------------------------------------------------------------------------------------------------------ queues
 
     def queue_push(self, key: str, value: str | bytes) -> None:
         """Put a value at the end of a queue."""
-        self._ask("queue_push", key_of(key, "queue_push"), encoded(value, "queue_push"))
+        raise self._absent("queue_push")
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Take the first value of a queue; waits for one, or raises QueueEmptyError if `block` is False."""
-        end = time.monotonic() + self._timeout.total_seconds()
-        while True:
-            value = self._ask("queue_pop", key_of(key, "queue_pop"))
-            if value is not None:
-                return value
-            if not block:
-                raise QueueEmptyError("queue is empty")
-            left = end - time.monotonic()
-            self.wait([queue_key(key)], timedelta(seconds=max(left, 0)))
+        raise self._absent("queue_pop")
 
     def queue_len(self, key: str) -> int:
         """How many values a queue has."""
-        return self._ask("queue_len", key_of(key, "queue_len"))
+        raise self._absent("queue_len")
 
     # ------------------------------------------------------------------------------------------------------------ groups
 
@@ -165,62 +143,4 @@ class Store:
 
     def clone(self) -> Store:
         """Another way to the same table, which a thread of its own may use."""
-        return self
-
-
-def queue_key(key: str) -> str:
-    """The key that is there as long as a queue has values."""
-    return f"queue/{key}"
-
-
-@called("distributed.distributed_c10d", "PrefixStore")
-class PrefixStore(Store):
-    """The keys of another store that begin with `prefix/`."""
-
-    def __init__(self, prefix: str, store: Store) -> None:
-        self._prefix, self._store = key_of(prefix, "PrefixStore"), store
-
-    def _inner(self, key: str) -> str:
-        return f"{self._prefix}/{key}"
-
-    @property
-    def underlying_store(self) -> Store:
-        """The store that keeps the values."""
-        return self._store
-
-    @property
-    def _underlying_non_prefix_store(self) -> Store:
-        store = self._store
-        return store._underlying_non_prefix_store if isinstance(store, PrefixStore) else store
-
-    @property
-    def timeout(self) -> timedelta:
-        """How long what waits does so: that of the store that keeps the values."""
-        return self._store.timeout
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Set the timeout of the store that keeps the values."""
-        self._store.set_timeout(timeout)
-
-    @property
-    def _timeout(self) -> timedelta:  # type: ignore[override]
-        return self._store.timeout
-
-    def _ask(self, request: str, *operands: Any) -> Any:
-        if request == "num_keys":
-            return self._store._ask(request)
-        if request == "list_keys":
-            inside = self._inner("")
-            return [key[len(inside):] for key in self._store._ask(request) if key.startswith(inside)]
-        key, *rest = operands
-        inner: Any = [self._inner(each) for each in key] if isinstance(key, list) else self._inner(key)
-        return self._store._ask(request, inner, *rest)
-
-    def _wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-        # The key of a queue has the prefix inside.
-        self._store._wait([queue_key(self._inner(key[len(queue_key("")):])) if key.startswith(queue_key("")) else
-                           self._inner(key) for key in keys], timeout)
-
-    def clone(self) -> PrefixStore:
-        """The same prefix of a clone of the store."""
-        return PrefixStore(self._prefix, self._store.clone())
+        raise self._absent("clone")

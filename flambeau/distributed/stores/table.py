@@ -9,7 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from flambeau.distributed.stores.store import queue_key
+
+def queue_key(key: str) -> str:
+    """The key that is there as long as a queue has values."""
+    return f"queue/{key}"
 
 
 class Table:

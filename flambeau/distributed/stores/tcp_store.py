@@ -17,6 +17,8 @@ from flambeau.distributed.errors import DistNetworkError, DistStoreError
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
 from flambeau.distributed.stores.listener import listening, prepare
 from flambeau.distributed.stores.store import DEFAULT_TIMEOUT, Store, duration
+from flambeau.distributed.stores.table import queue_key
+from flambeau.distributed.stores.table_store import TableStore
 from flambeau.distributed.stores.tcp_server import GREETING, TCPServer
 
 _WORKERS = "init/"      # under which those who have come are counted, as in PyTorch
@@ -68,6 +70,11 @@ class Connection:
         if not good:
             raise DistStoreError(answer)
         return answer
+
+    def __str__(self) -> str:
+        ends = (f"{name}=[{end[0]}]:{end[1]}" for name, end in (("addr", self._socket.getsockname()),
+                                                              ("remote", self._socket.getpeername())))
+        return f"SocketImpl(fd={self._socket.fileno()}, {', '.join(ends)})"
 
     def close(self) -> None:
         self._socket.close()
@@ -133,12 +140,12 @@ def _refusal(made: socket.socket, host: str, port: int) -> str | None:
 
 
 @called("distributed.distributed_c10d", "TCPStore")
-class TCPStore(Store):
+class TCPStore(TableStore):
     """A table that the process with `is_master` keeps, and that others reach at (host_name, port).
 
-    port: 0 lets the master choose one, which `port` tells. world_size and wait_for_workers: return when that many processes have
-    come. Raises DistNetworkError if the port is taken or the master isn't reached, DistStoreError if processes are missing, all
-    within the timeout.
+    port: 0 lets the master choose one, which `port` tells. world_size and wait_for_workers: the master returns when that many
+    processes have come, itself among them. Raises DistNetworkError if the port is taken or the master isn't reached,
+    DistStoreError if processes are missing, all within the timeout; ValueError for a world of none.
     """
 
     def __init__(
@@ -155,6 +162,11 @@ class TCPStore(Store):
     ) -> None:
         super().__init__()
         self.set_timeout(duration(timeout, "TCPStore"))
+        if not 0 <= port < 1 << 16:
+            raise TypeError(f"__init__(): incompatible constructor arguments. A port is a number from 0 to 65535, not {port}.")
+        if world_size == 0:
+            raise ValueError("TCPStore world size cannot be 0")
+        self._use_libuv = use_libuv
         self._server: TCPServer | None = None
         self._closing: Any = None
         if is_master:
@@ -169,12 +181,13 @@ class TCPStore(Store):
         self._host, self._port = host_name, port
         # The master keeps its table itself: it needn't know under which name others reach this machine.
         self._connection = Connection("localhost" if is_master else host_name, port, timeout)
-        if world_size is not None and world_size > 0 and wait_for_workers:
-            self._meet(world_size, timeout)
+        if world_size is not None:
+            arrived = self.add(_WORKERS, 1)
+            if is_master and wait_for_workers:
+                self._meet(arrived, world_size, timeout)
 
-    def _meet(self, world_size: int, timeout: timedelta) -> None:
+    def _meet(self, arrived: int, world_size: int, timeout: timedelta) -> None:
         end = time.monotonic() + timeout.total_seconds()
-        arrived = self.add(_WORKERS, 1)
         while arrived < world_size:
             if time.monotonic() > end:
                 raise DistStoreError(
@@ -195,12 +208,12 @@ class TCPStore(Store):
 
     @property
     def libuvBackend(self) -> bool:
-        """False: the server is a thread of Python's."""
-        return False
+        """What `use_libuv` said. It makes no difference: the server is a thread of Python's."""
+        return self._use_libuv
 
     def __repr__(self) -> str:
-        kept = f", server=TCPServer(port={self._port})" if self._server else ""
-        return f"TCPStore(client=TCPClient({self._host}:{self._port}){kept})"
+        kept = f"TCPServer(port={self._port})" if self._server else "<nullptr>"
+        return f"TCPStore(client=TCPClient({self._connection}), server={kept})"
 
     def _ask(self, request: str, *operands: Any) -> Any:
         return self._connection.ask(None, request, *operands)
@@ -209,14 +222,15 @@ class TCPStore(Store):
         milliseconds = round(timeout.total_seconds() * 1000)
         missing = self._connection.ask(timeout.total_seconds() + _GRACE, "wait", list(keys), milliseconds)
         if missing:
-            raise DistStoreError(f"wait timeout after {milliseconds}ms, keys: {', '.join('/' + key for key in keys)}")
+            named = ", ".join("/" + key.removeprefix(queue_key("")) for key in keys)
+            raise DistStoreError(f"wait timeout after {milliseconds}ms, keys: {named}")
 
     def clone(self) -> TCPStore:
         """A client of the same table with a connection of its own."""
         made = TCPStore.__new__(TCPStore)
         Store.__init__(made)
         made._timeout, made._host, made._port = self._timeout, self._host, self._port
-        made._server, made._closing = self._server, None
+        made._server, made._closing, made._use_libuv = self._server, None, self._use_libuv
         made._connection = Connection(self._connection.host, self._port, self._timeout)
         return made
 
