@@ -1,7 +1,7 @@
 """A store kept in a file that several processes see: a log of what was set, read from where one has got to.
 
-Each request is a frame appended under a lock of the file, and every process has a table of what it has read. Stands on table_store
-and frames; rendezvous makes it for file:// addresses.
+Each request is a frame appended under a lock of the file, and every process has a table of what it has read. Stands on
+table_store and frames; rendezvous makes it for file:// addresses.
 """
 
 from __future__ import annotations

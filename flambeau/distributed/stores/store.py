@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from flambeau.base.naming import called
 
@@ -43,8 +42,8 @@ def duration(timeout: timedelta, function: str) -> timedelta:
 class Store:
     """A table of bytes by key that several processes share.
 
-    A program's own kind defines set, get, add and compare_set, and what else it is to be asked for: NotImplementedError tells. If
-    it says so by has_extended_api it has append, multi_set and multi_get too; a PrefixStore on it makes them of the others if not.
+    A program's own kind defines set, get, add and compare_set, and what else it is to be asked for: NotImplementedError tells. By
+    has_extended_api it says that it has append, multi_set and multi_get too; a PrefixStore on it makes them of the others if not.
     """
 
     def __init__(self) -> None:
