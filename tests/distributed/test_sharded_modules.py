@@ -38,6 +38,7 @@ from flambeau.distributed.pipelining import (
     pipe_split,
     pipeline,
 )
+from flambeau.distributed.pipelining.schedules import _PipelineScheduleRuntime
 from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
 from flambeau.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -442,3 +443,28 @@ def unpicklable(rank, folder):
 
 def test_a_failure_is_raised_by_all(tmp_path):
     on_ranks(2, unpicklable, str(tmp_path))
+
+
+def own_order(rank, path):
+    """An order that a program has written down, of three stages on two ranks."""
+    torch.manual_seed(0)
+    whole = nn.Sequential(*[Block(6) for _ in range(3)])
+    own = {i: copy.deepcopy(whole[i]) for i in ((0, 2) if rank == 0 else (1,))}
+    schedule = _PipelineScheduleRuntime([PipelineStage(m, i, 3, "cpu") for i, m in own.items()], 2, loss_fn=F.mse_loss)
+    if rank == 0:
+        with open(path, "w") as file:
+            file.write("0F0,0F1,2F0,2I0,2W0,2F1,2B1,0B0,0B1\n1F0,1SEND_F0,1F1,,1I0,1B1,1W0\n")
+    dist.barrier()
+    schedule._load_csv(path, format="compute_comms")
+    x, y = torch.randn(4, 6), torch.randn(4, 6)
+    found = schedule.step(*([x] if rank == 0 else []), target=y if rank == 0 else None)
+    F.mse_loss(whole(x), y).backward()
+    if rank == 0:
+        assert torch.allclose(found, whole(x), atol=1e-6)
+    for i, module in own.items():
+        for a, b in zip(module.parameters(), whole[i].parameters(), strict=True):
+            assert torch.allclose(a.grad, b.grad, atol=1e-6), i
+
+
+def test_an_order_from_a_file(tmp_path):
+    on_ranks(2, own_order, str(tmp_path / "order.csv"))

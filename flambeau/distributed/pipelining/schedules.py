@@ -281,6 +281,8 @@ class PipelineScheduleMulti(_PipelineSchedule):
         self.pipeline_order = order
 
     def actions(self) -> Iterable[Action | None]:
+        if self.rank not in self.pipeline_order:
+            raise RuntimeError(f"{type(self).__name__} has no order of rank {self.rank}; load one by _load_csv")
         return merge_backwards(self.pipeline_order[self.rank])
 
     def _load_csv(self, filename: str, format: str = "compute_only") -> None:
@@ -288,11 +290,15 @@ class PipelineScheduleMulti(_PipelineSchedule):
 
         ValueError for an order that can't run.
         """
-        if format not in ("compute_only", "compute_comms"):
-            raise AssertionError(f"format must be compute_only or compute_comms, not {format!r}")
         with open(filename, newline="") as file:
             rows = [[Action.from_str(text) for text in row] for row in csv.reader(file)]
-        order = {rank: [a for a in row if a is None or a.is_compute_op] for rank, row in enumerate(rows)}
+        self._prepare_schedule_with_comms(dict(enumerate(rows)), format)
+
+    def _prepare_schedule_with_comms(self, actions: Order, format: str = "compute_only") -> None:
+        """Takes an order, as `_load_csv` does."""
+        if format not in ("compute_only", "compute_comms"):
+            raise AssertionError(f"format must be compute_only or compute_comms, not {format!r}")
+        order = {rank: [a for a in row if a is None or a.is_compute_op] for rank, row in actions.items()}
         ranks: dict[int, int] = {}
         for rank, row in order.items():
             for action in row:
