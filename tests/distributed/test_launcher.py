@@ -134,6 +134,16 @@ def test_a_missing_node_is_named(tmp_path: Path) -> None:
     assert code == 1 and "1 of at least 2 nodes came within 0.5 s; node rank 1 is missing" in err
 
 
+def test_a_node_fails(tmp_path: Path) -> None:
+    port = str(free_port())
+    nodes = [launch(tmp_path, FAILS, "9", "60", wait=False, options=(
+        "--nnodes=2", f"--node-rank={node}", "--master-addr=127.0.0.1", "--master-port", port)) for node in (0, 1)]
+    errors = [node.communicate(timeout=30)[1] for node in nodes]
+    assert [node.returncode for node in nodes] == [1, 1] and "exitcode  : 7" in errors[1]
+    assert errors[0] == "torchrun: another node ended the run: rank 1 failed with exit code 7\n"
+    assert not processes_of(tmp_path)
+
+
 def test_restarts_and_the_exit_code(tmp_path: Path) -> None:
     code, _, err = launch(tmp_path, FAILS, "1", "0", options=("--standalone", "--nproc-per-node=2", "--max-restarts=1"))
     assert code == 0 and err.count("failed (exitcode: 7) local_rank: 1") == 1
@@ -183,8 +193,10 @@ def test_logs(tmp_path: Path) -> None:
 
 
 @needs_mpi
-def test_a_training_goes_on_after_a_failure(tmp_path: Path) -> None:
+def test_a_training_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = shared_memory()
+    for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE"):
+        monkeypatch.setenv(name, "7")       # srun sets such for the launcher, and MPI must not take them for its own
     options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1")
     code, out, err = launch(tmp_path, TRAINS, "1", options=options)
     assert code == 0 and out.split("\n").count("sum 2.0 after restart 1") == 2, err

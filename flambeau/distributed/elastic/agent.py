@@ -94,7 +94,7 @@ class Agent:
                 if nodes.least < nodes.most:
                     nodes.open_next(attempt.number)     # the others go on without this node
                 else:
-                    nodes.fail(f"a launcher got {error.sigval.name}")
+                    nodes.fail(attempt, f"a launcher got {error.sigval.name}")
             if workers is not None:
                 workers.end(error.sigval)
             raise
@@ -128,7 +128,7 @@ class Agent:
         gone; ChildFailedError if the processes here have noticed that as well.
         """
         try:
-            reason = nodes.failed()
+            reason = nodes.failed(attempt)
             if reason:
                 raise DistError(f"another node ended the run: {reason}")
             if len(attempt.sizes) < nodes.most and nodes.newcomers(attempt.number):
@@ -168,7 +168,7 @@ class Agent:
              f"{self.command[0]}")
         if self.restarts >= self.config.max_restarts:
             with contextlib.suppress(DistNetworkError):
-                nodes.fail(f"rank {rank} failed with exit code {first.exitcode}")
+                nodes.fail(attempt, f"rank {rank} failed with exit code {first.exitcode}")
             raise error
         self.restarts += 1
         workers.end()

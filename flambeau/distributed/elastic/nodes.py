@@ -18,6 +18,9 @@ from flambeau.distributed.errors import DistError, DistNetworkError, DistStoreEr
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
 
+_BARRIER = timedelta(seconds=5)     # how long nodes that end wait for each other
+
+
 @dataclass
 class Attempt:
     """One attempt: its number, this node's rank among `sizes`, which are the numbers of processes of the nodes, in order."""
@@ -138,13 +141,18 @@ class Nodes:
         """End attempt `number` for all nodes and begin another."""
         self._own.compare_set("attempt", str(number), str(number + 1))
 
-    def fail(self, reason: str) -> None:
-        """End the run for all nodes."""
+    def fail(self, attempt: Attempt, reason: str) -> None:
+        """End the run for all nodes, which read the reason before the keeper of the store goes."""
         self._own.set("failed", reason)
+        self._barrier("failed", attempt)
 
-    def failed(self) -> str:
+    def failed(self, attempt: Attempt) -> str:
         """Why another node ended the run; empty if none did."""
-        return self._value("failed") if self._own.check(["failed"]) else ""
+        if not self._own.check(["failed"]):
+            return ""
+        reason = self._value("failed")
+        self._barrier("failed", attempt)
+        return reason
 
     def newcomers(self, number: int) -> bool:
         """Whether somebody waits for the next attempt, and there is room."""
@@ -160,8 +168,11 @@ class Nodes:
 
     def leave(self, attempt: Attempt) -> None:
         """Before the keeper of the store goes, the others have asked it for the last time."""
+        self._barrier("left", attempt)
+
+    def _barrier(self, name: str, attempt: Attempt) -> None:
         with suppress(DistError):
-            self._own.barrier(f"{attempt.number}/left", len(attempt.sizes), timedelta(seconds=5))
+            self._own.barrier(f"{attempt.number}/{name}", len(attempt.sizes), _BARRIER)
 
 
 def _is_this_machine(host: str) -> bool:

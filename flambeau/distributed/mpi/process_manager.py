@@ -14,9 +14,7 @@ import threading
 from flambeau.distributed.errors import DistError
 from flambeau.distributed.stores import Store
 
-_VARIABLES = ("PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID")
-
-
+_VARIABLES = ("PMI_", "PMI2_", "PMIX_")     # beginnings of names by which process managers, Slurm's too, reach their processes
 _ASKS_WITHIN = 5.0      # seconds
 FAREWELL = b"cmd=finalize_ack rc=0\n"
 
@@ -38,9 +36,10 @@ class ProcessManager:
         self.asked = threading.Event()      # once MPI has asked for the first time
 
     def __enter__(self) -> ProcessManager:
-        self._before = {name: os.environ.pop(name, None) for name in _VARIABLES}
+        self._before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_VARIABLES)}
+        self._own_variables = {"PMI_FD": str(self._of_mpi.fileno()), "PMI_RANK": str(self.rank), "PMI_SIZE": str(self.size)}
         self._of_mpi.set_inheritable(False)
-        os.environ.update(PMI_FD=str(self._of_mpi.fileno()), PMI_RANK=str(self.rank), PMI_SIZE=str(self.size))
+        os.environ.update(self._own_variables)
         threading.Thread(target=self._serve, name="flambeau process manager", daemon=True).start()
         return self
 
@@ -48,10 +47,9 @@ class ProcessManager:
         """MPI keeps the socket, which it has read the number of; processes started from here must not."""
         if kind is not None:        # it must have read it all the same, or it begins a world of its own
             self.asked.wait(_ASKS_WITHIN)
-        for name, value in self._before.items():
+        for name in self._own_variables:
             os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.update(self._before)
 
     def end(self) -> None:
         """Python's threads end before the handlers of exit(3), in one of which MPI says goodbye: answer that in advance, on
