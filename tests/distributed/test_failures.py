@@ -18,7 +18,7 @@ from distributed.ranks import free_port, needs_mpi, on_ranks, outcomes, shared_m
 
 import flambeau as torch
 import flambeau.distributed as dist
-from flambeau.distributed.mpi import library, world
+from flambeau.distributed.mpi import ending, library
 from flambeau.distributed.stores.frames import packed
 
 pytestmark = needs_mpi
@@ -52,6 +52,22 @@ def test_a_rank_is_gone(how: str, words: str) -> None:
         good, message = found[rank]
         assert good, message[2]
         assert "all_reduce(float32[1]) of group default_pg: " + words in message
+
+
+def killed_at_the_end(rank: int) -> str:
+    dist.barrier()
+    dist.destroy_process_group()
+    if rank == 1:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "through"
+
+
+def test_a_rank_is_killed_when_all_is_done() -> None:
+    before, begin = shared_memory(), time.monotonic()
+    first, second = outcomes(*start(2, killed_at_the_end))
+    assert first == (True, "through") and second is None
+    assert time.monotonic() - begin < 15 and shared_memory() <= before     # the other doesn't wait for its MPI_Finalize
 
 
 def killed_in_the_beginning(rank: int) -> str:
@@ -139,7 +155,7 @@ def test_nobody_answers() -> None:
 def slow(rank: int) -> str:
     short = dist.new_group([0, 1, 2], timeout=timedelta(seconds=1), group_desc="short")
     if rank == 1:       # strangers at the port of the lifelines
-        host, port = next(iter(world._worlds)).lifeline._socket.getpeername()[:2]
+        host, port = next(iter(ending.lifelines))._socket.getpeername()[:2]
         for sent in (b"GET / HTTP/1.1\r\n\r\n", packed(7), packed([]), packed(["lost", 2, "nonsense"])):
             with socket.create_connection((host, port)) as stranger:
                 stranger.sendall(sent)

@@ -23,7 +23,7 @@ def train(rank: int, size: int, address: str, fails: bool, folder: str) -> None:
     if fails and rank == 1:
         raise ValueError("the reason")
     if fails:
-        with pytest.raises(RuntimeError, match="barrier.* of group default_pg: rank 1"):
+        with pytest.raises(RuntimeError, match=r"barrier.* of group default_pg: rank 1"):
             dist.barrier()
         time.sleep(60)      # until it is ended
     dist.barrier()

@@ -17,7 +17,6 @@ from datetime import timedelta
 from flambeau.distributed.errors import DistError, DistNetworkError, DistStoreError
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
-
 _BARRIER = timedelta(seconds=5)     # how long nodes that end wait for each other
 
 

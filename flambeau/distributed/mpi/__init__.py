@@ -5,6 +5,7 @@
     process_manager  what MPI asks of whoever started it, answered from a store
     lifeline         connections by which a process learns that another is gone, and how far each has come
     world            all of that for a group of processes: from a store to a communicator
+    ending           how a process leaves its world
     reductions       MPI's reductions, compiled for every dtype
     channel          collectives and messages as sequences of nonblocking calls on a communicator
     local            the same for a world of one, which needs no MPI

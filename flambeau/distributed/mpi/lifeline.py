@@ -70,8 +70,8 @@ class _Switchboard:
             pass
         self._selector.unregister(connection)
         connection.close()
-        if self._members.pop(rank[0], None) is not None and rank[0] not in self._left:
-            self._tell_all(["lost", rank[0], ""])
+        if self._members.pop(rank[0], None) is not None:
+            self._tell_all(["ended", rank[0]] if rank[0] in self._left else ["lost", rank[0], ""])
 
     def _handle(self, rank: list[int], connection: socket.socket, message: list[Any]) -> None:
         kind = message[0]
@@ -107,6 +107,7 @@ class Lifeline:
         self.rank, self._progress = rank, progress
         self.gone: dict[int, str] = {}          # rank -> why, of those that died
         self.left: dict[int, Progress] = {}     # rank -> how far it had come, of those that left in good order
+        self.ended: set[int] = set()            # those of them whose processes have ended
         self._answers: dict[int, Progress] = {}
         self._switchboard: _Switchboard | None = None
         if rank == 0:
@@ -157,7 +158,9 @@ class Lifeline:
             except (OSError, FrameError):
                 data = b""
             if not data:
-                if 0 not in self.left:
+                if 0 in self.left:
+                    self.ended.add(0)
+                else:
                     self.gone.setdefault(0, "")
                 return
             for message in messages:
@@ -169,6 +172,8 @@ class Lifeline:
             self.gone.setdefault(rank, message[2])
         elif kind == "left":
             self.left[rank] = _unlisted(message[2])
+        elif kind == "ended":
+            self.ended.add(rank)
         elif kind == "ask":
             self._say("tell", rank, self.rank, _listed(self._progress()))
         elif kind == "tell":

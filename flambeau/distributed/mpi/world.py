@@ -9,34 +9,23 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import sys
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from multiprocessing.util import Finalize
 from typing import Any
 
-from flambeau.distributed.elastic.multiprocessing.errors import get_error_handler
-from flambeau.distributed.errors import DistBackendError, DistNetworkError, DistStoreError, PeerError
-from flambeau.distributed.mpi import library
+from flambeau.distributed.errors import DistBackendError, DistStoreError, PeerError
+from flambeau.distributed.mpi import ending, library
 from flambeau.distributed.mpi.channel import Channel
 from flambeau.distributed.mpi.lifeline import Lifeline, Progress, describe
 from flambeau.distributed.mpi.local import LocalChannel
 from flambeau.distributed.mpi.process_manager import ProcessManager
-from flambeau.distributed.mpi.progress import Background, Operation
+from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
-_FINALIZE_TAKES = 60.0      # seconds that a process waits at its end for others to end as well
 _TAG = 0x4642               # of messages by which a communicator is made
-
-_ENDS_TAKE = 5.0            # seconds that the keeper of a store waits for the others' last questions
 _initialized = ""           # the name of the MPI world that this process is in
-_world_rank = -1            # this process's in the latest world
-background = Background()
-_worlds: weakref.WeakSet[World] = weakref.WeakSet()
-_broken: list[BaseException] = []       # why MPI can't end in good order
 
 
 class World:
@@ -47,9 +36,7 @@ class World:
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
-        global _world_rank
         self.rank, self.size = rank, size
-        _world_rank = rank
         self._store = store.clone()
         self._store.set_timeout(timeout)
         if size > 1:
@@ -62,7 +49,7 @@ class World:
             library.load()
             entries = _meet(self._store, rank, size, end)
             self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress)
-            _worlds.add(self)
+            ending.lifelines.add(self.lifeline)
             self._mpi_ranks = _initialize(self._store, entries, rank, size, end, lambda: self.look(range(size), "MPI_Init"))
 
     def channel(self, ranks: Sequence[int], timeout: timedelta) -> Channel | LocalChannel:
@@ -85,7 +72,7 @@ class World:
         try:
             made = library.patiently(make, until, lambda: self.look(ranks, "making a group"))
         except TimeoutError:
-            _broken.append(TimeoutError())
+            ending.broken.append(TimeoutError())
             raise DistBackendError(
                 f"a group of {describe(list(ranks))} was not made within {timeout.total_seconds():g} s: one of them is missing"
             ) from None
@@ -146,12 +133,12 @@ class World:
 
     def _break(self, why: str) -> None:
         error = PeerError(why)
-        _broken.append(error)
+        ending.broken.append(error)
         raise error
 
     def broke(self, error: BaseException) -> None:
         """Something is left under way that will never end."""
-        _broken.append(error)
+        ending.broken.append(error)
 
     def leave(self) -> None:
         """This process makes no more calls in this world."""
@@ -160,7 +147,7 @@ class World:
 
     def watch(self, operation: Operation) -> None:
         """Have an operation driven on while nobody waits for it."""
-        background.add(operation)
+        ending.background.add(operation)
 
 
 def _how_lost(gone: dict[int, str]) -> str:
@@ -223,13 +210,13 @@ def _begin(name: str, rank: int, size: int, store: Store, end: float, look: Call
         if manager.error is not None:
             raise DistBackendError(f"MPI_Init: {manager.error}")
 
-    Finalize(None, _at_exit, (manager, pmi, size), exitpriority=0)
+    ending.at_exit(manager, pmi, size)
     began = time.time()
     try:
         with manager:
             _patient_init(end, watch)
     except DistBackendError as error:
-        _broken.append(error)
+        ending.broken.append(error)
         library.forget_names()
         library.remove_orphans(began)
         raise
@@ -239,23 +226,7 @@ def _begin(name: str, rank: int, size: int, store: Store, end: float, look: Call
             f"MPI took this process for rank {MPI.COMM_WORLD.Get_rank()} of {MPI.COMM_WORLD.Get_size()}, not {rank} of {size}: "
             f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec")
     _initialized = name
-    _prepare_for_ends()
-
-
-def _prepare_for_ends() -> None:
-    os.register_at_fork(after_in_child=_in_child)
-    before = sys.excepthook
-
-    def uncaught(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
-        """One traceback of one failure: whoever only waited for a process that failed says that in a line."""
-        if isinstance(error, Exception):
-            get_error_handler().record_exception(error)
-        if isinstance(error, PeerError):
-            print(f"rank {_world_rank}: {error}", file=sys.stderr, flush=True)
-        else:
-            before(kind, error, traceback)
-
-    sys.excepthook = uncaught
+    ending.say_failures_once(rank)
 
 
 def _patient_init(end: float, look: Any) -> None:
@@ -271,8 +242,8 @@ def store_under_process_manager(timeout: timedelta) -> tuple[Store, int, int]:
     MPI = library.load()
     if not MPI.Is_initialized():
         _patient_init(time.monotonic() + timeout.total_seconds(), lambda: None)
-        Finalize(None, _at_exit, (None, None, MPI.COMM_WORLD.Get_size()), exitpriority=0)
-        _prepare_for_ends()
+        ending.at_exit(None, None, MPI.COMM_WORLD.Get_size())
+        ending.say_failures_once(MPI.COMM_WORLD.Get_rank())
     rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
     if not _initialized:
         _initialized = MPI.COMM_WORLD.bcast(secrets.token_hex(8))
@@ -303,54 +274,3 @@ def _entry(store: Store, other: int, rank: int, size: int, end: float) -> str:
     if int(entry.split()[0]) != size:
         raise DistStoreError(f"rank {rank} was told a world size of {size}, and rank {other} one of {entry.split()[0]}")
     return entry
-
-
-# ---------------------------------------------------------------------------------------------------- ending
-
-
-def _failure() -> BaseException | None:
-    """The exception with which this process ends, as far as it is known."""
-    error = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if isinstance(error, SystemExit):
-        return error if error.code not in (None, 0) else None
-    return error
-
-
-def _at_exit(manager: ProcessManager | None, store: Store | None, size: int) -> None:
-    """End MPI together with the others; alone, if one of them, or this one, can't."""
-    try:
-        background.stop()
-        _end_together(store, size)
-    finally:
-        if manager is not None:
-            manager.end()
-
-
-def _end_together(store: Store | None, size: int) -> None:
-    failure = _failure() or (_broken[0] if _broken else None)     # the others needn't wait for this one's MPI_Finalize
-    lines = [world.lifeline for world in list(_worlds) if world.lifeline is not None]
-    for line in lines:
-        if failure is not None:
-            line.fail("" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"[:500])
-        else:
-            line.leave()
-    if failure is not None:
-        library.forget_names()
-        return
-
-    def look() -> None:
-        if any(line.gone for line in lines):
-            raise DistNetworkError("gone")
-
-    with suppress(TimeoutError, DistNetworkError, DistStoreError):
-        library.patiently(library.finalize, time.monotonic() + _FINALIZE_TAKES, look)
-        if store is not None:   # whoever keeps it stays until all have asked it for the last time
-            store.barrier("ended", size, timedelta(seconds=_ENDS_TAKE))
-
-
-def _in_child() -> None:
-    """A forked child is no part of its parent's worlds."""
-    for world in list(_worlds):
-        if world.lifeline is not None:
-            world.lifeline.forget()
-    _worlds.clear()

@@ -63,8 +63,8 @@ class Connection:
                 self._socket.close()
                 self._interrupted = False
                 raise DistNetworkError(
-                    f"The store at {self.host}:{self.port} no longer answers ({str(error) or type(error).__name__}). Did the process "
-                    "that keeps it end?") from None
+                    f"The store at {self.host}:{self.port} no longer answers ({str(error) or type(error).__name__}). Did the "
+                    "process that keeps it end?") from None
             self._interrupted = False
         good, answer = answers[0]
         if not good:
