@@ -11,6 +11,7 @@ ends before enough kills, another begins. Exits with 1, and says what was wrong,
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import random
 import re
@@ -36,7 +37,9 @@ def training(folder: Path, ranks: int, epochs: int, restarts: int) -> subprocess
     command = [sys.executable, "-m", "flambeau", "launch", "--standalone", f"--nproc-per-node={ranks}",
                f"--max-restarts={restarts}", str(EXAMPLE), f"--epochs={epochs}", f"--checkpoint={folder / 'ddp.pt'}"]
     with open(folder / "errors", "w") as errors:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    atexit.register(run.kill)       # a launcher's processes die with it
+    return run
 
 
 def living(folder: Path) -> dict[int, tuple[str, str]]:
@@ -119,9 +122,6 @@ def disturbed(folder: Path, options: argparse.Namespace, chosen: random.Random, 
     except AssertionError as error:
         errors = (folder / "errors").read_text()
         raise SystemExit(f"{error}\n--- its output\n{''.join(output)}\n--- its errors\n{errors}") from None
-    finally:
-        if run.poll() is None:
-            run.kill()
     return hit
 
 
@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=120.0, help="seconds that a training may take that is left alone")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # which ends the training as well
     chosen, hits, begin = random.Random(options.seed), {}, time.monotonic()
     before = set(SHARED.iterdir())
     with tempfile.TemporaryDirectory(prefix="kill_ranks_") as name:

@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl, urlparse
 from flambeau.distributed.constants import default_pg_timeout
 from flambeau.distributed.mpi import library, world
 from flambeau.distributed.stores import FileStore, PrefixStore, Store, TCPStore
-from flambeau.distributed.stores.tcp_store import Stranger
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
@@ -126,11 +125,10 @@ def store_at(host: str, port: int, rank: int, size: int, timeout: timedelta) -> 
     if not 0 <= port < 1 << 16:
         raise ValueError(f"port must have value from 0 to 65535 but was {port}.")
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        try:
+        if os.environ.get("FLAMBEAU_AGENT_STORE") == f"{host}:{port}":
+            attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
             return PrefixStore(attempt, TCPStore(host, port, None, False, timeout))
-        except Stranger:
-            port += 1
+        port += 1
     return TCPStore(host, port, None, rank == 0, timeout, multi_tenant=True)
 
 

@@ -216,6 +216,14 @@ def test_a_silent_server_is_waited_for() -> None:
             dist.TCPStore("127.0.0.1", silent.getsockname()[1], timeout=SHORT)
 
 
+def test_what_another_launcher_keeps_at_the_port_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    with socket.create_server(("127.0.0.1", 0)) as silent:      # as PyTorch's, which doesn't answer what it doesn't understand
+        port = silent.getsockname()[1]
+        store, rank, size = next(dist.rendezvous(f"tcp://127.0.0.1:{port}", 0, 1, timeout=timedelta(seconds=5)))
+        assert (store.port, rank, size) == (port + 1, 0, 1)
+
+
 def test_more_clients_than_files_may_be_open() -> None:
     program = """
 import resource

@@ -189,7 +189,7 @@ class Agent:
             GROUP_WORLD_SIZE=str(len(attempt.sizes)), ROLE_WORLD_SIZE=str(attempt.world_size), MASTER_ADDR=nodes.host,
             MASTER_PORT=str(nodes.port), TORCHELASTIC_RESTART_COUNT=str(attempt.number),
             TORCHELASTIC_MAX_RESTARTS=str(config.max_restarts), TORCHELASTIC_RUN_ID=config.run_id,
-            TORCHELASTIC_USE_AGENT_STORE="True")
+            TORCHELASTIC_USE_AGENT_STORE="True", FLAMBEAU_AGENT_STORE=f"{nodes.host}:{nodes.port}")
         if config.nproc_per_node > 1:
             made.setdefault("OMP_NUM_THREADS", "1")
         return made

@@ -28,10 +28,6 @@ _servers: weakref.WeakSet[TCPServer] = weakref.WeakSet()
 _connections: weakref.WeakSet[Connection]
 
 
-class Stranger(DistNetworkError):
-    """Something else than a store of ours listens at the address."""
-
-
 class Connection:
     """A connection to a server, for one request at a time."""
 
@@ -95,7 +91,9 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
-    """A socket on which the greetings have been exchanged. Tries until the timeout. Raises DistNetworkError; Stranger at once."""
+    """A socket on which the greetings have been exchanged. Tries until the timeout. Raises DistNetworkError, at once if another
+    answers.
+    """
     end, pause = time.monotonic() + timeout.total_seconds(), 0.01
     while True:
         left = max(end - time.monotonic(), 0.001)
@@ -120,7 +118,9 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
 
 
 def _refusal(made: socket.socket, host: str, port: int) -> str | None:
-    """Why the greetings haven't been exchanged on a new connection, None if they have. Raises Stranger: another answers there."""
+    """Why the greetings haven't been exchanged on a new connection, None if they have. Raises DistNetworkError if another
+    answers there.
+    """
     greeting = b""
     try:
         made.sendall(GREETING)
@@ -131,12 +131,12 @@ def _refusal(made: socket.socket, host: str, port: int) -> str | None:
             greeting += data
     except TimeoutError:
         return "it doesn't answer"      # a store may be busy
-    except OSError:
-        greeting = b"reset"             # as others do with what they don't understand
+    except OSError as error:
+        return str(error)
     if greeting == GREETING:
         return None
     made.close()
-    raise Stranger(f"What listens at {host}:{port} is no store of flambeau's.")
+    raise DistNetworkError(f"What listens at {host}:{port} is no store of flambeau's.")
 
 
 @called("distributed.distributed_c10d", "TCPStore")
