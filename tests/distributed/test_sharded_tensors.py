@@ -69,6 +69,10 @@ def test_meshes_and_redistribution():
     on_ranks(4, moved, seconds=60)
 
 
+def _pairs(x):
+    return torch.view_as_complex(x.unflatten(-1, (4, 2)))
+
+
 def _heads(x):
     return x.view(*x.shape[:-1], 2, -1).transpose(1, 2)
 
@@ -89,6 +93,7 @@ CALLS = {
     "layer norm": (lambda x, w, b: F.layer_norm(x, (8,), w, b), (2, 4, 8), (8,), (8,)),
     "rms norm": (lambda x, w: F.rms_norm(x, (8,), w), (2, 4, 8), (8,)),
     "views": (lambda x: (x.view(4, 2, 4), x.t().flatten(), x[1:3, ::2], x.unsqueeze(0).expand(3, 4, 8), x[-1]), A),
+    "rotations": (lambda x, y: torch.view_as_real(_pairs(x) * _pairs(y).conj()).flatten(1), A, A),
     "joined": (lambda x, y: (torch.cat([x, y], 1), torch.stack([x, y], 1), *x.split(2, 1)), A, A),
     "embedding": (lambda w, i: F.embedding(i, w), (8, 4), (INDEX, 4, 4)),
     "gather": (lambda x, i: (x.gather(1, i), x[i[:, 0]], x.index_select(0, i[0])), A, (INDEX, 4, 8)),

@@ -221,6 +221,9 @@ def _wrapped(known: _Known, result: Any) -> Any:
     def wrap(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)([wrap(item) for item in value])
-        return DTensor(value, next(specs), requires_grad=False) if isinstance(value, torch.Tensor) else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        # a DTensor doesn't say that its part is conjugated: parts are as they are read
+        return DTensor(value.resolve_conj() if value.is_complex() else value, next(specs), requires_grad=False)
 
     return wrap(result)

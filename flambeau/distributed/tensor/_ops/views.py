@@ -29,7 +29,7 @@ def _view(*names: str) -> Callable[[Callable[[OpCall], Dims]], Callable[[OpCall]
     return register
 
 
-@_view("alias", "detach")
+@_view("alias", "detach", "_conj")
 def _same(call: OpCall) -> Dims:
     return list(range(call.operands[0].ndim))
 
@@ -52,6 +52,16 @@ def _transpose(call: OpCall) -> Dims:
 def _permute(call: OpCall) -> Dims:
     count = call.operands[0].ndim
     return [dim % count for dim in call["dims"]]
+
+
+@_view("view_as_real")
+def _view_as_real(call: OpCall) -> Dims:
+    return [*range(call.operands[0].ndim), None]
+
+
+@_view("view_as_complex")
+def _view_as_complex(call: OpCall) -> Dims:
+    return list(range(call.operands[0].ndim - 1))
 
 
 @_view("unsqueeze")
