@@ -113,7 +113,9 @@ class FunctionalTensorMode(TorchDispatchMode):
     def written(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor, or one that shares its memory, was written to."""
         alias = self._alias(tensor)
-        return alias is not None and (alias.base.generation > 0 or bool(alias.views))
+        if alias is None or alias.base.generation > 0:
+            return alias is not None
+        return alias is self._named(tensor) and bool(alias.views)   # the views of another tensor in its place say nothing of it
 
     # ---- what is known of tensors
 

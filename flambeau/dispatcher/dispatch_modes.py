@@ -60,6 +60,10 @@ class DispatchMode:
     control_flow: Any = None
     #: Answers overloads that are called by name, (overload, args, kwargs), above autograd; None for modes below it.
     called: Callable[..., Any] | None = None
+    #: Told whether gradients are on from now on, at each switch of the program's own; None for modes that don't record it.
+    switched_grad: Callable[[bool], None] | None = None
+    #: Told of a block of autocast that begins, with None of one that ends.
+    switched_autocast: Callable[[Any], None] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError

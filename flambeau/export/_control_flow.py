@@ -185,6 +185,7 @@ class ControlFlow:
             nodes = [mode.node_of(x) for x in leaves]
             mode.graph.output(tuple(nodes))
             _check_effects(who, mode.graph, inputs, leaves, nodes)
+            mode.regions.fold(mode.graph, mode.submodules)
             return _Recorded(GraphModule(mode.submodules, mode.graph), leaves, spec)
 
     @contextlib.contextmanager
@@ -219,11 +220,11 @@ class ControlFlow:
 
     def _save(self) -> list[Any]:
         mode = self.mode
-        return [mode.tracer, mode.graph, mode.sizes, mode.submodules, mode.first_input, mode.enclosing]
+        return [mode.tracer, mode.graph, mode.sizes, mode.submodules, mode.first_input, mode.enclosing, mode.regions]
 
     def _restore(self, state: list[Any]) -> None:
         mode = self.mode
-        mode.tracer, mode.graph, mode.sizes, mode.submodules, mode.first_input, mode.enclosing = state
+        mode.tracer, mode.graph, mode.sizes, mode.submodules, mode.first_input, mode.enclosing, mode.regions = state
 
     # ---- the call
 

@@ -21,7 +21,9 @@ from flambeau._subclasses.symbolic.run import run
 from flambeau._subclasses.symbolic.state import kept, sizes_of
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.codegen.runtime.launch import watchers
+from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.modes import local
+from flambeau.core.operator.facets import record_of
 from flambeau.dispatcher import handlers
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
 from flambeau.export.graph_signature import (
@@ -61,6 +63,8 @@ _SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_stride.int: lambda x, dim: x.stride(dim),
     torch.ops.aten.sym_storage_offset.default: lambda x: x.storage_offset(),
 }
+#: The operators whose function runs as it is, under a setting.
+_STRETCHES = frozenset({"wrap_with_autocast", "wrap_with_set_grad_enabled"})
 
 
 class _Tracer(PythonKeyTracer):
@@ -153,7 +157,11 @@ class _Again(Interpreter):
         return found
 
     def _higher_order(self, n: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of an operator whose functions are graphs, each taken apart by itself."""
+        """A call of an operator whose functions are graphs, each taken apart by itself; that of a stretch with gradients or
+        autocast switched becomes part of this graph.
+        """
+        if n.target.__name__ in _STRETCHES:     # type: ignore[union-attr]
+            return n.target(*[self._stretch(x) if isinstance(x, GraphModule) else x for x in args], **kwargs)
 
         def proxy_of(x: Any) -> Any:
             if isinstance(x, torch.nn.Module):
@@ -164,6 +172,11 @@ class _Again(Interpreter):
         name = self.tracer.graph._target_to_str(n.target.__name__)     # type: ignore[union-attr]
         proxy = self.tracer.create_proxy("call_function", n.target, given, named, name=name)  # type: ignore[arg-type]
         return self.proxies.track(pytree.tree_map(_without_memory, n.meta["val"]), proxy)
+
+    def _stretch(self, module: GraphModule) -> Callable[..., Any]:
+        again = _Again(module, self.table, self.proxies, self.mode)
+        again.names, again.made, again.renamed = self.names, self.made, self.renamed
+        return again.run
 
     def _inner(self, module: Any) -> Any:
         name = self.names[id(module)]
@@ -190,6 +203,12 @@ class _Again(Interpreter):
             number = _SIZES[target](*args)
             self.proxies.sizes.proxy(number)
             return number
+        if isinstance(target, OpOverload) and autocasting(record := record_of(target.overloadpacket.__name__)):
+            with cast_arguments(record, args, kwargs) as (given, named):
+                return self._apart(target, tuple(given), named)
+        return self._apart(target, args, kwargs)
+
+    def _apart(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(target, OpOverload) or not target._composite:
             return super().call_function(target, args, kwargs)
         rule = self.table.get(target)

@@ -60,7 +60,7 @@ def export(
     difference: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
     dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError for what is no
     module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
-    NotImplementedError for functions that no operator of aten stands for, and for switching gradients inside forward.
+    NotImplementedError for functions that no operator of aten stands for.
     """
     if not isinstance(mod, torch.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -112,10 +112,11 @@ def export(
         left = check_constraints(env, dimensions)
     ranges = range_constraints(env, dimensions, bool(said))
     settle_sizes(mode.graph, env)
-    outputs = [_output(x) for x in mode.graph.output_node().args[0]]
     for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
         if not node.users:
             mode.graph.erase_node(node)
+    mode.regions.fold(mode.graph, mode.submodules)
+    outputs = [_output(x) for x in mode.graph.output_node().args[0]]
     constants = [
         InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()
     ]
@@ -251,9 +252,12 @@ def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]
     for m, _, parameters, buffers in before:
         for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
             own.update({name: fake_mode.from_tensor(x) for name, x in values.items() if x is not None})
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)     # a cast belongs to the block that it is made in
     try:
         yield
     finally:
+        torch.set_autocast_cache_enabled(cached)
         for m, attributes, parameters, buffers in before:
             vars(m).clear()
             vars(m).update(attributes)

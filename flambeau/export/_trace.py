@@ -27,6 +27,7 @@ from flambeau.dispatcher.overloads import OpOverload
 from flambeau.export._control_flow import ControlFlow
 from flambeau.export._functional import RULES
 from flambeau.export._operators import BODY, FUNCTIONS, METHODS
+from flambeau.export._regions import Regions
 from flambeau.fx.experimental.proxy_mode import PythonKeyTracer, track_tensor, track_tensor_tree
 from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -122,13 +123,13 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
         self.module_stack: list[tuple[str, tuple[str, str]]] = []
-        self._grad = torch.is_grad_enabled()
         self._kept: list[Any] = []      # tracked by address, so they must live
 
     def new_graph(self) -> None:
         """Record into a graph of its own from now on."""
         self.tracer = _Tracer(self)
         self.tracer.graph = self.graph = Graph()
+        self.regions = Regions(self.tracer)
 
     # ---- inputs and results
 
@@ -201,6 +202,14 @@ class ExportMode(dispatch_modes.DispatchMode):
 
     # ---- calls
 
+    def switched_grad(self, enabled: bool) -> None:
+        """Gradients are on, or off, from here."""
+        self.regions.switched_grad(enabled)
+
+    def switched_autocast(self, block: Any) -> None:
+        """A block of autocast begins, or with None the innermost one ends."""
+        self.regions.switched_autocast(block)
+
     def before_composites(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """What a call of a public function gives."""
         if kwargs.get("out") is not None:
@@ -237,10 +246,11 @@ class ExportMode(dispatch_modes.DispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """What an operator gives that the program has defined."""
         modes.local.dispatch_modes.append(self)     # from where it was taken while it answers
+        before, modes.local.grad = modes.local.grad, self.regions.grad
         try:
-            with torch.set_grad_enabled(self._grad):
-                return self.record(func, args, kwargs or {})
+            return self.record(func, args, kwargs or {})
         finally:
+            modes.local.grad = before
             modes.local.dispatch_modes.pop()
 
     def _number(self, function: FunctionType, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -291,11 +301,6 @@ class ExportMode(dispatch_modes.DispatchMode):
 
     def record(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The results of an operator, and its node."""
-        if torch.is_grad_enabled() != self._grad:
-            raise NotImplementedError(
-                "torch.export: switching gradients on or off in forward is not implemented in flambeau; export the module inside "
-                "`with torch.no_grad():`"
-            )
         kwargs = _as_bound(overload, args, kwargs)
         fakes: dict[int, torch.Tensor] = {}
 

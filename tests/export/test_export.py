@@ -276,13 +276,6 @@ def test_what_cannot_be_exported() -> None:
         export(module(lambda self, x: object()), (x,))
     with pytest.raises(NotImplementedError, match=r"torch\.export: .* is not implemented in flambeau; "):
         export(module(lambda self, x: torch.unique(x)), (x,))
-
-    def switching(self, x):
-        with torch.no_grad():
-            return x * 2
-
-    with pytest.raises(NotImplementedError, match=r"export the module inside `with torch\.no_grad"):
-        export(module(switching), (x,))
     program = export(nn.ReLU(), (x,))
     with pytest.raises(RuntimeError, match="Unable to call ExportedProgram directly"):
         program(x)

@@ -45,7 +45,12 @@ def as_added_mask(mask: Any, dtype: torch.dtype) -> Any:
 def attention_by_products(
     query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None
 ) -> tuple[Any, Any]:
-    """Attention, and its shares; heads of the query may share those of key and value."""
+    """Attention, and its shares; heads of the query may share those of key and value. Halves are computed in float32."""
+    if query.dtype in (torch.float16, torch.bfloat16):
+        q, k, v = (aten._to_copy.default(x, dtype=torch.float32) for x in (query, key, value))
+        made, shares = attention_by_products(q, k, v, mask, dropout, causal, scale)
+        shares = aten._to_copy.default(shares, dtype=query.dtype)
+        return aten._to_copy.default(made, dtype=query.dtype), shares
     factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     rows = aten.mul.Scalar(query, factor)
     if query.dim() > 3 and key.shape[-3] != query.shape[-3]:

@@ -200,9 +200,13 @@ class no_grad(_BareDecorator):
     def __enter__(self) -> None:
         self.prev = local.grad
         local.grad = False
+        if local.dispatch_modes:
+            _tell_of_grad()
 
     def __exit__(self, *exception: object) -> None:
         local.grad = self.prev
+        if local.dispatch_modes:
+            _tell_of_grad()
 
 
 class enable_grad(_BareDecorator):
@@ -214,9 +218,13 @@ class enable_grad(_BareDecorator):
     def __enter__(self) -> None:
         self.prev = local.grad
         local.grad = not local.inference
+        if local.dispatch_modes:
+            _tell_of_grad()
 
     def __exit__(self, *exception: object) -> None:
         local.grad = self.prev
+        if local.dispatch_modes:
+            _tell_of_grad()
 
 
 class set_grad_enabled(_Decorator):
@@ -231,16 +239,24 @@ class set_grad_enabled(_Decorator):
             raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
                             f"{type(mode).__name__}")
         local.grad = mode and not local.inference
+        if local.dispatch_modes:
+            _tell_of_grad()
 
     def __call__(self, function: F) -> F:
         local.grad = self.prev
+        if local.dispatch_modes:
+            _tell_of_grad()
         return super().__call__(function)
 
     def __enter__(self) -> None:
         local.grad = self.mode and not local.inference
+        if local.dispatch_modes:
+            _tell_of_grad()
 
     def __exit__(self, *exception: object) -> None:
         local.grad = self.prev
+        if local.dispatch_modes:
+            _tell_of_grad()
 
     def __str__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
@@ -249,6 +265,13 @@ class set_grad_enabled(_Decorator):
 
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)
+
+
+def _tell_of_grad() -> None:
+    """Tell the innermost mode below autograd, if it wants to know, that a program has switched gradients."""
+    told = local.dispatch_modes[-1].switched_grad
+    if told is not None:
+        told(local.grad)
 
 
 _marking = short_lock()
@@ -451,7 +474,14 @@ class autocast:
         set_autocast_dtype(kind, self.fast_dtype)
         autocast_increment_nesting()
         local.autocast_cache_enabled = self._cache_enabled
+        self._tell(True)
         return self
+
+    def _tell(self, entered: bool) -> None:
+        """Tell the innermost mode below autograd, if it wants to know, that a block begins or ends."""
+        told = local.dispatch_modes[-1].switched_autocast if local.dispatch_modes else None
+        if told is not None:
+            told(self if entered else None)
 
     def __exit__(self, *exception: object) -> None:
         if autocast_decrement_nesting() == 0:
@@ -459,6 +489,7 @@ class autocast:
         local.autocast_cache_enabled, enabled, fast_dtype = self._before.pop()
         set_autocast_enabled(self.device, enabled)
         local.autocast_dtype[self.device] = fast_dtype
+        self._tell(False)
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
