@@ -337,7 +337,7 @@ def _input(node: Node, proxies: _Proxies, trained: bool) -> Any:
     if isinstance(value, torch.Tensor) or is_symbolic_number(value):
         made = _without_memory(value)
         if trained:
-            made.requires_grad_()
+            made.requires_grad = True   # the setter counts who holds the tensor; the method would look for views of it
         return proxies.track(made, proxy)
     proxy.node.meta["val"] = value
     return value

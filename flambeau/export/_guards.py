@@ -61,7 +61,8 @@ class _Size:
 
     def of(self, leaves: Sequence[Any]) -> int:
         x = leaves[self.at]
-        return x if self.dim is None else x.size()[self.dim]  # type: ignore[no-any-return]
+        found: int = x if self.dim is None else x.size()[self.dim]
+        return found
 
 
 def _equals(size: _Size, n: int) -> Guard:

@@ -118,7 +118,8 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.sizes = SizeNodes(self.tracer, fake_mode.shape_env, eager=True)
         self.control_flow = ControlFlow(self)
         self.submodules: dict[str, Module] = {}     # the graphs of functions that operators call
-        self.enclosing: Callable[[torch.Tensor], Any] | None = None     # asked for tensors of the graph around this one
+        #: Asked for tensors of the graph around this one.
+        self.enclosing: Callable[[torch.Tensor], tuple[Proxy, torch.Tensor]] | None = None
         self.constants: dict[str, tuple[str, torch.Tensor]] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
@@ -174,7 +175,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         if found is not None:
             return found.proxy, tensor
         if self.enclosing is not None:
-            return self.enclosing(tensor)  # type: ignore[no-any-return]
+            return self.enclosing(tensor)
         if isinstance(tensor, FakeTensor):
             raise NotImplementedError(
                 f"torch.export: a tensor of shape {tuple(tensor.shape)} was made by a function that is not implemented in "

@@ -63,8 +63,8 @@ class ValueType:
 
     def sizes(self) -> list[int] | None:
         """The sizes, None unless all are fixed."""
-        sizes = self.varyingSizes()
-        return None if sizes is None or None in sizes else sizes  # type: ignore[return-value]
+        fixed = [n for n in self.shape or () if isinstance(n, int)]
+        return fixed if self.shape is not None and len(fixed) == len(self.shape) else None
 
     def with_sizes(self, sizes: Sequence[int | None]) -> ValueType:
         """The same with other sizes."""
