@@ -49,7 +49,7 @@ _VALUES = {
     debug_level: "DebugLevel get_debug_level set_debug_level set_debug_level_from_env",
     errors: "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     group_options: """AllgatherOptions AllreduceCoalescedOptions AllreduceOptions AllToAllOptions BarrierOptions BroadcastOptions
-        GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions""",
+        BuiltinCommHookType GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions""",
     groups: "group",
     point_to_point: "P2POp",
     process_group: "ProcessGroup",
@@ -65,7 +65,7 @@ _ABSENT = absent(
     "",
     "record_comm shrink_group _create_process_group_wrapper _create_store_from_options _register_comm_hook "
     "_register_builtin_comm_hook _compute_bucket_assignment_by_size",
-    "BuiltinCommHookType ProcessGroupGloo Reducer",
+    "ProcessGroupGloo Reducer",
 )
 globals().update(_ABSENT)
 reduce_op = reduce_ops.OlderReduceOp()

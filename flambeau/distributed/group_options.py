@@ -5,6 +5,7 @@ Stands on reduce_ops; collectives and programs that call a ProcessGroup's method
 
 from __future__ import annotations
 
+import enum
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,13 @@ from flambeau.base.naming import called
 from flambeau.distributed.reduce_ops import ReduceOp
 
 _HOME = "distributed.distributed_c10d"
+
+
+@called(_HOME, "BuiltinCommHookType")
+class BuiltinCommHookType(enum.Enum):
+    """Ways to exchange gradients that DistributedDataParallel has without a hook of the program."""
+
+    ALLREDUCE, FP16_COMPRESS = 1, 2
 
 
 class _Options:

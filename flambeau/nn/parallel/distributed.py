@@ -12,12 +12,16 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.nn.modules.module import Module
-from flambeau.nn.parallel import uneven_inputs
+from flambeau.nn.parallel import logging_data, sparse_gradients, uneven_inputs
+from flambeau.nn.parallel import mixed_precision as lower_precision
+from flambeau.nn.parallel.delayed_reduction import DelayedReduction
+from flambeau.nn.parallel.gradient_buckets import check_annotations
 from flambeau.nn.parallel.reducer import Reducer, first_limits
 
 __all__ = ["DistributedDataParallel"]
 
 _DEFAULT_MB = 25
+_MixedPrecision = lower_precision.MixedPrecision
 
 
 class DistributedDataParallel(Module):
@@ -29,7 +33,10 @@ class DistributedDataParallel(Module):
     process_group: default all processes. bucket_cap_mb: how many megabytes of gradients travel together (25). broadcast_buffers:
     buffers become those of rank 0 before each forward pass. find_unused_parameters: look in the graph for parameters without
     gradients. gradient_as_bucket_view: `grad` is a view of what travels, which saves a copy. static_graph: every pass uses the
-    same parameters, which the first finds out. init_sync: check and send parameters at the start.
+    same parameters, which the first finds out. init_sync: check and send parameters at the start. mixed_precision: dtypes of
+    parameters, gradients and buffers (_MixedPrecision). delay_all_reduce_named_params: (name, parameter) whose gradients are
+    exchanged together when the backward pass has reached param_to_hook_all_reduce. Gradients of embeddings with sparse=True stay
+    sparse.
 
     Raises RuntimeError if no parameter requires a gradient, or the processes' parameters differ; ValueError for devices, of
     which the CPU has none.
@@ -61,29 +68,29 @@ class DistributedDataParallel(Module):
         super().__init__()
         if process_group is not None and device_mesh is not None:
             raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
-        absent = {"delay_all_reduce_named_params": delay_all_reduce_named_params, "mixed_precision": mixed_precision}
-        for name, given in absent.items():
-            if given is not None:
-                raise NotImplementedError(
-                    f"DistributedDataParallel({name}=...) is not implemented in flambeau: leave it out; torch.autocast inside of "
-                    "the module computes in lower precision")
         if device_mesh is not None:
             process_group = device_mesh.get_group(mesh_dim=0)
         self.process_group = process_group or torch.distributed.distributed_c10d._get_default_group()
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        delayed = dict(delay_all_reduce_named_params or ())
+        if delayed and param_to_hook_all_reduce is None:
+            raise ValueError("delay_all_reduce_named_params needs param_to_hook_all_reduce, which says when they travel")
+        ignored |= set(delayed)
         named = [(name, each) for name, each in module.named_parameters() if each.requires_grad and name not in ignored]
-        if not named:
+        if not named and not delayed:
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.")
+        if device_ids is not None and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
         if device_ids:
             raise ValueError(
                 "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU "
                 f"modules or CPU modules, but got device_ids {list(device_ids)}, output_device {output_device}, and module "
                 f"parameters {({each.device for _, each in named})}.")
-        for name, each in named:
+        for _, each in named:
             if isinstance(each, torch.nn.parameter.UninitializedParameter):
                 raise RuntimeError("Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a "
-                                   f"dummy forward pass to correctly initialize the modules ({name})")
+                                   "dummy forward pass to correctly initialize the modules")
         self.module, self.dim, self.device_ids, self.output_device = module, dim, None, None
         self.device, self.device_type, self.is_multi_device_module = named[0][1].device, named[0][1].device.type, False
         self.parameters_to_ignore = ignored
@@ -97,15 +104,24 @@ class DistributedDataParallel(Module):
                         first_limits(self.bucket_bytes_cap) if bucket_cap_mb is None else [self.bucket_bytes_cap])
         self._join_config: Any = None
         self._divide_by_initial_world_size = True
+        self.mixed_precision = mixed_precision
         if init_sync:
             self._verify([each for _, each in named])
             self._send_from(0, [each.detach() for name, each in module.named_parameters() if name not in ignored]
-                            + self._buffers_to_send())
+                            + [each.detach() for each in delayed.values()] + self._buffers_to_send())
+        if mixed_precision is not None:
+            lower_precision.cast_buffers(module, mixed_precision, ignored)
         self._make_reducer(named)
+        self._delayed = (DelayedReduction(list(delayed.values()), param_to_hook_all_reduce, self.process_group, self)
+                         if delayed else None)
 
     def _make_reducer(self, named: Sequence[tuple[str, Any]]) -> None:
+        ids = sparse_gradients.expected(self.module)
+        sparse = [index for index, (_, each) in enumerate(named) if id(each) in ids]
         self.reducer = Reducer([each for _, each in named], [name for name, _ in named], self.process_group, self._limits,
-                               self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph)
+                               self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph, sparse)
+        exchange = None if self.mixed_precision is None else lower_precision.hook(self.mixed_precision, self.process_group)
+        self.reducer.hook = None if exchange is None else (None, exchange)
 
     def _verify(self, parameters: Sequence[Any]) -> None:
         """Raise RuntimeError if the processes don't have parameters of the same number, shapes and dtypes."""
@@ -149,7 +165,7 @@ class DistributedDataParallel(Module):
             uneven_inputs.begin(self)
         elif self.will_sync_module_buffers():
             self._send_from(0, self._buffers_to_send())
-        output = self.module(*inputs, **kwargs)
+        output = self._run(inputs, kwargs)
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             self.require_forward_param_sync = True
             leaves = [each for each in torch.utils._pytree.tree_leaves(output) if isinstance(each, torch.Tensor)] \
@@ -159,6 +175,11 @@ class DistributedDataParallel(Module):
             self.require_forward_param_sync = False
         self.reducer.sync = self.require_backward_grad_sync
         return output
+
+    def _run(self, inputs: Any, kwargs: Any) -> Any:
+        if self.mixed_precision is None:
+            return self.module(*inputs, **kwargs)
+        return lower_precision.run(self.module, self.mixed_precision, self.parameters_to_ignore, inputs, kwargs)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -175,9 +196,6 @@ class DistributedDataParallel(Module):
         gradients of zero until all have. divide_by_initial_world_size: the mean is still over all processes, not over those that
         have data. throw_on_early_termination: all raise RuntimeError when the first has ended.
         """
-        if self.static_graph:
-            raise NotImplementedError("DistributedDataParallel.join with static_graph=True is not implemented in flambeau: leave "
-                                      "static_graph out")
         return torch.distributed.algorithms.Join([self], enable, throw_on_early_termination,
                                                  divide_by_initial_world_size=divide_by_initial_world_size)
 
@@ -199,27 +217,29 @@ class DistributedDataParallel(Module):
 
     def register_comm_hook(self, state: Any, hook: Callable[[Any, Any], Any]) -> None:
         """Have hook(state, bucket: torch.distributed.GradBucket) reduce each bucket, in place of the mean: it returns a Future of
-        the flat result. Raises RuntimeError the second time, TypeError for what can't be called.
+        the flat result. Raises RuntimeError the second time,
+        TypeError for what can't be called, ValueError for annotations that don't fit.
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
+        check_annotations(hook)
         if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self.reducer.hook = state, hook
+
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """Exchange gradients by one of torch.distributed.BuiltinCommHookType: as they are, or in float16."""
+        hooks = torch.distributed.algorithms.ddp_comm_hooks.default_hooks
+        kinds = torch.distributed.BuiltinCommHookType
+        self.register_comm_hook(self.process_group, {kinds.ALLREDUCE: hooks.allreduce_hook,
+                                                     kinds.FP16_COMPRESS: hooks.fp16_compress_hook}[comm_hook_type])
 
     def _set_static_graph(self) -> None:
         self.static_graph = self.reducer.static = True
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What DDP works on, by PyTorch's names."""
-        return {
-            "world_size": self.process_group.size(), "rank": self.process_group.rank(), "iteration": self.reducer.iteration,
-            "num_parameter_tensors": len(self.reducer.parameters), "module_name": type(self.module).__name__,
-            "backend_name": self.process_group.name(), "bucket_cap_bytes": self.bucket_bytes_cap,
-            "bucket_sizes": ", ".join(str(each.flat.numel() * each.flat.element_size()) for each in self.reducer.buckets),
-            "find_unused_parameters": int(self.find_unused_parameters), "broadcast_buffers": int(self.broadcast_buffers),
-            "gradient_as_bucket_view": int(self.gradient_as_bucket_view), "static_graph": int(self.static_graph),
-        }
+        return logging_data.described(self)
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Sequence[str]) -> None:
@@ -227,7 +247,7 @@ class DistributedDataParallel(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = copy.copy(self.__dict__)
-        for name in ("process_group", "reducer"):
+        for name in ("process_group", "reducer", "_delayed"):
             del state[name]
         return state
 

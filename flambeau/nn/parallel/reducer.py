@@ -8,12 +8,15 @@ torch.distributed; distributed uses it.
 
 from __future__ import annotations
 
+import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau.nn.parallel import sparse_gradients
 from flambeau.nn.parallel.gradient_buckets import FIRST_BUCKET, Bucket, GradBucket, assigned
+from flambeau.nn.parallel.optimizers_in_backward import hand_over, step_in_backward
 
 _NOT_FINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module "
@@ -30,39 +33,49 @@ _FOUND = (
     "Since `find_unused_parameters=True` is enabled, this likely  means that not all `forward` outputs participate in computing "
     "loss. You can fix this by making sure all `forward` function outputs participate in calculating loss. "
 )
+_NONE_UNUSED = (
+    "find_unused_parameters=True was specified in DDP constructor, but did not find any unused parameters in the forward pass. "
+    "This flag results in an extra traversal of the autograd graph every iteration,  which can adversely affect performance. "
+    "If your model indeed never has any unused parameters in the forward pass, consider turning this flag off. Note that this "
+    "warning may be a false positive if your model has flow control causing later iterations to have unused parameters."
+)
 
 
 class Reducer:
     """The buckets of some parameters, and how far the reduction of each is.
 
     names: of the parameters, for errors. bucket_bytes: of a full bucket. divide_by: processes among which gradients are averaged
-    (a number that `join` changes).
+    (a number that `join` changes). sparse: indices of parameters whose gradients are sparse.
     """
 
     def __init__(self, parameters: Sequence[Any], names: Sequence[str], group: Any, bucket_bytes: Sequence[int],
-                 find_unused: bool, as_views: bool, static: bool) -> None:
+                 find_unused: bool, as_views: bool, static: bool, sparse: Collection[int] = ()) -> None:
         self.parameters, self.names, self.group = list(parameters), list(names), group
-        self.limits = list(bucket_bytes)
+        self.limits, self.sparse = list(bucket_bytes), frozenset(sparse)
         self.find_unused, self.as_views, self.static = find_unused, as_views, static
         self.divide_by = group.size()
         self.hook: tuple[Any, Callable[..., Any]] | None = None
         self.sync = True                        # whether this iteration's gradients are reduced
         self.iteration = 0
         self._order: list[int] = []             # in which gradients came the first time
-        self._rebuilt = find_unused
+        self.order_known = find_unused
         self._fired: dict[int, int] = {}        # how often each gradient came in this backward pass
         self._expected: dict[int, int] | None = None    # the same of the first pass of a static graph
         self._prepared = self._running = False
         self._ready: set[int] = set()
         self._used: set[int] = set()
+        self.absent: set[int] = set()           # parameters that this pass doesn't use
+        self._ever_used: set[int] = set()       # by any process; of a static graph those of its first pass
         self._next = 0
-        self._make_buckets(assigned(self.parameters, range(len(self.parameters) - 1, -1, -1), self.limits))
+        self._make_buckets(assigned(self.parameters, range(len(self.parameters) - 1, -1, -1), self.limits, self.sparse))
+        self.stepping = hand_over(self.parameters)      # whose own optimizers run when all gradients are reduced
+        self._warned = False
         own = weakref.ref(self)
         self._handles = [parameter.register_post_accumulate_grad_hook(_told(own, index))
                          for index, parameter in enumerate(self.parameters)]
 
     def _make_buckets(self, indices: Sequence[Sequence[int]]) -> None:
-        self.buckets = [Bucket(each, self.parameters) for each in indices]
+        self.buckets = [Bucket(each, self.parameters, each[0] in self.sparse) for each in indices]
         self._place = {index: (bucket, position) for bucket in self.buckets for position, index in enumerate(bucket.indices)}
 
     def remove(self) -> None:
@@ -79,18 +92,18 @@ class Reducer:
         """
         if self._running or (self._prepared and self._ready and len(self._ready) < len(self.parameters)):
             raise RuntimeError(self._unfinished())
-        if not self._rebuilt and self.iteration:
+        if not self.order_known and self.iteration:
             self._rebuild()
         self._prepared, self._running = True, False
         self._ready, self._used, self._fired, self._next = set(), set(), {}, 0
         for bucket in self.buckets:
             bucket.waiting, bucket.future = len(bucket.indices), None
-        self._absent: set[int] = set()
+        self.absent = set()
         if self.static and self._expected is not None:
-            self._absent = {index for index in range(len(self.parameters)) if index not in self._expected}
+            self.absent = {index for index in range(len(self.parameters)) if index not in self._expected}
         elif self.find_unused and not self.static:
             seen = _reached(outputs)
-            self._absent = {index for index, each in enumerate(self.parameters) if _leaf_node(each) not in seen}
+            self.absent = {index for index, each in enumerate(self.parameters) if _leaf_node(each) not in seen}
 
     def _unfinished(self) -> str:
         missing = [index for index in range(len(self.parameters)) if index not in self._ready]
@@ -106,11 +119,11 @@ class Reducer:
 
     def _rebuild(self) -> None:
         """Sort the parameters into buckets by the order in which rank 0's gradients came."""
-        self._rebuilt = True
+        self.order_known = True
         rest = [index for index in range(len(self.parameters) - 1, -1, -1) if index not in set(self._order)]
         order = torch.tensor(self._order + rest)
         self.group.broadcast([order], 0).wait()
-        self._make_buckets(assigned(self.parameters, order.tolist(), self.limits))
+        self._make_buckets(assigned(self.parameters, order.tolist(), self.limits, self.sparse))
 
     # ---------------------------------------------------------------------------------------------- gradients come
 
@@ -122,16 +135,16 @@ class Reducer:
             self._running = True
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             if not self._first_static():
-                for absent in sorted(self._absent):
+                for absent in sorted(self.absent):
                     self._mark(absent, used=False)
         self._fired[index] = self._fired.get(index, 0) + 1
-        if not self._rebuilt and self.iteration == 0 and self._fired[index] == 1:
+        if not self.order_known and self.iteration == 0 and self._fired[index] == 1:
             self._order.append(index)
         if self._first_static():
             return
         if self._expected is not None and self._fired[index] < self._expected.get(index, 1):
             return
-        if index in self._absent:
+        if index in self.absent:
             return      # found to be unused, and used by something else than the outputs: it was reduced without this
         if index in self._ready:
             raise RuntimeError(
@@ -156,11 +169,13 @@ class Reducer:
         bucket, position = self._place[index]
         view, gradient = bucket.views[position], self.parameters[index].grad
         with torch.no_grad():
-            if gradient is None:
+            if bucket.sparse:
+                self._take_sparse(bucket, gradient)
+            elif gradient is None:
                 view.zero_()
             elif gradient.is_sparse:
-                raise NotImplementedError(
-                    f"DistributedDataParallel: the gradient of {self.names[index]} is sparse; use sparse=False in its embedding")
+                raise RuntimeError(f"DistributedDataParallel: the gradient of {self.names[index]} is sparse, which is known "
+                                   "before only of torch.nn.Embedding and EmbeddingBag; use these, or make it dense")
             elif gradient.data_ptr() == view.data_ptr() and gradient.stride() == view.stride():
                 self._divide(view)
             elif self.hook is None:
@@ -177,13 +192,21 @@ class Reducer:
             if each.future is not None and hasattr(each.future, "is_completed"):
                 each.future.is_completed()      # drives it on
 
+    def _take_sparse(self, bucket: Bucket, gradient: Any) -> None:
+        if gradient is not None and not gradient.is_sparse:
+            raise RuntimeError("Expected variable to have sparse gradient.")
+        flat = sparse_gradients.none(bucket.parameters[0]) if gradient is None else gradient.detach()
+        bucket.flat = flat if self.hook is not None else flat / self.divide_by
+
     def _divide(self, view: Any) -> None:
         if self.hook is None:
             view.mul_(1.0 / self.divide_by)
 
     def _begin(self, number: int) -> None:
         bucket = self.buckets[number]
-        if self.hook is None:
+        if self.hook is None and bucket.sparse:
+            bucket.future = None        # reduced at the end, since its size isn't known before
+        elif self.hook is None:
             bucket.future = torch.distributed.all_reduce(bucket.flat, group=self.group, async_op=True)
         else:
             state, hook = self.hook
@@ -195,9 +218,13 @@ class Reducer:
         """At the end of the backward pass: wait for all buckets, and give the parameters their gradients."""
         if self._first_static():
             self._expected = dict(self._fired)
-            self._absent = {index for index in range(len(self.parameters)) if index not in self._fired}
+            self.absent = {index for index in range(len(self.parameters)) if index not in self._fired}
             for index in range(len(self.parameters)):
-                self._mark(index, used=index not in self._absent)
+                self._mark(index, used=index not in self.absent)
+        if self.find_unused and not self.static:
+            for index in range(len(self.parameters)):       # of outputs that took no part in the loss
+                if index not in self._ready:
+                    self._mark(index, used=False)
         if len(self._ready) < len(self.parameters):
             self._running = False
             return      # the next forward pass says which are missing: the program may not make one
@@ -205,19 +232,35 @@ class Reducer:
         with torch.no_grad():
             for bucket in self.buckets:
                 self._finish_bucket(bucket, used)
+        for parameter in self.stepping:
+            if parameter.grad is not None:
+                step_in_backward(parameter)
         self._running = self._prepared = False
         self.iteration += 1
+        self._warn_of_search()
+
+    def _warn_of_search(self) -> None:
+        """Once: looking for unused parameters costs time where there are none."""
+        if self.find_unused and not self.static and not self._warned and self.iteration > 1 and not self.absent:
+            self._warned = True
+            warnings.warn(_NONE_UNUSED, stacklevel=2)
 
     def _used_anywhere(self) -> set[int]:
         """The parameters that some process has used: others keep the gradients they had."""
-        if not (self.find_unused or (self.static and self._expected is not None and self._absent)):
+        if self.static and self.iteration:
+            return self._ever_used
+        if not (self.find_unused or self.static):
             return self._used
         marks = torch.zeros(len(self.parameters), dtype=torch.int32)
         marks[sorted(self._used)] = 1
         torch.distributed.all_reduce(marks, group=self.group)
-        return set(marks.nonzero().flatten().tolist())
+        self._ever_used = set(marks.nonzero().flatten().tolist())
+        return self._ever_used
 
     def _finish_bucket(self, bucket: Bucket, used: set[int]) -> None:
+        if bucket.sparse:
+            self._finish_sparse(bucket, used)
+            return
         result = bucket.future.wait()
         if self.hook is not None:
             result = result[0] if isinstance(result, (list, tuple)) else result
@@ -235,18 +278,30 @@ class Reducer:
             else:
                 parameter.grad.copy_(view)
 
+    def _finish_sparse(self, bucket: Bucket, used: set[int]) -> None:
+        result = sparse_gradients.total(bucket.flat, self.group) if bucket.future is None else bucket.future.wait()
+        bucket.future = None
+        if bucket.indices[0] in used:
+            bucket.parameters[0].grad = result[0] if isinstance(result, (list, tuple)) else result
+
     def shadow(self) -> None:
         """Take part in the reductions of a pass that other processes make, with gradients of zero."""
-        if not self._rebuilt and self.iteration:
+        if not self.order_known and self.iteration:
             self._rebuild()
         for number, bucket in enumerate(self.buckets):
-            bucket.flat.zero_()
+            if bucket.sparse:
+                bucket.flat = sparse_gradients.none(bucket.parameters[0])
+            else:
+                bucket.flat.zero_()
             self._begin(number)
+        self._used = set()
+        self._used_anywhere()
         for bucket in self.buckets:
+            if bucket.sparse:
+                self._finish_sparse(bucket, set())
+                continue
             bucket.future.wait()
             bucket.future = None
-        if self.find_unused:
-            torch.distributed.all_reduce(torch.zeros(len(self.parameters), dtype=torch.int32), group=self.group)
         self.iteration += 1
 
 

@@ -31,19 +31,20 @@ def allreduce_hook(process_group: Any, bucket: Any) -> Any:
     return _mean(process_group, bucket.buffer())
 
 
-def _compressed(process_group: Any, bucket: Any, dtype: Any) -> Any:
+def compressed(process_group: Any, bucket: Any, dtype: Any) -> Any:
+    """A Future of the mean of a bucket, which travels in a dtype."""
     buffer = bucket.buffer()
     return _mean(process_group, buffer.to(dtype)).then(lambda future: buffer.copy_(future.value()))
 
 
 def fp16_compress_hook(process_group: Any, bucket: Any) -> Any:
     """The mean of gradients in float16: half of the bytes travel."""
-    return _compressed(process_group, bucket, torch.float16)
+    return compressed(process_group, bucket, torch.float16)
 
 
 def bf16_compress_hook(process_group: Any, bucket: Any) -> Any:
     """The mean of gradients in bfloat16: half of the bytes travel."""
-    return _compressed(process_group, bucket, torch.bfloat16)
+    return compressed(process_group, bucket, torch.bfloat16)
 
 
 def _wrapped(hook: Hook, dtype: Any) -> Hook:
