@@ -40,6 +40,7 @@ from flambeau.distributed.pipelining import (
 )
 from flambeau.distributed.pipelining.schedules import _PipelineScheduleRuntime
 from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
+from flambeau.distributed.tensor.debug import CommDebugMode
 from flambeau.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -163,8 +164,74 @@ def test_fully_sharded(size, shape, again, reshard, parts):
     on_ranks(size, fully, size, shape, again, reshard, parts, seconds=60)
 
 
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+
+
+def hooked_and_counted(rank):
+    """Hooks of the parts run when these have their gradients; a norm over all is whole; what can't be cut is said."""
+    mesh = init_device_mesh("cpu", (2,))
+    module = net()
+    fully_shard(module[0], mesh=mesh, reshard_after_forward=2)  # of all ranks: as True
+    fully_shard(module, mesh=mesh)
+    assert fully_shard.state(module)._is_root is None and fully_shard.state(module[1]) is None
+    seen = []
+    for name, parameter in module.named_parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p, name=name: seen.append((name, tuple(p.grad.to_local().shape))))
+    mode = CommDebugMode()
+    with mode:
+        module(torch.ones(2, 4)).sum().backward()
+    assert seen == [("2.weight", (2, 8)), ("2.bias", (2,)), ("0.weight", (4, 4)), ("0.bias", (4,))]
+    assert fully_shard.state(module)._is_root and not fully_shard.state(module[0])._is_root
+    # the root stays whole between forward and backward, the other is gathered twice
+    assert mode.get_comm_counts() == {torch.ops.c10d._allgather_base_: 3, torch.ops.c10d._reduce_scatter_base_: 2}
+    whole = net()
+    whole(torch.ones(2, 4)).sum().backward()
+    expected = torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+    found = torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    assert found.placements == (Replicate(),) and torch.allclose(found.to_local(), expected)
+    # gradients that aren't reduced yet are summed in the dtype of the reduction
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    module, total = fully_shard(net(), mesh=mesh, mp_policy=policy), 0
+    alone = net().to(torch.bfloat16)
+    for step in range(3):
+        module.set_requires_gradient_sync(step == 2)
+        x = torch.randn(5, 4, generator=torch.Generator().manual_seed(step))  # alike on both ranks
+        module(x).float().square().sum().backward()
+        alone(x.to(torch.bfloat16)).float().square().sum().backward()
+        total = total + alone[0].weight.grad.float()
+        alone.zero_grad()
+    assert torch.allclose(module[0].weight.grad.full_tensor(), total, rtol=1e-6)
+    cut_otherwise = torch.nn.Linear(4, 6)
+    cut_otherwise.weight = torch.nn.Parameter(torch.ones(4, 6).t())
+    with pytest.raises(NotImplementedError, match="non-contiguous parameters yet"):
+        fully_shard(cut_otherwise, mesh=mesh)
+    with pytest.raises(AssertionError, match="Shard dim 1 is invalid for 1D tensor"):
+        fully_shard(net(), mesh=mesh, shard_placement_fn=lambda parameter: Shard(1))
+    with pytest.raises(ValueError, match="should be a factor of 2, not 3"):
+        fully_shard(net(), mesh=mesh, reshard_after_forward=3)
+    with pytest.raises(AssertionError, match=r"only be applied to a module once\. fully_shard has already"):
+        fully_shard(module, mesh=mesh)
+    with torch.device("meta"):
+        module = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    with pytest.raises(RuntimeError, match=r"still on meta device: \['0.weight', '0.bias'\]"):
+        fully_shard(module, mesh=mesh)(torch.ones(1, 4))
+    module = net()
+    fully_shard(module[0], mesh=mesh)
+    fully_shard(module, mesh=mesh)
+    module[0](torch.ones(1, 4))
+    with pytest.raises(RuntimeError, match="lazily initialized for 0\n"):
+        module(torch.ones(1, 4))
+
+
+def lower_and_hooked(rank):
+    lower(rank)
+    hooked_and_counted(rank)
+
+
 def test_lower_precision_and_mistakes():
-    on_ranks(2, lower)
+    on_ranks(2, lower_and_hooked)
 
 
 class Tower(nn.Sequential):

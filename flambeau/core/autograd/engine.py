@@ -361,14 +361,19 @@ def _accumulate(node: AccumulateGrad, gradients: list[Any]) -> None:
     first = variable is not None and held_gradient(variable) is None
     node.accumulate(gradients)
     if variable is not None:
-        for hook in list(extras.post_accumulate.values()):
-            if hook(variable) is not None:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        run_post_accumulate_hooks(variable, extras)
     if extras.post_hooks:   # the first gradient is the leaf's own now
         _post_hooks(node, (), (held_gradient(variable),) if first else tuple(gradients))
 
 
 # ---------------------------------------------------------------- hooks
+
+
+def run_post_accumulate_hooks(leaf: Any, extras: Any) -> None:
+    """Calls what was registered on a leaf for after a gradient was added to its own; `extras`: its node's."""
+    for hook in list(extras.post_accumulate.values()):
+        if hook(leaf) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _tensor_hooks(node: Node, gradients: list[Any]) -> None:

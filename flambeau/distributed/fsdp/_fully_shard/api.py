@@ -165,20 +165,25 @@ def fully_shard(
     Args:
         module: the module (or modules, gathered together), which needs a forward of its own.
         mesh: of one dimension; or of two with names, along the first of which copies are kept. By default all ranks.
-        reshard_after_forward: free the parameters between forward and backward; None: yes but for the root.
+        reshard_after_forward: free the parameters between forward and backward; None: yes but for the root. A number says over
+            how many ranks they stay cut: 1 and all of them mean False and True; NotImplementedError for those between.
         shard_placement_fn: the dimension that a parameter is cut along, `Shard(dim)`; None for the first.
         mp_policy: the dtypes of computation, reduction and results.
         offload_policy: parameters are in the CPU's memory whatever it says.
         ignored_params: parameters that are left alone.
 
-    Returns the module, of a class that is FSDPModule too.
+    Returns the module, of a class that is FSDPModule too. `fully_shard.state(module)` is what it keeps of it. NotImplementedError
+    for parameters that aren't contiguous.
     """
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     for each in modules:
         if isinstance(each, (nn.ModuleList, nn.ModuleDict)) and type(each).forward is nn.Module.forward:
             raise ValueError(f"fully_shard does not support containers that do not implement forward: {each}")
         if isinstance(each, FSDPModule):
-            raise AssertionError("Each distinct composable distributed API can only be applied to a module once.")
+            raise AssertionError(
+                "Each distinct composable distributed API can only be applied to a module once. "
+                f"fully_shard has already been applied to the following module:\n{each}"
+            )
     if mesh is None:
         if not c10d.is_initialized():
             c10d.init_process_group()
@@ -188,9 +193,7 @@ def fully_shard(
     if mesh.ndim == 2 and mesh.mesh_dim_names is None:
         raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
-        raise NotImplementedError(
-            "fully_shard(reshard_after_forward=<int>) reshards to a smaller group, which isn't there; use True or False"
-        )
+        reshard_after_forward = _as_bool(reshard_after_forward, mesh.size(mesh.ndim - 1))
     shard(modules, mesh, mp_policy, reshard_after_forward, shard_placement_fn, ignored_params or set())
     for each in modules:
         each._register_load_state_dict_pre_hook(lambda *_, own=each: own.reshard())
@@ -200,6 +203,24 @@ def fully_shard(
             _classes[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {"__module__": cls.__module__})
         each.__class__ = _classes[cls]
     return module
+
+
+def _as_bool(smaller: int, count: int) -> bool:
+    """A number of ranks to keep parameters cut over between forward and backward: one, or all of them."""
+    if smaller < 1 or count % smaller:
+        raise ValueError(f"If passing reshard_after_forward as an int, it should be a factor of {count}, not {smaller}")
+    if smaller not in (1, count):
+        raise NotImplementedError(
+            f"fully_shard(reshard_after_forward={smaller}) reshards to a smaller group, which isn't there; use True or False"
+        )
+    return smaller == count
+
+
+def _state(module: nn.Module) -> FSDPState | None:
+    return getattr(module, "_fsdp_state", None)
+
+
+fully_shard.state = _state  # type: ignore[attr-defined]
 
 
 def shard(
@@ -233,9 +254,9 @@ def _dim(parameter: nn.Parameter, place: Callable[[nn.Parameter], Shard | None] 
     if chosen is None:
         return 0
     if not isinstance(chosen, Shard):
-        raise NotImplementedError(
-            f"shard_placement_fn returned {chosen}; a Shard, or None, is what parameters are cut by here"
-        )
+        raise ValueError(f"Invalid shard_placement_fn result: {chosen}")
+    if not -parameter.ndim <= chosen.dim < parameter.ndim:
+        raise AssertionError(f"Shard dim {chosen.dim} is invalid for {parameter.ndim}D tensor: {parameter.shape}")
     return chosen.dim % parameter.ndim
 
 

@@ -71,10 +71,12 @@ class ParameterGroup:
     def reduce(self) -> None:
         """Reduces the wholes' gradients over the ranks, and adds each rank's part to its parameter's.
 
-        With `reduce_gradients` off they stay where they are; with `all_reduce_gradients` off they are summed over the shards, and
-        over the copies when it is on again.
+        With `reduce_gradients` off they stay where they are, or are summed in the dtype that they are reduced in; with
+        `all_reduce_gradients` off they are summed over the shards, and over the copies when it is on again.
         """
         if not self.reduce_gradients:
+            for parameter in self.parameters if self.policy.reduce_dtype is not None else ():
+                parameter.keep_gradient(self.policy.reduce_dtype)  # type: ignore[arg-type]
             return
         found = [(i, gradient) for i, p in enumerate(self.parameters) if (gradient := p.take_gradient()) is not None]
         for same in _by_dtype([gradient for _, gradient in found]):

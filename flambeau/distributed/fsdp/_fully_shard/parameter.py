@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.core.autograd.engine import run_post_accumulate_hooks
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, contiguous_stride
@@ -36,6 +37,10 @@ class ShardedParameter:
         parameter = self.registered
         self.divided: DTensorSpec | None = parameter._spec if isinstance(parameter, DTensor) else None
         whole = parameter._local_tensor if isinstance(parameter, DTensor) else parameter.detach()
+        if not whole.is_contiguous():
+            raise NotImplementedError(
+                f"FSDP does not support non-contiguous parameters yet: param.shape={whole.shape} param.stride()={whole.stride()}"
+            )
         self.shape = whole.shape
         self.count, self.rank = mesh.size(mesh.ndim - 1), mesh.get_local_rank(mesh.ndim - 1)
         if dim and self.shape[dim] % self.count:
@@ -50,6 +55,7 @@ class ShardedParameter:
         self.requires_grad = parameter.requires_grad
         self.sharded = nn.Parameter(self._as_dtensor(part), requires_grad=self.requires_grad)
         self.whole: nn.Parameter | None = None
+        self._kept: torch.Tensor | None = None  # gradients of the whole in a dtype that they aren't computed in
         self.register(self.sharded)
 
     # Where it is registered
@@ -148,8 +154,19 @@ class ShardedParameter:
 
     # Gradients
 
+    def keep_gradient(self, dtype: torch.dtype) -> None:
+        """Adds the whole's gradient to those that were kept, in the dtype that they are reduced in."""
+        if self.whole is not None and self.whole.grad is not None and self.whole.grad.dtype != dtype:
+            gradient = self.take_gradient()
+            self._kept = None if gradient is None else gradient.to(dtype)
+
     def take_gradient(self) -> torch.Tensor | None:
-        """The whole's gradient, which it has no longer."""
+        """The whole's gradient, with those that were kept, which it has no longer."""
+        kept, self._kept = self._kept, None
+        gradient = self._taken()
+        return gradient if kept is None else kept if gradient is None else kept + gradient
+
+    def _taken(self) -> torch.Tensor | None:
         if self.whole is None or self.whole.grad is None:
             return None
         gradient = self.whole.grad
@@ -174,7 +191,7 @@ class ShardedParameter:
         return torch.stack([part.reshape(-1) for part in gradient.chunk(self.count, self.dim)])
 
     def add_gradient(self, reduced: torch.Tensor) -> None:
-        """Adds this rank's padded part of the reduced gradient to the part's."""
+        """Adds this rank's padded part of the reduced gradient to the part's, and runs the part's hooks for that."""
         shape = list(self.shape)
         shape[self.dim] = self.place[0]
         part = reduced[: math.prod(shape)].view(shape)
@@ -184,6 +201,9 @@ class ShardedParameter:
             self.sharded.grad = gradient
         else:
             self.sharded.grad += gradient
+        extras = self.sharded._node.extras if self.sharded._node is not None else None
+        if extras is not None:
+            run_post_accumulate_hooks(self.sharded, extras)
 
 
 def _joined(outer: DeviceMesh, inner: DeviceMesh) -> DeviceMesh:

@@ -55,24 +55,48 @@ class FSDPState:
         self._hooked = False
         self._due = False
 
+    @property
+    def _is_root(self) -> bool | None:
+        """Whether the module is the outermost; None before its first forward."""
+        return None if self.context is None else self.is_root
+
     def find_root(self) -> None:
         """The module whose forward runs first is the root of all that are in it."""
         if self.context is not None:
             return
         context = RootContext()
         self.is_root = True
-        for module in self.module.modules():
+        names = {module: name for name, module in self.module.named_modules()}
+        for module, name in names.items():
             state = getattr(module, "_fsdp_state", None)
             if isinstance(state, FSDPState):
+                if state.context is context:  # of several modules that are gathered together
+                    continue
                 if state.context is not None:
                     raise RuntimeError(
-                        f"FSDP state has already been lazily initialized for {type(module).__name__}\n"
+                        f"FSDP state has already been lazily initialized for {name}\n"
                         "FSDP requires running forward through the root module first"
                     )
+                state.check_materialized(names)
                 state.context = context
                 context.states.append(state)
         if self.asked_reshard is None:
             self.reshard_after_forward = False  # its backward comes right away
+
+    def check_materialized(self, names: dict[nn.Module, str]) -> None:
+        """RuntimeError where parameters are on the meta device; `names` are those of modules."""
+        parameters = self.group.parameters if self.group is not None else ()
+        left = []
+        for parameter in parameters:
+            if parameter.registered.is_meta:
+                module, own = parameter.owners[0]
+                left.append(f"{names[module]}.{own}" if names.get(module) else own)
+        if left:
+            raise RuntimeError(
+                "FSDP parameters should be materialized from meta device before training, but the following were still on meta "
+                f"device: {left}\nFor example, call module.to_empty(device) to materialize to device and call "
+                "module.reset_parameters() on each module to initialize values."
+            )
 
     # Forward
 

@@ -47,11 +47,9 @@ def vector_norm(call: OpCall) -> Iterable[Way]:
     kept = [dim for dim in range(call.operands[0].ndim) if dim not in reduced]
     for place, dim in enumerate(kept):
         yield Way((S(dim if keepdim else place),), (S(dim),))
-    if left is not None:
+    if left is not None and not call.now(0).is_partial():  # a norm of norms that are reduced first is whole at once
         for dim in reduced:
             yield Way((left,), (S(dim),))
-        if call.now(0) == left:
-            yield Way((left,), (left,))
 
 
 @rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy")
