@@ -336,6 +336,20 @@ def wrapped(rank):
         assert all(torch.equal(a[name], b[name]) for name in a)
         with FSDP.state_dict_type(module, StateDictType.SHARDED_STATE_DICT):
             assert isinstance(module.state_dict()["embed.weight"], DTensor)
+    # functions on modules write to whole parameters, of wrappers inside too; blocks may be in each other
+    module.apply(lambda part: nn.init.constant_(part.weight, 2.0) if isinstance(part, nn.Linear) else None)
+    with FSDP.summon_full_params(module):
+        with FSDP.summon_full_params(module):
+            assert torch.all(module.blocks[1].up.weight == 2)
+        assert torch.all(module.blocks[1].up.weight == 2)
+        with pytest.raises(ValueError, match="expected to be in states"):
+            module.apply(print)
+    assert torch.all(module.state_dict()["blocks.0.up.weight"] == 2)
+    with pytest.raises(RuntimeError, match="only be called on the root"):
+        module.blocks[0].clip_grad_norm_(1.0)
+    module.zero_grad()
+    with pytest.warns(UserWarning, match=f"on rank {rank} with no gradients"):
+        assert module.clip_grad_norm_(1.0) == 0
 
 
 def test_wrapper():

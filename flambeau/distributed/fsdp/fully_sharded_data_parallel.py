@@ -7,6 +7,7 @@ difference. Stands on `_fully_shard` and `_wrapping`; `_state_dicts` makes state
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -168,8 +169,10 @@ class FullyShardedDataParallel(nn.Module):
         return [each for each in found if id(each) not in inner]
 
     def apply(self, fn: Callable[[nn.Module], None]) -> FullyShardedDataParallel:
-        """nn.Module.apply, with whole parameters; what it writes is kept."""
-        with self.summon_full_params(self):
+        """nn.Module.apply, with whole parameters; what it writes is kept. ValueError inside summon_full_params."""
+        if self._summoned:
+            raise ValueError("apply() is expected to be in states [IDLE] but current state is SUMMON_FULL_PARAMS")
+        with self.summon_full_params(self, recurse=False):  # wrappers inside do their own when it comes to them
             return super().apply(fn)
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
@@ -213,7 +216,9 @@ class FullyShardedDataParallel(nn.Module):
             raise NotImplementedError("summon_full_params(with_grads=True): read the gradients' full_tensor() instead")
         own = [module] if isinstance(module, FullyShardedDataParallel) else []
         wrappers = FullyShardedDataParallel.fsdp_modules(module) if recurse else own
-        groups = [group for each in wrappers if (group := each._fsdp_state.group) is not None]
+        # A block in this one leaves to it what it made whole.
+        outermost = [each for each in wrappers if not each._summoned]
+        groups = [group for each in outermost if (group := each._fsdp_state.group) is not None]
         for group in groups:
             group.unshard()
         for each in wrappers:
@@ -243,7 +248,18 @@ class FullyShardedDataParallel(nn.Module):
 
     @torch.no_grad()
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
-        """Scales all gradients so that their norm, over all ranks, is at most `max_norm`. Returns the norm, a plain tensor."""
+        """Scales all gradients so that their norm, over all ranks, is at most `max_norm`. Returns the norm, a plain tensor.
+
+        RuntimeError unless this is the outermost wrapper.
+        """
+        if not self.check_is_root():
+            raise RuntimeError("`clip_grad_norm_()` should only be called on the root FSDP instance")
+        if all(parameter.grad is None for parameter in self.parameters()):
+            warnings.warn(
+                f"Called FSDP.clip_grad_norm_() on rank {c10d.get_rank()} with no gradients -- returning the total norm in the "
+                "default dtype torch.float32",
+                stacklevel=2,
+            )
         norm: Any = nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
