@@ -235,6 +235,8 @@ def test_states_that_dont_fit_a_model():
         set_model_state_dict(model, {"0.weight": torch.zeros(2, 2)})
     with pytest.raises(RuntimeError, match="is empty"):
         set_model_state_dict(model, {})
+    found = set_model_state_dict(model, {}, options=StateDictOptions(strict=False))
+    assert found.missing_keys == ["0.weight", "0.bias"]
     with pytest.raises(KeyError, match="that the model has not"):
         get_optimizer_state_dict(model, torch.optim.SGD([torch.zeros(1, requires_grad=True)]))
     flat = get_optimizer_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))

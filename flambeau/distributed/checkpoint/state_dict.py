@@ -84,6 +84,11 @@ def _discourage(submodules: Any) -> None:
                       FutureWarning, stacklevel=3)  # fmt: skip
 
 
+def _may_be_empty(options: StateDictOptions) -> bool:
+    """Whether ranks other than the first may have nothing to load."""
+    return options.broadcast_from_rank0 or (options.full_state_dict and options.cpu_offload)
+
+
 # Models
 
 
@@ -169,7 +174,7 @@ def set_model_state_dict(
     """
     options = _checked(options)
     given = _joined(model, model_state_dict)
-    if not given and not options.broadcast_from_rank0:
+    if not given and options.strict and not options.ignore_frozen_params and not _may_be_empty(options):
         raise RuntimeError("The option indicates that model state_dict is required to save or load, but model state_dict is "
                            f"empty.rank = dist.get_rank()={c10d.get_rank() if c10d.is_initialized() else 0}.")  # fmt: skip
     own = _own_state_dict(model)
@@ -287,7 +292,7 @@ def _check_states(optimizer: torch.optim.Optimizer, found: dict[str, Any], names
 
 
 def _require(optimizers: list[torch.optim.Optimizer], found: dict[str, Any], options: StateDictOptions) -> None:
-    if optimizers and not found and not options.broadcast_from_rank0:
+    if optimizers and not found and not _may_be_empty(options):
         raise RuntimeError("The option indicates that model state_dict is required to save, or load but optim state_dict is "
                            f"empty. {found}")  # fmt: skip
 
