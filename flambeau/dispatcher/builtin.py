@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from flambeau.base.dtype import int64
@@ -172,18 +172,41 @@ def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable
         result = f"return {result}"
     elif not schema.returns:
         result = f"{result}\n    return None"
-    elif len(schema.returns) > 1:
-        result = f"return tuple({result})"
-    elif isinstance(schema.returns[0].type, ListType):
-        result = f"return list({result})"
     else:
-        result = f"return {result}"
+        result = f"return {_returned(schema, result)}"
     own_name = f"{name}_{overload}"
     compile_source(f"<flambeau aten {name}.{overload}>", _SOURCE.format(
         name=own_name, parameters=", ".join(parameters), schema=str(schema).replace("\\", "\\\\"), refusals=refusals,
         result=result), scope)
     made: Callable[..., Any] = scope[own_name]
     return made
+
+
+def _returned(schema: FunctionSchema, call: str) -> str:
+    """The source of what an operator returns, given that of the call that answers it."""
+    if len(schema.returns) > 1:
+        return f"tuple({call})"
+    return f"list({call})" if schema.returns and isinstance(schema.returns[0].type, ListType) else call
+
+
+def direct_call(schema: FunctionSchema, texts: Mapping[str, str],
+                defaults: Collection[str]) -> tuple[Callable[..., Any], str] | None:
+    """What answers an operator of PyTorch's, and the source of its call with arguments that are written as `texts` says by
+    their names, where "{}" stands for the function; None where only the function of `answer_of` will do.
+
+    defaults: the arguments that are given their defaults, which are left out where the function has the same.
+    """
+    namespace, _, name = schema.name.partition("::")
+    if namespace != "aten" or name.endswith("_copy") or any(a.is_out for a in schema.arguments):
+        return None
+    for target in _targets(schema, name, schema.overload_name or "default"):
+        passed = _passed(schema, target, texts, defaults)
+        if passed is not None:
+            call, refused = passed
+            if any(a.name not in defaults for a in refused):
+                return None
+            return target, _returned(schema, f"{{}}({', '.join(call)})")
+    return None
 
 
 def _default_of(argument: Argument) -> Any:
@@ -199,8 +222,12 @@ def _python_name(name: str) -> str:
     return name + "_" if keyword.iskeyword(name) else name
 
 
-def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[str], list[Argument]] | None:
-    """How the target is given the schema's arguments, as source, and which it can't be told; None if it lacks one it must be."""
+def _passed(schema: FunctionSchema, target: Callable[..., Any], texts: Mapping[str, str] | None = None,
+            defaults: Collection[str] = ()) -> tuple[list[str], list[Argument]] | None:
+    """How the target is given the schema's arguments, as source, and which it can't be told; None if it lacks one it must be.
+
+    texts: how each argument is written, if not by its name. defaults: which may be left out where the target has the same.
+    """
     try:
         signature = plain_signature(target)
     except (TypeError, ValueError):
@@ -211,18 +238,21 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[st
     outs = [a for a in schema.arguments if a.is_out]
     taken: dict[str, str] = {}
     refused: list[Argument] = []
+    needless: list[str] = []
     named = {a.name for a in schema.arguments}
     for i, argument in enumerate(schema.arguments):
         if argument in outs:
             continue
-        own = _python_name(argument.name)
+        own = _python_name(argument.name) if texts is None else texts[argument.name]
         if str(argument.type).removeprefix("Optional[").startswith("List[int]"):
             own = f"(tuple({own}) if {own}.__class__ is list else {own})"   # what plans are kept by must be hashable
         into = _parameter_for(argument, i, positions, parameters, named, taken)
         if into is not None:
             taken[into] = own
+            if argument.name in defaults and _is_plain(_default_of(argument), parameters[into].default):
+                needless.append(into)
         elif varied is not None and isinstance(argument.type, ListType):
-            taken[varied] = "*" + _python_name(argument.name)
+            taken[varied] = "*" + own
         elif argument.name in _IGNORED:
             continue
         elif argument.has_default_value():
@@ -236,6 +266,9 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[st
     for n, p in parameters.items():
         if n not in taken and p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             return None
+    if varied not in taken:     # which would take the place of what is left out
+        for into in needless:
+            del taken[into]
     call: list[str] = []
     by_position = True
     for n, p in parameters.items():
@@ -246,6 +279,12 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any]) -> tuple[list[st
         else:
             call.append(f"{n}={taken[n]}")
     return call, refused
+
+
+def _is_plain(default: Any, other: Any) -> bool:
+    """Whether two defaults are the same None, flag, number or text."""
+    simple = default is None or isinstance(default, (int, float, str))
+    return simple and default.__class__ is other.__class__ and bool(default == other)
 
 
 def _parameter_for(argument: Argument, at: int, positions: Sequence[str], parameters: dict[str, inspect.Parameter],

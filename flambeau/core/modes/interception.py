@@ -22,7 +22,7 @@ from flambeau.base.device import stand_ins_in_use
 from flambeau.base.locks import short_lock
 from flambeau.core.modes import overrides
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.modes.modes import local
+from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import variants, view
 from flambeau.core.operator.arguments import LOOKING, written
@@ -177,6 +177,11 @@ def kernels_replaced(some: bool) -> None:
 def replaced() -> bool:
     """Whether operators of this thread are to be asked for such kernels."""
     return _replaced and not local.own_kernels
+
+
+def anyone_answers() -> bool:
+    """Whether anything may answer operators in their place, in any thread: proxies, modes, classes or kernels of a program."""
+    return bool(_count or _replaced or active.count)
 
 
 class TensorMethod:

@@ -12,7 +12,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import AnyType, TensorType, Type
-from flambeau.jit.execution.generate import runner_of
+from flambeau.jit.execution.generate import run
 from flambeau.jit.execution.objects import python_value, script_object
 from flambeau.jit.execution.runtime import ScriptObject
 from flambeau.jit.ir.types import ClassType, InterfaceType
@@ -31,21 +31,17 @@ def bound(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any], f
 
     first: how many of the schema's arguments are there already (`self`).
     """
-    arguments = schema.arguments[first:]
-    if (
-        not kwargs
-        and len(args) == len(arguments)
-        and all(
-            type(argument.type).__name__ in _PLAIN and isinstance(value, Tensor)
-            for argument, value in zip(arguments, args)
-        )
-    ):
-        return args
-    rest = FunctionSchema(schema.name, "", arguments, schema.returns) if first else schema
+    rest = FunctionSchema(schema.name, "", schema.arguments[first:], schema.returns) if first else schema
     return calling.bind(rest, args, kwargs)
 
 
-_PLAIN = (TensorType.__name__, "InferredTensorType")
+def _facts_of(function: Function, is_method: bool) -> tuple[int, bool]:
+    """How many arguments a call from Python has if all are tensors, else -1; whether what it gives may hold objects."""
+    schema = function.schema
+    arguments = schema.arguments[is_method:]
+    tensors = all(isinstance(argument.type, TensorType) for argument in arguments)
+    function.facts = len(arguments) if tensors else -1, _has_objects(schema.returns[0].type)
+    return function.facts
 
 
 def invoke(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self_value: Any = None) -> Any:
@@ -54,17 +50,21 @@ def invoke(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self
         made = watch(function, args, kwargs, self_value)
         if made is not NotImplemented:
             return made
-    if self_value is None:
+    tensors, objects = function.facts or _facts_of(function, self_value is not None)
+    values: Sequence[Any]
+    if not kwargs and len(args) == tensors and all([isinstance(value, Tensor) for value in args]):
+        values = args if self_value is None else (self_value, *args)
+    elif self_value is None:
         values = bound(function.schema, args, kwargs)
     else:
         values = [self_value, *bound(function.schema, args, kwargs, 1)]
     try:
-        made = runner_of(function)(*values)
+        made = run(function, values)
     except Exception as error:
         from flambeau.jit.execution.tracebacks import told
 
         raise told(error, function.name) from None
-    return python_value(made) if _has_objects(function.schema.returns[0].type) else made
+    return python_value(made) if objects else made
 
 
 def _has_objects(kind: Type) -> bool:

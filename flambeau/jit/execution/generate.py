@@ -1,18 +1,19 @@
 """From a graph to a Python function: one line per node, of names that are made up here; nothing of a program's text is in it.
 
 Constants, operators and called functions are handed over in the function's globals. The lines' source ranges are kept, for what
-`tracebacks` says of an error. Stands on ir and operators; used by Function.run.
+`tracebacks` says of an error. Stands on ir and expressions; used by calls.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.core.modes.interception import anyone_answers
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import runtime
-from flambeau.jit.execution.operators import answer_of
+from flambeau.jit.execution.expressions import BUILTINS, expression
 from flambeau.jit.execution.texts import show
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.graph import Block, Graph, Node, Value
@@ -20,40 +21,49 @@ from flambeau.jit.ir.source import SourceRange
 from flambeau.jit.ir.types import ClassType, NamedTupleType
 from flambeau.jit.passes.loops import is_counting, is_infinite
 
-__all__ = ["LINES", "runner_of"]
+__all__ = ["LINES", "run"]
 
 #: Of each generated file: the function's name and the source ranges of its lines.
 LINES: dict[str, tuple[str, dict[int, SourceRange]]] = {}
 _numbers = itertools.count()
-_INLINE = {
-    "aten::lt.int": "{} < {}", "aten::gt.int": "{} > {}", "aten::le.int": "{} <= {}", "aten::ge.int": "{} >= {}",
-    "aten::eq.int": "{} == {}", "aten::ne.int": "{} != {}", "aten::__not__": "not {}", "aten::__is__": "{} is {}",
-    "aten::__isnot__": "{} is not {}", "aten::len.t": "len({})",
-}  # fmt: skip
 
 
-def runner_of(function: Function) -> Callable[..., Any]:
-    """A Python function that does what a program's function does, with the inputs of the graph as its parameters."""
+def run(function: Function, values: Sequence[Any]) -> Any:
+    """What a program's function gives for the inputs of its graph."""
+    looked_into = anyone_answers()
+    return (function.runners.get(looked_into) or runner_of(function, looked_into))(*values)
+
+
+def runner_of(function: Function, looked_into: bool) -> Callable[..., Any]:
+    """A Python function that does what a program's function does, with the inputs of the graph as its parameters.
+
+    looked_into: whether modes, proxies and the like are to see the program's operators, which takes longer.
+    """
     function.ensure_defined()
-    if function.runner is None:
-        function.runner = _Generator(function).made()
-    return function.runner
+    made = function.runners.get(looked_into)
+    if made is None:
+        made = function.runners[looked_into] = _Generator(function, looked_into).made()
+    return made
 
 
 class _Generator:
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, looked_into: bool) -> None:
+        self.function, self.looked_into = function, looked_into
         self.lines: list[str] = []
         self.ranges: dict[int, SourceRange] = {}
         self.scope: dict[str, Any] = {
-            "__builtins__": {"len": len, "range": range, "BaseException": BaseException},
+            "__builtins__": {**BUILTINS, "range": range, "BaseException": BaseException},
             "runtime": runtime,
-            "runner_of": runner_of,
+            "runner_of": self.runner_of,
             "show": show,
         }
         self.depth = 1
         self._objects: dict[int, str] = {}
         self._enters = False
+
+    def runner_of(self, function: Function) -> Callable[..., Any]:
+        """What runs a function that this one calls."""
+        return runner_of(function, self.looked_into)
 
     def made(self) -> Callable[..., Any]:
         graph: Graph = self.function.graph
@@ -124,15 +134,7 @@ class _Generator:
             return
         if not isinstance(node.note, FunctionSchema):
             raise NotImplementedError(f"{node.kind()} can't be run by flambeau")
-        inputs = [self.read(value) for value in node.inputs()]
-        overload = node.note.overload_name
-        pattern = _INLINE.get(f"{node.kind()}.{overload}" if overload else node.kind())
-        made = (
-            pattern.format(*inputs)
-            if pattern is not None
-            else (f"{self.hand_over(answer_of(node.kind(), node.note), 'f')}({', '.join(inputs)})")
-        )
-        self.give(node, made)
+        self.give(node, expression(node, self.read, self.hand_over, self.looked_into))
 
     def give(self, node: Node, expression: str) -> None:
         outputs = list(node.outputs())
@@ -249,7 +251,7 @@ class _Generator:
         called, *inputs = node.inputs()
         function = called.node().note
         if isinstance(function, Function):
-            name = self.hand_over(runner_of(function), "r")
+            name = self.hand_over(self.runner_of(function), "r")
             self.give(node, f"{name}({', '.join(map(self.read, inputs))})")
         else:
             self.give(node, f"runner_of({self.read(called)})({', '.join(map(self.read, inputs))})")
@@ -258,7 +260,7 @@ class _Generator:
         owner = node.inputsAt(0).type()
         inputs = ", ".join(self.inputs(node))
         if isinstance(owner, ClassType):
-            self.give(node, f"{self.hand_over(runner_of(owner.methods[node.s('name')]), 'r')}({inputs})")
+            self.give(node, f"{self.hand_over(self.runner_of(owner.methods[node.s('name')]), 'r')}({inputs})")
         else:
             name = self.hand_over(node.s("name"))
             self.give(node, f"runner_of({self.inputs(node)[0]}.script_type.methods[{name}])({inputs})")
@@ -269,7 +271,7 @@ class _Generator:
     def _prim_fork(self, node: Node) -> None:
         body = Function(f"{self.function.name}_fork")
         body.set(node.g("Subgraph"), self.function.schema)
-        inputs = ", ".join([self.hand_over(runner_of(body), "r"), *self.inputs(node)])
+        inputs = ", ".join([self.hand_over(self.runner_of(body), "r"), *self.inputs(node)])
         self.give(node, f"runtime.fork({inputs})")
 
     # ---- objects
@@ -288,14 +290,14 @@ class _Generator:
     def _prim_Enter(self, node: Node) -> None:
         obj = self.inputs(node)[0]
         owner: Any = node.inputsAt(0).type()
-        self.give(node, f"{self.hand_over(runner_of(owner.methods['__enter__']), 'r')}({obj})")
-        self.line(f"entered.append(({obj}, {self.hand_over(runner_of(owner.methods['__exit__']), 'r')}))")
+        self.give(node, f"{self.hand_over(self.runner_of(owner.methods['__enter__']), 'r')}({obj})")
+        self.line(f"entered.append(({obj}, {self.hand_over(self.runner_of(owner.methods['__exit__']), 'r')}))")
 
     def _prim_Exit(self, node: Node) -> None:
         obj = self.inputs(node)[0]
         owner: Any = node.inputsAt(0).type()
         self.line("entered.pop()")
-        self.give(node, f"{self.hand_over(runner_of(owner.methods['__exit__']), 'r')}({obj}, None, None, None)")
+        self.give(node, f"{self.hand_over(self.runner_of(owner.methods['__exit__']), 'r')}({obj}, None, None, None)")
 
 
 def _name(value: Value) -> str:

@@ -1,8 +1,7 @@
 """What answers an operator of a program: a Python function of the schema's arguments.
 
 Numbers, texts and containers are answered by `scalars`; tensors by the package's operators of PyTorch's names, which get
-dtypes and
-memory formats where the program has numbers. Stands on dispatcher; used by generate and by constants.
+dtypes and memory formats where the program has numbers. Stands on dispatcher; used by expressions and by constants.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from flambeau.jit.ir.codes import code_of, dtype_or_none, layout_of, memory_form
 from flambeau.jit.ir.graph import Node
 from flambeau.jit.ir.types import canonical
 
-__all__ = ["answer_of", "python_of"]
+__all__ = ["answer_of", "converter_of", "on_tensors", "python_of"]
 
 _CODES = {"ScalarType": dtype_or_none, "Layout": layout_of, "MemoryFormat": memory_format_of}
 
@@ -38,14 +37,24 @@ def answer_of(symbol: str, schema: FunctionSchema) -> Callable[..., Any]:
 
 @functools.cache
 def _answer(symbol: str, overload: str, schema: FunctionSchema) -> Callable[..., Any]:
-    for key in (f"{symbol}.{overload}", symbol):
+    found = _of_tables(symbol, schema)
+    return _tensor_operator(schema) if found is None else found
+
+
+def on_tensors(symbol: str, schema: FunctionSchema) -> bool:
+    """Whether an overload is answered by the package's operator of its name."""
+    return _of_tables(symbol, schema) is None
+
+
+def _of_tables(symbol: str, schema: FunctionSchema) -> Callable[..., Any] | None:
+    for key in (f"{symbol}.{schema.overload_name}", symbol):
         if key in special.FUNCTIONS:
             return special.FUNCTIONS[key]
     if symbol in scalars.CONVERSIONS or (symbol in scalars.FUNCTIONS and not _has_tensor(schema)):
         return scalars.FUNCTIONS[symbol]
     if symbol in scalars.CONTAINERS and isinstance(schema.arguments[0].type, (ListType, DictType)):
         return scalars.FUNCTIONS[symbol]
-    return _tensor_operator(schema)
+    return None
 
 
 def _has_tensor(schema: FunctionSchema) -> bool:
@@ -56,7 +65,8 @@ def _names_tensor(kind: Type) -> bool:
     return isinstance(kind, TensorType) or any(map(_names_tensor, kind.containedTypes()))
 
 
-def _code(kind: Type) -> Callable[[Any], Any] | None:
+def converter_of(kind: Type) -> Callable[[Any], Any] | None:
+    """What makes the package's object of a program's number, for a type such as ScalarType; None for other types."""
     inner = kind.element if isinstance(kind, OptionalType) else kind
     return _CODES.get(inner.written)
 
@@ -67,11 +77,11 @@ def _tensor_operator(schema: FunctionSchema) -> Callable[..., Any]:
     namespace, _, name = schema.name.partition("::")
     packet = getattr(getattr(ops, namespace), name)
     target = getattr(packet, schema.overload_name or "default")
-    converters = [_code(argument.type) for argument in schema.arguments]
+    converters = [converter_of(argument.type) for argument in schema.arguments]
     positional = schema.positional
     names = [argument.name for argument in schema.arguments[positional:]]
     lists = [isinstance(canonical(result.type), ListType) for result in schema.returns]
-    gives_code = len(schema.returns) == 1 and _code(schema.returns[0].type) is not None
+    gives_code = len(schema.returns) == 1 and converter_of(schema.returns[0].type) is not None
 
     def run(*values: Any) -> Any:
         given = [

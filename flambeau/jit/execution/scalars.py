@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["CONTAINERS", "CONVERSIONS", "FUNCTIONS"]
+__all__ = ["BITS", "CONTAINERS", "CONVERSIONS", "FUNCTIONS", "wrapped"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 # Operators that take a tensor for its only element.
@@ -26,7 +26,7 @@ CONTAINERS = frozenset(
     "aten::reverse aten::clear aten::copy aten::list aten::pop aten::len aten::add aten::mul aten::index aten::count aten::sort "
     "aten::sorted aten::eq aten::ne aten::__contains__ aten::dict".split()
 )
-_BITS = 2**63
+BITS = 2**63
 
 
 def _register(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -38,16 +38,16 @@ def _register(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return register
 
 
-def _wrapped(value: Any) -> Any:
+def wrapped(value: Any) -> Any:
     """An integer within 64 bits."""
-    if type(value) is int and not -_BITS <= value < _BITS:
-        return (value + _BITS) % (2 * _BITS) - _BITS
+    if type(value) is int and not -BITS <= value < BITS:
+        return (value + BITS) % (2 * BITS) - BITS
     return value
 
 
 def _arithmetic(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(a: Any, b: Any) -> Any:
-        return _wrapped(function(a, b))
+        return wrapped(function(a, b))
 
     return run
 
@@ -96,7 +96,7 @@ def _div(a: Any, b: Any) -> Any:
 
 @_register("aten::floordiv")
 def _floordiv(a: Any, b: Any) -> Any:
-    return _wrapped(a // b)
+    return wrapped(a // b)
 
 
 @_register("aten::remainder")

@@ -28,7 +28,8 @@ class Function:
         self._define, self._busy = define, False
         self._graph: Graph | None = None
         self._schema: FunctionSchema | None = None
-        self.runner: Callable[..., Any] | None = None  # what execution.generate made of it
+        self.runners: dict[bool, Callable[..., Any]] = {}  # what execution.generate made of it
+        self.facts: tuple[int, bool] | None = None  # what execution.calls knows of its schema
         self.python: Any = None  # the Python function that it was compiled from, or that an ignored one calls
         self.doc: str | None = None
 
@@ -59,7 +60,9 @@ class Function:
 
     def set(self, graph: Graph, schema: FunctionSchema) -> None:
         """Give it its program."""
-        self._graph, self._schema, self.runner = graph, schema, None
+        self._graph, self._schema = graph, schema
+        self.facts = None
+        self.runners.clear()
 
     def declare(self, schema: FunctionSchema) -> None:
         """Give it its schema before its program, so that it may be called by itself."""

@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau.core.modes import modes
 from flambeau.dispatcher.schema_types import DictType, ListType, TupleType
 from flambeau.jit.execution.calls import bound
-from flambeau.jit.execution.generate import runner_of
+from flambeau.jit.execution.generate import run
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.shaped import shaped
@@ -50,7 +50,7 @@ def called(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self
             )
             values.insert(0, self_value)
         with tracing(None):
-            made = runner_of(function)(*values)
+            made = run(function, values)
         node.output().setType(unshaped(function.schema.returns[0].type))
         _give(state, made, node.output())
         return made
