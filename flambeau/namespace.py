@@ -347,10 +347,6 @@ class FatalError(RuntimeError):
     """An error that ends the program."""
 
 
-class JITException(RuntimeError):
-    """An exception of a script."""
-
-
 globals().update(_TYPED_STORAGES)
 Storage = _TYPED_STORAGES["FloatStorage"]
 _storage_classes = {UntypedStorage, TypedStorage, *_TYPED_STORAGES.values()}
@@ -362,26 +358,28 @@ globals().update(
 globals().update(
     _unsupported.all_of(
         "",
-        "it belongs to PyTorch's TorchScript compiler; call the Python function itself",
-        "import_ir_module import_ir_module_from_buffer merge_type_from_type_comment parse_ir "
-        "parse_type_comment "
-        "unify_type_list",
-        "AliasDb ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats Block "
-        "BufferDict CallStack Capsule "
-        "ClassType Code CompilationUnit CompleteArgumentSpec ConcreteModuleType "
-        "ConcreteModuleTypeBuilder DeepCopyMemoTable "
-        "DeserializationStorageContext EnumType ErrorReport ExecutionPlan FileCheck "
-        ""
-        "Gradient Graph GraphExecutorState IODescriptor InferredType InterfaceType "
-        "LiteScriptModule LockingLogger ModuleDict "
-        "Node NoopLogger OperatorInfo ParameterDict PyObjectType "
-        "PyTorchFileReader PyTorchFileWriter RRefType "
-        "ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptFunction "
-        "ScriptList ScriptListIterator "
-        "ScriptMethod ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty "
-        "SerializationStorageContext StaticModule "
-        "StreamObjType SymBoolType SymIntType ThroughputBenchmark TracingState "
-        "UnionType Use Value",
+        "use torch.jit.load",
+        "import_ir_module import_ir_module_from_buffer",
+        "DeserializationStorageContext ScriptModuleSerializer SerializationStorageContext LiteScriptModule",
+    )
+)
+globals().update(
+    _unsupported.all_of(
+        "",
+        "write the program in Python and compile it with torch.jit.script, or with torch.jit.CompilationUnit from a text",
+        "parse_ir parse_type_comment merge_type_from_type_comment",
+    )
+)
+globals().update(
+    _unsupported.all_of(
+        "",
+        "flambeau's compiler has no such object; what a program is, torch.jit.script's graph, code and schema say",
+        kinds="AliasDb ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats BufferDict CallStack Capsule Code "
+        "CompleteArgumentSpec ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient "
+        "GraphExecutorState IODescriptor InferredType LockingLogger ModuleDict NoopLogger OperatorInfo ParameterDict "
+        "PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList "
+        "ScriptListIterator ScriptModule ScriptObjectProperty StaticModule StreamObjType SymBoolType SymIntType "
+        "ThroughputBenchmark TracingState",
     )
 )
 globals().update(
@@ -494,6 +492,18 @@ def _loss(name: str, names: tuple[str, ...]) -> Any:
     return loss
 
 
+_OF_PROGRAMS = {
+    "CompilationUnit": "jit",
+    "FileCheck": "testing",
+    "PyTorchFileReader": "serialize.records",
+    "PyTorchFileWriter": "serialize.records",
+    "ErrorReport": "jit.ir.source",
+    "ScriptFunction": "jit.script_function",
+    "ScriptMethod": "jit.script_function",
+    "ScriptObject": "jit.execution.runtime",
+    **dict.fromkeys(("Block", "Graph", "Node", "Use", "Value"), "jit.ir.graph"),
+    **dict.fromkeys(("ClassType", "EnumType", "InterfaceType", "UnionType", "unify_type_list"), "jit.ir.types"),
+}
 _OF_THE_DISPATCHER = (
     (frozenset(("Tag",)), lambda: _importlib.import_module("flambeau.dispatcher.tags")),
     (
@@ -535,6 +545,10 @@ def __getattr__(name: str) -> Any:
     for names, room in _OF_THE_DISPATCHER:
         if name in names:
             return getattr(room(), name)
+    if name == "JITException":
+        return _importlib.import_module("flambeau.jit").Error
+    if name in _OF_PROGRAMS:
+        return getattr(_importlib.import_module(f"flambeau.{_OF_PROGRAMS[name]}"), name)
     if name == "GradScaler":
         return _importlib.import_module("flambeau.amp").GradScaler
     raise AttributeError(f"module {__package__!r} has no attribute '{name}'")

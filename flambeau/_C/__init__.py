@@ -201,8 +201,6 @@ def __getattr__(name: str) -> Any:
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):
             return getattr(dispatch, name)
-    if name in ("PyTorchFileReader", "PyTorchFileWriter"):
-        return getattr(importlib.import_module("flambeau.serialize.records"), name)
     # PyTorch's namespace takes most of its names from here.
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)

@@ -36,7 +36,7 @@ globals().update(
         _ADVICE,
         "export_opnames last_executed_optimized_graph set_fusion_strategy jit_module_from_flatbuffer "
         "save_jit_module_to_flatbuffer _get_trace_graph",
-        "CompilationUnit RecursiveScriptClass ONNXTracedModule",
+        "RecursiveScriptClass ONNXTracedModule",
     )
 )
 
@@ -50,6 +50,8 @@ def __getattr__(name: str) -> Any:
     # What stands on the compiler, which is loaded with it.
     if name == "ScriptFunction":
         from flambeau.jit.script_function import ScriptFunction as found
+    elif name == "CompilationUnit":
+        from flambeau.jit.compilation_unit import CompilationUnit as found
     elif name in _MODULES:
         from flambeau.jit import recursive, script_module
 
@@ -161,6 +163,7 @@ class strict_fusion:
 
 __all__ = [
     "Attribute",
+    "CompilationUnit",
     "Error",
     "Final",
     "Future",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core.operator import unsupported as _unsupported
 from flambeau.testing.comparison import assert_close
 from flambeau.testing.creation import make_tensor
 
 __all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
-FileCheck = _unsupported.kind(
-    "testing.FileCheck",
-    "it checks the text of TorchScript graphs, which flambeau doesn't have; compare strings with `in` or `re`",
-)
+
+def __getattr__(name: str) -> Any:
+    if name == "FileCheck":
+        from flambeau.testing.file_check import FileCheck
+
+        return FileCheck
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def assert_allclose(

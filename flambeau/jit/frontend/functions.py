@@ -13,9 +13,7 @@ from weakref import WeakKeyDictionary
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.frontend import library, tree
-from flambeau.jit.frontend.builtin_programs import programs_of
 from flambeau.jit.frontend.emitter import Emitter
-from flambeau.jit.frontend.operators import provide_programs
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of
 from flambeau.jit.frontend.python_source import UNUSED, definition_of
 from flambeau.jit.ir.function import Function, argument
@@ -27,7 +25,6 @@ from flambeau.jit.marks import NOTED
 __all__ = ["compile_function", "compiled", "defaults_of", "ignored", "is_ignored", "look_up_of", "overloads_of"]
 
 _made: WeakKeyDictionary[Any, Function] = WeakKeyDictionary()
-provide_programs(programs_of)
 _IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
 
 

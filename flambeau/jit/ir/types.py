@@ -6,7 +6,7 @@ Stands on the types of schemas, which it adds to; used by all of jit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flambeau.base.naming import PACKAGE
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ANY", "BOOL", "COMPLEX", "DEVICE", "FLOAT", "GENERATOR", "INFERRED", "INT", "NONE", "NUMBER", "STRING", "TENSOR",
     "ClassType", "EnumType", "FunctionType", "InferredTensorType", "InterfaceType", "NamedTupleType", "UnionType",
-    "canonical", "is_none", "is_tensor", "is_variable", "make_union", "missing_methods", "ordered", "unify", "unshaped",
+    "canonical", "is_none", "is_tensor", "is_variable", "make_union", "missing_methods", "ordered", "unify",
+    "unify_type_list", "unshaped",
 ]  # fmt: skip
 
 TENSOR, INT, FLOAT, BOOL, COMPLEX, STRING = (
@@ -403,6 +404,21 @@ def unify(a: Type, b: Type, default_to_union: bool = False, hint: Type | None = 
     if found is not None or not default_to_union:
         return found
     return hint if hint is not None and a.isSubtypeOf(hint) and b.isSubtypeOf(hint) else make_union([a, b])
+
+
+def unify_type_list(types: Sequence[Type]) -> Type:
+    """The type that has the values of all. RuntimeError if none has, or there are none."""
+    if not types:
+        raise RuntimeError("unify_type_list takes at least one type")
+    found = types[0]
+    for at, kind in enumerate(types[1:], 1):
+        both = unify(found, kind)
+        if both is None:
+            raise RuntimeError(
+                f"Could not unify type list since element {at} of type {kind} did not match the types before it ({found})"
+            )
+        found = both
+    return found
 
 
 def _unify_parts(a: Type, b: Type) -> Type | None:
