@@ -20,7 +20,7 @@ __all__ = ["CompilationUnit"]
 class CompilationUnit:
     """Functions by name, as attributes. `lang`: a text of definitions, in which `torch.x` is the operator aten::x.
 
-    The functions may call each other. Raises RuntimeError, with the line and a mark, for what no program can have.
+    The functions of one text may call each other. Raises RuntimeError, with the line and a mark, for what no program can have.
     """
 
     __module__ = public_module("jit")
@@ -34,10 +34,12 @@ class CompilationUnit:
         """Compile a text's definitions and add them. RuntimeError for a name that is there already."""
         try:
             found = [_definition(each) for each in parse_text(lang, "<string>")]
+            known: dict[str, Function] = {}  # a text's functions see each other, and none of another text
             for each in found:
                 if each.name in self._functions:
                     raise RuntimeError(f"method '{each.name}' already defined.")
-                self._functions[each.name] = define_from_tree(each.name, each, TextResolver(self._functions.get))
+                made = define_from_tree(each.name, each, TextResolver(known.get))
+                known[each.name] = self._functions[each.name] = made
             for each in found:
                 self._functions[each.name].ensure_defined()
         except ErrorReport as error:

@@ -22,8 +22,10 @@ def test_functions_of_a_text_call_each_other_and_come_one_by_one():
         torch.jit.CompilationUnit("def f(x):\n  return 2 * x\n").f.code
         == "def f(x: Tensor) -> Tensor:\n  return torch.mul(x, 2)\n"
     )
-    unit.define("def h(x):\n  return g(x, x)\n")
-    assert unit.h(torch.ones(1)).tolist() == [4]
+    with pytest.raises(RuntimeError, match="undefined value g"):
+        torch.jit.CompilationUnit(TEXT).define("def h(x):\n  return g(x, x)\n")
+    unit.define("def h(x):\n  return x + x\n")
+    assert unit.h(torch.ones(1)).tolist() == [2]
     assert [each.name for each in unit.get_functions()] == ["f", "g", "h"] and unit.find_function("k") is None
 
 
