@@ -1,6 +1,6 @@
 """torch.testing.FileCheck: whether a text, such as that of a graph, has some parts in some order (after LLVM's FileCheck).
 
-Stands on jit.ir.source for the marked lines of errors; `testing` offers it.
+Stands on ir.source for the marked lines of errors; `testing` offers it.
 """
 
 from __future__ import annotations
