@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from flambeau.jit.frontend.operators import provide_programs
 from flambeau.jit.frontend.text import functions_of_text
 
 __all__ = ["programs_of"]
@@ -66,3 +67,6 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
 def programs_of(symbol: str) -> tuple[Any, ...]:
     """The functions that an operator is made of besides its own overloads."""
     return tuple(functions_of_text(text, "<string>")[name] for text, name in _texts(symbol))
+
+
+provide_programs(programs_of)

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
+import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.jit.frontend import library, tree
 from flambeau.jit.frontend.emitter import Emitter
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of

@@ -7,6 +7,7 @@ Those of PyTorch's own list, those that a program defined with torch.library, an
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.dispatcher import builtin_schemas
@@ -15,7 +16,21 @@ from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.ir.types import canonical
 
-__all__ = ["Candidate", "candidates", "is_operator"]
+__all__ = ["Candidate", "candidates", "is_operator", "provide_programs"]
+
+
+_providers: list[Callable[[str], tuple[Any, ...]]] = []
+
+
+def provide_programs(programs_of: Callable[[str], tuple[Any, ...]]) -> None:
+    """Say where the operators come from that are programs: functions by the operator's name."""
+    if programs_of not in _providers:
+        _providers.append(programs_of)
+        _builtin.cache_clear()  # what an archive looked up before
+
+
+def _programs(symbol: str) -> list[Any]:
+    return [program for programs_of in _providers for program in programs_of(symbol)]
 
 
 class Candidate:
@@ -37,9 +52,7 @@ _HIDDEN = frozenset(("aten::view.dtype", "aten::max.unary_out", "aten::min.unary
 def _builtin(symbol: str) -> tuple[Candidate, ...]:
     names = [name for name in builtin_schemas.overloads_of(symbol) if f"{symbol}.{name}" not in _HIDDEN]
     own = [Candidate(builtin_schemas.schema_of(symbol, overload), symbol) for overload in names]
-    from flambeau.jit.frontend.builtin_programs import programs_of
-
-    return (*own, *(Candidate(each.schema, symbol, each) for each in programs_of(symbol)))
+    return (*own, *(Candidate(each.schema, symbol, each) for each in _programs(symbol)))
 
 
 def candidates(symbol: str) -> tuple[Candidate, ...]:
