@@ -494,7 +494,7 @@ def _loss(name: str, names: tuple[str, ...]) -> Any:
 
 _OF_PROGRAMS = {
     "CompilationUnit": "jit",
-    "FileCheck": "testing",
+    "FileCheck": "jit.file_check",
     "PyTorchFileReader": "serialize.records",
     "PyTorchFileWriter": "serialize.records",
     "ErrorReport": "jit.ir.source",

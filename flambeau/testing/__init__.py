@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
@@ -14,7 +13,9 @@ __all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
 def __getattr__(name: str) -> Any:
     if name == "FileCheck":
-        return importlib.import_module("flambeau.jit.file_check").FileCheck  # which stands on the compiler's sources
+        import flambeau as torch
+
+        return torch.FileCheck  # which is the compiler's
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
