@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.naming import public_module
 import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
+from flambeau.base.naming import public_module
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.text import TextResolver, define_from_tree, parse_text
 from flambeau.jit.ir.function import Function

@@ -12,9 +12,9 @@ import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.base.naming import public_module
 from flambeau.dispatcher.schema_types import Refused
-import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.jit.frontend.python_values import taken
 from flambeau.jit.frontend.text import MethodSelf, TextResolver, define_from_tree, parse_text
 from flambeau.jit.ir.types import ClassType

@@ -10,9 +10,9 @@ import inspect
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
-import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.jit.frontend import library, tree
 from flambeau.jit.frontend.emitter import Emitter
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of
