@@ -22,6 +22,7 @@ TOP_MODULES = {"", "__init__", "__main__", "cli", "locate"}
 FIRST = "flambeau_torch"  # the redirection, which comes before the package
 # Rooms of the same floor don't know each other, but for these.
 SIBLINGS = {
+    "testing": {"distributed"},  # the fake backend is registered by a module of it
     "distributed": {"nn", "serialize", "futures"},  # divided modules, and their checkpoints' files
     "_decomp": {"utils"},  # lists of operators may be pytrees
     "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
@@ -34,7 +35,7 @@ SIBLINGS = {
     "_utils": {"nn"},
     "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
     "autograd": {"profiler"},  # its older interface
-    "_C": {"nn", "library", "serialize", "_vmap_internals", "jit"},  # the reader of files is a name of the native module
+    "_C": {"distributed", "nn", "library", "serialize", "_vmap_internals", "jit"},  # it names the reader of files
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
     "_library": {"library"},  # its modules by their inner names

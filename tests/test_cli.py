@@ -239,3 +239,10 @@ def test_versions_compare_by_their_numbers() -> None:
     assert ours >= "2.9" and ours > "2.5.1" and ours < "2.14" and ours >= (2, 13) and not ours < "2.13.0"
     assert ours == "2.13.0+flambeau.0.1.0" and ours != "2.13.0" and TorchVersion("2.13") == "2.13.0"
     assert ours.startswith("2.13") and isinstance(version.__version__, str)
+
+
+def test_a_module_that_is_made_by_the_package_has_the_name_torch_too(run_python: Run, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import flambeau, flambeau_torch\nflambeau_torch.install()\nimport torch.backends.cudnn as cudnn\n"
+                       "print(cudnn is flambeau.backends.cudnn)\n")
+    assert run_python(str(program)).stdout == "True\n"

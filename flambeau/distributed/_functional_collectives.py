@@ -12,9 +12,10 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed import _operators, collectives
-from flambeau.distributed.groups import get_default_group, named_group, new_group
+from flambeau.distributed.groups import new_group
 from flambeau.distributed.process_group import ProcessGroup
 from flambeau.distributed.reduce_ops import ReduceOp
+from flambeau.distributed.registry import get_default_group, named_group
 from flambeau.distributed.watching import functional
 
 _OPS = {name.lower(): getattr(ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.groups import get_global_rank, get_group_rank, get_rank, group_of
+from flambeau.distributed.registry import get_global_rank, get_group_rank, get_rank, group_of
 
 
 def check_tensor(value: Any, name: str) -> None:

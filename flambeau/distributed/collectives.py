@@ -14,9 +14,9 @@ import flambeau as torch
 from flambeau.base.warn import deprecated
 from flambeau.distributed import group_options as options
 from flambeau.distributed.arguments import check_same_dtype, check_tensor, check_tensors, group_rank_of
-from flambeau.distributed.groups import group_of, outside, warn_outside
 from flambeau.distributed.process_group import ProcessGroup
 from flambeau.distributed.reduce_ops import ReduceOp, supports_complex
+from flambeau.distributed.registry import group_of, outside, warn_outside
 from flambeau.distributed.work import Work
 
 _REPLACED = "`torch.distributed.{}` is deprecated. Please use `torch.distributed.{}` instead."
@@ -259,7 +259,10 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     """barrier that after the timeout raises RuntimeError with the first rank that is missing, or with all of them."""
     if outside(group):
         return warn_outside("monitored_barrier")
-    return group_of(group).monitored_barrier(timeout, wait_all_ranks)
+    own = group_of(group)
+    if own.name() not in ("gloo", "mpi"):
+        raise ValueError("monitored_barrier is only implemented for GLOO backend.")
+    return own.monitored_barrier(timeout, wait_all_ranks)
 
 
 # ---------------------------------------------------------------------------------------------------- several at once

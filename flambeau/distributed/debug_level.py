@@ -32,7 +32,7 @@ def set_debug_level(level: DebugLevel) -> None:
 
 
 def set_debug_level_from_env() -> None:
-    """Take what TORCH_DISTRIBUTED_DEBUG says. Raises RuntimeError for what is no level."""
+    """Take what TORCH_DISTRIBUTED_DEBUG says. Raises ValueError for what is no level."""
     global _chosen
     _chosen = None
     _of_environment()
@@ -41,6 +41,6 @@ def set_debug_level_from_env() -> None:
 def _of_environment() -> DebugLevel:
     name = os.environ.get("TORCH_DISTRIBUTED_DEBUG") or "OFF"
     if name.upper() not in DebugLevel.__members__:
-        raise RuntimeError(
+        raise ValueError(
             f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL; it is {name}.")
     return DebugLevel[name.upper()]

@@ -18,7 +18,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed import distributed_c10d as c10d
-from flambeau.distributed.groups import named_group
+from flambeau.distributed.registry import named_group
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 

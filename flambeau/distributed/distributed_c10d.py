@@ -20,13 +20,16 @@ from flambeau.distributed import (
     group_options,
     groups,
     object_collectives,
+    plugins,
     point_to_point,
     process_group,
     reduce_ops,
+    registry,
     rendezvous,
     stores,
     work,
 )
+from flambeau.distributed.engine import gloo
 from flambeau.distributed.without_group import absent
 
 _FUNCTIONS = {
@@ -35,13 +38,14 @@ _FUNCTIONS = {
     collectives: """all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced
         all_to_all all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter reduce_scatter_single
         reduce_scatter_tensor scatter _all_gather_base _coalescing_manager _CoalescingManager _reduce_scatter_base""",
-    groups: """destroy_process_group get_backend get_backend_config get_global_rank get_group_rank get_node_local_rank
-        get_pg_count get_process_group_ranks get_rank get_world_size init_process_group is_initialized new_group new_subgroups
-        new_subgroups_by_enumeration split_group GroupMember""",
+    groups: """destroy_process_group init_process_group new_group new_subgroups new_subgroups_by_enumeration shrink_group
+        split_group""",
     object_collectives: """all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list
         send_object_list""",
     point_to_point: "batch_isend_irecv irecv isend recv send",
     reduce_ops: "supports_complex",
+    registry: """get_backend get_backend_config get_global_rank get_group_rank get_node_local_rank get_pg_count
+        get_process_group_ranks get_rank get_world_size is_initialized GroupMember""",
 }
 _VALUES = {
     backends: "Backend BackendConfig",
@@ -50,10 +54,12 @@ _VALUES = {
     errors: "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     group_options: """AllgatherOptions AllreduceCoalescedOptions AllreduceOptions AllToAllOptions BarrierOptions BroadcastOptions
         BuiltinCommHookType GatherOptions ReduceOptions ReduceScatterOptions ScatterOptions""",
-    groups: "group",
     point_to_point: "P2POp",
+    gloo: "ProcessGroupGloo",
+    plugins: "_DistributedBackendOptions",
     process_group: "ProcessGroup",
     reduce_ops: "RedOpType ReduceOp",
+    registry: "group",
     rendezvous: "register_rendezvous_handler rendezvous",
     stores: "FileStore HashStore PrefixStore Store TCPStore",
     work: "Work",
@@ -63,18 +69,20 @@ globals().update((name, getattr(module, name)) for module, names in _HOMES for n
 adopt(globals(), " ".join(_FUNCTIONS.values()).split())
 _ABSENT = absent(
     "",
-    "record_comm shrink_group _create_process_group_wrapper _create_store_from_options _register_comm_hook "
+    "record_comm _create_process_group_wrapper _create_store_from_options _register_comm_hook "
     "_register_builtin_comm_hook _compute_bucket_assignment_by_size",
-    "ProcessGroupGloo Reducer",
+    "Reducer",
 )
 globals().update(_ABSENT)
 reduce_op = reduce_ops.OlderReduceOp()
-_get_default_group, _rank_not_in_group, _resolve_process_group = groups.get_default_group, groups.outside, groups.named_group
+_get_default_group, _rank_not_in_group, _resolve_process_group = (
+    registry.get_default_group, registry.outside, registry.named_group)
+_Work = work.Work
 _make_nccl_premul_sum = reduce_ops.premul_sum
 
 
 _get_global_rank = deprecated("`torch.distributed.distributed_c10d._get_global_rank` is deprecated, please use "
-                              "`torch.distributed.distributed_c10d.get_global_rank` instead")(groups.get_global_rank)
+                              "`torch.distributed.distributed_c10d.get_global_rank` instead")(registry.get_global_rank)
 _NAMES = [name for _, names in _HOMES for name in names.split()]
 __all__ = [name for name in (*_NAMES, *_ABSENT, "is_torchelastic_launched", "reduce_op") if not name.startswith("_")]
 
@@ -82,6 +90,18 @@ __all__ = [name for name in (*_NAMES, *_ABSENT, "is_torchelastic_launched", "red
 def is_torchelastic_launched() -> bool:
     """Whether a launcher started this process (it sets TORCHELASTIC_RUN_ID)."""
     return os.getenv("TORCHELASTIC_RUN_ID") is not None
+
+
+def _get_default_store() -> stores.Store:
+    """The store by which the processes of the default group met. Raises ValueError before init_process_group."""
+    registry.get_default_group()
+    assert registry.registry.store is not None
+    return registry.registry.store
+
+
+def _get_process_group_store(group: process_group.ProcessGroup) -> stores.Store:
+    """The store that a group's processes share."""
+    return group.get_group_store()
 
 
 def _get_pg_default_device(group: Any = None) -> Any:
@@ -94,7 +114,7 @@ def _get_pg_default_device(group: Any = None) -> Any:
 
 def _get_object_coll_device(group: Any = None) -> str:
     """The kind of device that a group's objects travel on. Raises ValueError if the group isn't there."""
-    groups.group_of(group)
+    registry.group_of(group)
     return "cpu"
 
 

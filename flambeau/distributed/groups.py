@@ -1,96 +1,25 @@
-"""Process groups by name: making the default one and others, ending them, and questions about them.
+"""Making process groups and ending them: the default one, and others of some of its processes.
 
-Stands on rendezvous, mpi and process_group; the package offers its functions on.
+Stands on rendezvous, engine, plugins and registry; the package offers its functions on.
 """
 
 from __future__ import annotations
 
-import os
-import warnings
 import zlib
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from flambeau.distributed.backends import Backend, BackendConfig, checked_backend
+from flambeau.distributed.backends import BackendConfig, checked_backend
 from flambeau.distributed.constants import default_pg_timeout
-from flambeau.distributed.debug_level import DebugLevel, get_debug_level
+from flambeau.distributed.engine.gloo import ProcessGroupGloo
 from flambeau.distributed.mpi import library
 from flambeau.distributed.mpi.world import World
+from flambeau.distributed.plugins import created, plugin_of
 from flambeau.distributed.process_group import ProcessGroup
+from flambeau.distributed.registry import Entry, GroupMember, get_default_group, group_of, outside, ranks_of, registry
 from flambeau.distributed.rendezvous import check_rank, rendezvous
 from flambeau.distributed.stores import PrefixStore, Store
-
-UNINITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
-
-
-class _Registry:
-    """The groups of this process."""
-
-    def __init__(self) -> None:
-        self.default: ProcessGroup | None = None
-        self.world: World | None = None
-        self.store: Store | None = None
-        self.groups: dict[ProcessGroup, BackendConfig] = {}
-        self.made = 0
-
-    def name(self) -> str:
-        """The next group's name: all processes make groups in the same order."""
-        self.made += 1
-        return str(self.made - 1)
-
-
-_registry = _Registry()
-
-
-class _GroupMemberType(type):
-    """WORLD is asked for each time: a value kept by an import would be that of before."""
-
-    @property
-    def WORLD(cls) -> ProcessGroup | None:
-        return _registry.default
-
-    @WORLD.setter
-    def WORLD(cls, group: ProcessGroup | None) -> None:
-        _registry.default = group
-
-
-class GroupMember(metaclass=_GroupMemberType):
-    """WORLD is the default group, None before init_process_group; NON_GROUP_MEMBER stands for groups one isn't in."""
-
-    NON_GROUP_MEMBER = -100
-
-
-group = GroupMember
-
-
-def is_initialized() -> bool:
-    """Whether the default group is there."""
-    return _registry.default is not None
-
-
-def get_default_group() -> ProcessGroup:
-    """The default group. Raises ValueError before init_process_group."""
-    if _registry.default is None:
-        raise ValueError(UNINITIALIZED)
-    return _registry.default
-
-
-def outside(group: Any) -> bool:
-    """Whether `group` stands for one that this process isn't in."""
-    return group is GroupMember.NON_GROUP_MEMBER or (isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER)
-
-
-def group_of(group: Any) -> ProcessGroup:
-    """The group itself, for None the default one. Raises ValueError if it was destroyed, or never made."""
-    if group is None:
-        return get_default_group()
-    if group not in _registry.groups:
-        raise ValueError("Invalid process group specified")
-    return group
-
-
-# ---------------------------------------------------------------------------------------------------- making groups
 
 
 def _timeout_of(timeout: timedelta | None) -> timedelta:
@@ -133,7 +62,7 @@ def init_process_group(
     """
     _check_device(device_id)
     name = checked_backend(backend)
-    if _registry.default is not None:
+    if registry.default is not None:
         raise ValueError("trying to initialize the default process group twice!")
     timeout = _timeout_of(timeout)
     if store is not None and init_method is not None:
@@ -143,25 +72,36 @@ def init_process_group(
             raise AssertionError("world_size must be positive if using store")
         if rank < 0:
             raise AssertionError("rank must be non-negative if using store")
-    if not library.is_available():
+    if plugin_of(BackendConfig(name)) is None and not library.is_available():
         raise RuntimeError(library.INSTALL)
     if store is None:
         store, rank, world_size = next(rendezvous(init_method or "env://", rank, world_size, timeout=timeout))
     check_rank(rank, world_size)
     store.set_timeout(timeout)
-    world = World(store, rank, world_size, timeout)
-    _registry.made = 0
-    own = group_name or _registry.name()
-    _registry.default = _made(world, range(world_size), PrefixStore("default_pg", store), timeout, own, name, "default_pg")
-    _registry.world, _registry.store = world, store
+    if plugin_of(BackendConfig(name)) is None:
+        registry.world = World(store, rank, world_size, timeout)
+    registry.made, registry.store = 0, store
+    own = group_name or registry.name()
+    try:
+        made = _made(rank, range(world_size), PrefixStore("default_pg", store), timeout, own, name, "default_pg", pg_options)
+    except BaseException:
+        registry.world = registry.store = None
+        raise
+    registry.default = made
 
 
-def _made(world: World, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str | None,
-          description: str) -> ProcessGroup:
+def _made(rank: int, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str | None,
+          description: str, options: Any) -> ProcessGroup:
+    """The group of some ranks, by the engine or by a plugin. rank: this process's in the world."""
     config = BackendConfig(backend)
-    made = ProcessGroup(world, ranks, store, timeout, name, config.of_cpu(), description,
-                        get_debug_level() == DebugLevel.DETAIL)
-    _registry.groups[made] = config
+    plugin = plugin_of(config)
+    made: ProcessGroup
+    if plugin is None:
+        assert registry.world is not None
+        made = ProcessGroupGloo.of_world(registry.world, ranks, store, timeout, name, config.of_cpu(), description)
+    else:
+        made = created(plugin, store, ranks, rank, timeout, name, description, options)
+    registry.groups[made] = Entry(config, list(ranks))
     return made
 
 
@@ -169,19 +109,20 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """End a group; the default one with all others. Raises AssertionError before init_process_group."""
     if outside(group):
         return
-    chosen = _registry.default if group is None else group
+    chosen = registry.default if group is None else group
     if chosen is None:
         raise AssertionError("Process group cannot be None")
-    if chosen not in _registry.groups:
+    if chosen not in registry.groups:
         raise ValueError("Invalid process group specified")
-    ended = list(_registry.groups) if chosen is _registry.default else [chosen]
+    ended = list(registry.groups) if chosen is registry.default else [chosen]
     for each in ended:
         each.shutdown()
-        del _registry.groups[each]
-    if chosen is _registry.default:
-        if _registry.world is not None:
-            _registry.world.leave()
-        _registry.default = _registry.world = _registry.store = None
+        del registry.groups[each]
+        registry.ended.add(each)
+    if chosen is registry.default:
+        if registry.world is not None:
+            registry.world.leave()
+        registry.default = registry.world = registry.store = None
 
 
 def new_group(
@@ -197,10 +138,10 @@ def new_group(
     """A group of some ranks (None: all). All processes call this for every group, in the same order; with
     use_local_synchronization only its members do. Returns GroupMember.NON_GROUP_MEMBER in the others.
     """
-    default, world = get_default_group(), _registry.world
-    assert world is not None and _registry.store is not None
+    default, store = get_default_group(), registry.store
+    assert store is not None
     size = default.size()
-    timeout = _timeout_of(timeout) if timeout is not None else default._timeout
+    timeout = _timeout_of(timeout) if timeout is not None else getattr(default, "_timeout", default_pg_timeout)
     members = list(range(size)) if ranks is None else list(ranks)
     for rank in members:
         if not 0 <= rank < size:
@@ -211,14 +152,18 @@ def new_group(
         raise ValueError("the new group's world size should be less or equal to the world size set by init_process_group")
     if sort_ranks:
         members.sort()
-    name = checked_backend(backend) if backend is not None else _registry.groups[default].given
+    name = checked_backend(backend) if backend is not None else registry.groups[default].config.given
     if use_local_synchronization:
         own = f"{zlib.crc32(str(members).encode()):08x}_{_count_of(members)}"
     else:
-        own = _registry.name()
-    if world.rank not in members:
+        own = registry.name()
+    if registry.world is None and plugin_of(BackendConfig(name)) is None:
+        if use_local_synchronization:
+            raise NotImplementedError("all processes make the first group of MPI: leave out use_local_synchronization")
+        registry.world = World(PrefixStore("world", store), default.rank(), size, timeout)
+    if default.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
-    return _made(world, members, PrefixStore(own, _registry.store), timeout, own, name, group_desc or "undefined")
+    return _made(default.rank(), members, PrefixStore(own, store), timeout, own, name, group_desc or "undefined", pg_options)
 
 
 _local_counts: dict[tuple[int, ...], int] = {}
@@ -245,7 +190,7 @@ def new_subgroups(
             "on CUDA,please pass in 'group_size' correctly.")
     if group_size <= 0:
         raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
-    ranks = group_of(group)._ranks
+    ranks = ranks_of(group_of(group))
     size = len(ranks)
     if size < group_size:
         raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})")
@@ -299,93 +244,16 @@ def split_group(
         raise ValueError("the split group's size should be less or equal to the world_size set by init_process_group")
     own = None
     for ranks in split_ranks:
-        members = [parent._ranks[rank] for rank in ranks]
-        made = new_group(members, timeout or parent._timeout, backend, pg_options, use_local_synchronization=True,
+        members = [ranks_of(parent)[rank] for rank in ranks]
+        made = new_group(members, timeout or getattr(parent, "_timeout", None), backend, pg_options, True,
                          group_desc=group_desc or f"{parent.group_desc}:split")
         own = own if outside(made) else made
     return own
 
 
-# ---------------------------------------------------------------------------------------------------- questions
-
-
-def get_rank(group: Any = None) -> int:
-    """This process's rank in a group (default: in the world); -1 if it isn't in it."""
-    return -1 if outside(group) else group_of(group).rank()
-
-
-def get_world_size(group: Any = None) -> int:
-    """How many processes a group has (default: the world); -1 if this process isn't in it."""
-    return -1 if outside(group) else group_of(group).size()
-
-
-def get_backend(group: Any = None) -> Backend:
-    """The backend that a group was made with."""
-    if outside(group):
-        raise ValueError("Invalid process group specified")
-    return Backend(_registry.groups[group_of(group)].given or Backend.UNDEFINED)
-
-
-def get_backend_config(group: Any = None) -> str:
-    """The backend of each type of device, as `cpu:gloo`."""
-    return str(_registry.groups[group_of(group)])
-
-
-def get_process_group_ranks(group: Any) -> list[int]:
-    """The ranks in the world of a group's processes, in the order of their ranks in it."""
-    return list(group_of(group)._ranks)
-
-
-def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank in the world of a rank in a group. Raises ValueError if there is none."""
-    if group is GroupMember.WORLD or group is None:
-        return group_rank
-    if group not in _registry.groups:
-        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
-    if not 0 <= group_rank < group.size():
-        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
-    return group._ranks[group_rank]
-
-
-def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in a group of a rank in the world. Raises ValueError if it isn't in it."""
-    if group is GroupMember.WORLD or group is None:
-        return global_rank
-    if group not in _registry.groups:
-        raise ValueError(f"Group {group} is not registered, please create group with torch.distributed.new_group API")
-    if global_rank not in group._ranks:
-        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
-    return group._ranks.index(global_rank)
-
-
-def get_pg_count() -> int:
-    """How many groups were made; 1 before the first, as PyTorch says."""
-    return max(_registry.made, 1)
-
-
-def named_group(name: str) -> ProcessGroup:
-    """The group of a name. Raises ValueError if there is none."""
-    for each in _registry.groups:
-        if each.group_name == name:
-            return each
-    raise ValueError(f"no process group is named {name!r}")
-
-
-def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The rank on this machine, from LOCAL_RANK. Raises RuntimeError if neither that nor a fallback is given."""
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ["LOCAL_RANK"])
-    if fallback_rank is not None:
-        return int(fallback_rank)
-    raise RuntimeError(
-        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, "
-        "assuming you are not running in a multi-device context and want the code to run locally instead."
-    )
-
-
-def warn_outside(name: str) -> Any:
-    """None, with a warning that a process calls an operation of a group that it isn't in."""
-    rank = _registry.default.rank() if _registry.default is not None else -1
-    warnings.warn(f"Running {name} on global rank {rank} which does not belong to the given group.", stacklevel=3)
-
-
+def shrink_group(ranks_to_exclude: list[int], group: ProcessGroup | None = None, shrink_flags: int = 0, pg_options: Any = None
+                 ) -> ProcessGroup:
+    """A group without some of its ranks, by backends that go on when ranks are lost. As with Gloo, none does here: TypeError."""
+    own = group_of(group)
+    raise TypeError(f"shrink_group() requires a backend that supports shrinking, which {own.name()} does not: make a group of "
+                    "the ranks that stay by new_group, and begin again with fewer processes when some are lost")

@@ -11,7 +11,7 @@ from typing import Any
 import flambeau as torch
 from flambeau.distributed import collectives, point_to_point
 from flambeau.distributed.arguments import group_rank_of
-from flambeau.distributed.groups import get_rank, get_world_size, outside, warn_outside
+from flambeau.distributed.registry import get_rank, get_world_size, outside, warn_outside
 
 
 def _packed(thing: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.base.naming import called
 from flambeau.distributed.arguments import check_tensor, group_rank_of, refuse_self, world_rank_of
-from flambeau.distributed.groups import group_of, outside, warn_outside
+from flambeau.distributed.registry import group_of, outside, warn_outside
 from flambeau.distributed.work import Work
 
 
@@ -46,7 +46,9 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
     if work is None:
         return -1
     work.wait()
-    return world_rank_of(group, work.source_rank())
+    if src is None and group_src is None:
+        return world_rank_of(group, work.source_rank())
+    return world_rank_of(group, group_rank_of(group, src, group_src))
 
 
 @called("distributed.distributed_c10d", "P2POp")

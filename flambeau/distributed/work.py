@@ -7,21 +7,28 @@ from datetime import timedelta
 from typing import Any
 
 from flambeau.base.naming import called
-from flambeau.distributed.mpi.progress import Operation
+from flambeau.distributed.mpi.progress import Operation, Over
 from flambeau.futures import Future, collect_all
+
+
+def _nothing(seconds: float | None) -> None:
+    """What is over needs no waiting."""
 
 
 @called("distributed.distributed_c10d", "Work")
 class Work:
     """An operation under way.
 
-    wait: waits for the operation for so many seconds (None: as long as the group allows), and raises what failed. outputs: the
-    tensors that it writes.
+    Work() is the base of what programs' own groups return: one that is over at once, unless a subclass says otherwise by wait,
+    get_future and result. wait: waits for the operation for so many seconds (None: as long as the group allows), and raises what
+    failed. outputs: the tensors that it writes.
     """
 
-    def __init__(self, operation: Operation, wait: Callable[[float | None], None], outputs: Sequence[Any],
-                 source: Callable[[int], int] | None = None) -> None:
-        self._operation, self._wait, self._outputs, self._source = operation, wait, list(outputs), source
+    def __init__(self, operation: Operation | None = None, wait: Callable[[float | None], None] | None = None,
+                 outputs: Sequence[Any] = (), source: Callable[[int], int] | None = None) -> None:
+        self._operation = Over() if operation is None else operation
+        self._wait = _nothing if wait is None else wait
+        self._outputs, self._source = list(outputs), source
         self._future: Future[Any] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:

@@ -63,6 +63,19 @@ class Operation:
         callback()
 
 
+class Over(Operation):
+    """What was over when it began."""
+
+    __slots__ = ()
+
+    def __init__(self, what: str = "nothing") -> None:
+        super().__init__(what, (), None)
+        self.settle()
+
+    def poll(self) -> bool:
+        return True
+
+
 def wait(operation: Operation, seconds: float, look: Callable[[Operation], None]) -> None:
     """Poll until it is over. look: called now and then, raises if that will never be. Raises TimeoutError, and what failed."""
     begin = moved_at = 0.0

@@ -9,8 +9,8 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed import collectives
-from flambeau.distributed.groups import get_default_group, get_group_rank
 from flambeau.distributed.reduce_ops import ReduceOp
+from flambeau.distributed.registry import get_default_group, get_group_rank
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce", "reduce_scatter",
            "scatter"]

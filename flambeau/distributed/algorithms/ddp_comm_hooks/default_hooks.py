@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.collectives import all_reduce
-from flambeau.distributed.groups import get_default_group
+from flambeau.distributed.registry import get_default_group
 
 __all__ = ["allreduce_hook", "bf16_compress_hook", "bf16_compress_wrapper", "fp16_compress_hook", "fp16_compress_wrapper"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import flambeau as torch
 from flambeau.distributed.algorithms.ddp_comm_hooks import default_hooks, low_rank
 from flambeau.distributed.collectives import all_reduce
-from flambeau.distributed.groups import get_default_group
+from flambeau.distributed.registry import get_default_group
 
 __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 

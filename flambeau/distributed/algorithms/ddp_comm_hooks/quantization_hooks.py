@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.collectives import all_gather
-from flambeau.distributed.groups import get_default_group
+from flambeau.distributed.registry import get_default_group
 
 __all__ = ["quantization_perchannel_hook", "quantization_pertensor_hook"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flambeau.distributed.algorithms.model_averaging import utils
-from flambeau.distributed.groups import get_default_group
+from flambeau.distributed.registry import get_default_group
 
 __all__ = ["ModelAverager", "PeriodicModelAverager"]
 

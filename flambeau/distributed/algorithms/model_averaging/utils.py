@@ -10,7 +10,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.collectives import all_reduce
-from flambeau.distributed.groups import get_default_group, outside
+from flambeau.distributed.registry import get_default_group, outside
 
 __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_params_to_average"]
 
