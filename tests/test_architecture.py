@@ -442,3 +442,9 @@ def test_files_that_docstrings_name_exist(modules: dict[str, Path], root: Path) 
         named = re.findall(r"(?<![\w/])(\w+\.py)\b", ast.get_docstring(ast.parse(path.read_text())) or "")
         gone += [f"{name}: {file}" for file in named if file not in files]
     assert not gone, f"named in a docstring and not there: {gone}"
+
+
+def test_every_file_of_tests_has_a_name_of_its_own(root: Path) -> None:
+    """pytest imports them by that name."""
+    names = [path.name for path in (root / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
