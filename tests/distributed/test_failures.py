@@ -70,6 +70,25 @@ def test_a_rank_is_killed_when_all_is_done() -> None:
     assert time.monotonic() - begin < 15 and shared_memory() <= before     # the other doesn't wait for its MPI_Finalize
 
 
+def late_message(rank: int) -> str:
+    """Rank 2 ends at once, and nobody but who waits for it is disturbed."""
+    x = torch.zeros(2)
+    if rank == 1:
+        time.sleep(2.5)
+        dist.send(x + 1, 0)
+    elif rank == 0:
+        dist.recv(x, 1)
+        begin = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match="rank 2 has ended after 0 calls of this group"):
+            dist.recv(x, 2)
+        assert time.monotonic() - begin < 5
+    return str(x.tolist())
+
+
+def test_a_message_comes_after_another_rank_has_ended() -> None:
+    assert on_ranks(3, late_message) == ["[1.0, 1.0]", "[0.0, 0.0]", "[0.0, 0.0]"]
+
+
 def killed_in_the_beginning(rank: int) -> str:
     if rank == 1:
         library.initialize = lambda: os.kill(os.getpid(), signal.SIGKILL)

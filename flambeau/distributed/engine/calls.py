@@ -71,12 +71,16 @@ class Calls(ProcessGroup):
     def _seconds(self, timeout: timedelta | None) -> float:
         return (timeout or self._timeout).total_seconds()
 
-    def _wait(self, operation: Operation, number: int, seconds: float, call: Any) -> None:
-        """Wait for an operation. Raises RuntimeError if it failed, if it never can end, and after the time allowed."""
+    def _wait(self, operation: Operation, number: int, seconds: float, call: Any, peers: Sequence[int] | None = None) -> None:
+        """Wait for an operation. Raises RuntimeError if it failed, if it never can end, and after the time allowed.
+
+        peers: the ranks that a message may come from or goes to; None where all ranks take part.
+        """
         if not operation.done:
             doing = f"{call} of {self._what()}"
             try:
-                progress.wait(operation, seconds, lambda _: self._world.look(self._ranks, str(doing), self._name, number))
+                progress.wait(operation, seconds,
+                              lambda _: self._world.look(self._ranks, str(doing), self._name, number, peers))
             except TimeoutError:
                 error: BaseException = DistBackendError(
                     f"Timed out waiting {round(seconds * 1000)}ms for {doing} to complete on rank {self._world.rank}: "
@@ -91,12 +95,12 @@ class Calls(ProcessGroup):
             raise operation.error
 
     def _work(self, begun: tuple[Fingerprint, int], operation: Operation, outputs: Tensors, options: Any,
-              source: Callable[[int], int] | None = None) -> Work:
+              source: Callable[[int], int] | None = None, peers: Sequence[int] | None = None) -> Work:
         call, number = begun
         allowed = getattr(options, "timeout", None)
 
         def wait(seconds: float | None) -> None:
-            self._wait(operation, number, self._seconds(allowed) if seconds is None else seconds, call)
+            self._wait(operation, number, self._seconds(allowed) if seconds is None else seconds, call, peers)
 
         if getattr(options, "asyncOp", True) and not operation.done:
             self._world.watch(operation)

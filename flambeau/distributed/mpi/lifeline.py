@@ -107,6 +107,7 @@ class Lifeline:
         self.rank, self._progress = rank, progress
         self.gone: dict[int, str] = {}          # rank -> why, of those that died
         self.left: dict[int, Progress] = {}     # rank -> how far it had come, of those that left in good order
+        self.left_at: dict[int, float] = {}     # rank -> when that was heard, by time.monotonic()
         self.ended: set[int] = set()            # those of them whose processes have ended
         self._answers: dict[int, Progress] = {}
         self._switchboard: _Switchboard | None = None
@@ -171,6 +172,7 @@ class Lifeline:
         if kind == "lost":
             self.gone.setdefault(rank, message[2])
         elif kind == "left":
+            self.left_at[rank] = time.monotonic()
             self.left[rank] = _unlisted(message[2])
         elif kind == "ended":
             self.ended.add(rank)

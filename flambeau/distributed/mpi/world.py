@@ -25,6 +25,7 @@ from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
 _TAG = 0x4642               # of messages by which a communicator is made
+_ON_ITS_WAY = 2.0           # seconds for which a message may travel whose sender has left
 _initialized = ""           # the name of the MPI world that this process is in
 
 
@@ -98,19 +99,26 @@ class World:
     def _progress(self) -> Progress:
         return {group: (count, str(call)) for group, (count, call) in list(self._calls.items())}
 
-    def look(self, ranks: Sequence[int], doing: str, group: str = "", number: int = 0) -> None:
-        """Raise DistBackendError if one of these ranks died, or left without making call `number` of a group (0: any call)."""
+    def look(self, ranks: Sequence[int], doing: str, group: str = "", number: int = 0,
+             peers: Sequence[int] | None = None) -> None:
+        """Raise DistBackendError if one of these ranks died, or left without making call `number` of a group.
+
+        number: 0 for what isn't counted; what a rank did of that before it left may be on its way for a while. peers: those that
+        are waited for, of whom one is enough: they have all left.
+        """
         line = self.lifeline
         if line is None or not (line.gone or line.left):
             return
         lost = [rank for rank in ranks if rank in line.gone]
         if lost:
             self._break(f"{doing}: {_how_lost({rank: line.gone[rank] for rank in lost})}")
-        for rank in ranks:
-            if rank in line.left and line.left[rank].get(group, (0, ""))[0] < max(number, 1):
-                made, last = line.left[rank].get(group, (0, ""))
-                self._break(f"{doing}: rank {rank} has ended after {made} calls of this group" + (f", the last {last}" if made
-                            else ""))
+        now = time.monotonic()
+        missing = [rank for rank in (ranks if peers is None else peers) if rank in line.left and (
+            line.left[rank].get(group, (0, ""))[0] < number if number else now - line.left_at[rank] > _ON_ITS_WAY)]
+        if missing and (peers is None or len(missing) == len(peers)):
+            made, last = line.left[missing[0]].get(group, (0, ""))
+            self._break(f"{doing}: rank {missing[0]} has ended after {made} calls of this group" + (f", the last {last}" if made
+                        else ""))
 
     def explain_timeout(self, ranks: Sequence[int], group: str, number: int, call: str) -> str:
         """Who of these ranks has not made call `number` of a group yet, or made another, and what they did instead."""
