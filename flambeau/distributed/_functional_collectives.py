@@ -1,142 +1,139 @@
 """torch.distributed._functional_collectives: collectives that return their results and leave their arguments alone.
 
-They are waited for before they return, so `wait_tensor` has nothing to do. `group` is a ProcessGroup, its name, a mesh of one
-dimension, a mesh and a dimension of it, or a list of ranks that is all of the world. Those with _autograd are differentiable.
-Stands on collectives; `_operators` makes operators of them.
+Results are AsyncCollectiveTensors, as in PyTorch, though they are done when they are returned: `wait()` or any operator gives a
+plain tensor. They are differentiable where PyTorch's are: sums, gathered parts and exchanged ones. `group` is a ProcessGroup, its
+name, a mesh of one dimension, a mesh and a dimension of it, or a list of ranks. Stands on `copying_collectives`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed import _operators, collectives
-from flambeau.distributed.groups import new_group
-from flambeau.distributed.process_group import ProcessGroup
-from flambeau.distributed.reduce_ops import ReduceOp
-from flambeau.distributed.registry import get_default_group, named_group
+from flambeau.distributed import copying_collectives as copying
 from flambeau.distributed.watching import functional
 
-_OPS = {name.lower(): getattr(ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}
-_lists: dict[tuple[ProcessGroup, tuple[int, ...]], ProcessGroup] = {}
+__all__ = [
+    "AsyncCollectiveTensor", "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd",
+    "all_gather_single_coalesced", "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce", "all_reduce_coalesced",
+    "all_to_all_single", "all_to_all_single_autograd", "broadcast", "permute_tensor", "reduce_scatter_single",
+    "reduce_scatter_single_autograd", "reduce_scatter_single_coalesced", "reduce_scatter_tensor",
+    "reduce_scatter_tensor_autograd", "reduce_scatter_tensor_coalesced", "wait_tensor",
+]  # fmt: skip
+
+#: Their results may be waited for as well.
+_VIEWS = (torch.Tensor.view, torch.Tensor.reshape, torch.reshape)
 
 
 class AsyncCollectiveTensor(torch.Tensor):
-    """In PyTorch a result that is waited for when it is used. Here results are plain tensors; none is one of these."""
+    """A collective's result. Operators take `elem`, the plain tensor, in its place; `wait()` returns it."""
+
+    elem: torch.Tensor
+    completed: bool
+
+    @staticmethod
+    def __new__(cls, elem: torch.Tensor) -> AsyncCollectiveTensor:
+        made: AsyncCollectiveTensor = elem.as_subclass(cls)
+        made.elem, made.completed = elem, False
+        return made
+
+    def wait(self) -> torch.Tensor:
+        """The plain tensor, of the same memory and history."""
+        self.completed = True
+        return self.elem
+
+    trigger_wait = wait
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # tensor_contents: as the base class has it
+        return f"AsyncCollectiveTensor({self.wait()})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @classmethod
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        plain, named = torch.utils._pytree.tree_map_only(AsyncCollectiveTensor, _elem, (tuple(args), kwargs or {}))
+        result = func(*plain, **named)
+        given = args[0] if args else None
+        if isinstance(given, AsyncCollectiveTensor) and isinstance(result, torch.Tensor):
+            if result is plain[0]:
+                return given
+            if func in _VIEWS:
+                return AsyncCollectiveTensor(result)
+        return result
 
 
-def _group(group: Any, tag: str = "") -> ProcessGroup:
-    if isinstance(group, ProcessGroup):
-        return group
-    if isinstance(group, str):
-        return named_group(group)
-    if isinstance(group, (list, tuple)) and all(isinstance(rank, int) for rank in group):
-        world = get_default_group()
-        if sorted(group) == list(range(world.size())):
-            return world
-        key = world, tuple(group)
-        if key not in _lists:
-            _lists[key] = new_group(list(group), use_local_synchronization=True)
-        return _lists[key]
-    if hasattr(group, "get_group"):
-        return group.get_group()
-    if isinstance(group, tuple) and len(group) == 2 and hasattr(group[0], "get_group"):
-        return group[0].get_group(group[1])
-    raise ValueError(f"Unsupported group type: {type(group)}, {group}")
+def _elem(tensor: AsyncCollectiveTensor) -> torch.Tensor:
+    return tensor.elem
 
 
-def _op(name: str) -> Any:
-    if name.lower() not in _OPS:
-        raise ValueError(f"Unsupported reduce operation: {name}")
-    return _OPS[name.lower()]
+def wait_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """The plain tensor of a collective's result; any other tensor is returned as it is."""
+    return tensor.wait() if isinstance(tensor, AsyncCollectiveTensor) else tensor
 
 
-def wait_tensor(tensor: Any) -> Any:
-    """The tensor: it is there."""
-    return tensor
+def all_reduce(self: torch.Tensor, reduceOp: str, group: Any, tag: str = "") -> torch.Tensor:
+    """The reduction of all ranks' tensors, of their shape and dtype: sum, avg, product, min, max, band, bor or bxor.
 
-
-@functional("all_reduce")
-def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
-    """The reduction of all ranks' tensors."""
-    made = self.detach().clone(memory_format=torch.contiguous_format)
-    collectives.all_reduce(made, _op(reduceOp), _group(group, tag))
-    return made
+    Raises:
+        ValueError: for another reduction, or a group that is none.
+        RuntimeError: in the backward pass, if it isn't a sum.
+    """
+    return AsyncCollectiveTensor(copying.all_reduce_autograd(wait_tensor(self), reduceOp, group, tag))
 
 
 @functional("all_reduce_coalesced")
-def all_reduce_coalesced(self: Sequence[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:
+def all_reduce_coalesced(self: Sequence[torch.Tensor], reduceOp: str, group: Any, tag: str = "") -> list[torch.Tensor]:
     """all_reduce of several tensors."""
     return [all_reduce(each, reduceOp, group, tag) for each in self]
 
 
-@functional("broadcast")
-def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
-    """The tensor of rank `src` of the world."""
-    made = self.detach().clone(memory_format=torch.contiguous_format)
-    collectives.broadcast(made, src, _group(group, tag))
-    return made
+def broadcast(self: torch.Tensor, src: int, group: Any, tag: str = "") -> torch.Tensor:
+    """The tensor of rank `src` of the world; it has no gradient."""
+    return AsyncCollectiveTensor(copying.broadcast(wait_tensor(self), src, group, tag))
 
 
-@functional("all_gather_into_tensor")
-def all_gather_single(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
-    """The tensors of all ranks one after another along a dimension."""
-    own = _group(group, tag)
-    given = self.detach().contiguous()
-    made = given.new_empty((own.size() * given.shape[0], *given.shape[1:]))
-    collectives.all_gather_single(made, given, own)
-    return torch.cat(torch.chunk(made, own.size(), dim=0), dim=gather_dim) if gather_dim else made
-
-
-all_gather_tensor = all_gather_single
+def all_gather_single(self: torch.Tensor, gather_dim: int, group: Any, tag: str = "") -> torch.Tensor:
+    """The tensors of all ranks one after another along a dimension: a plain tensor but along the first."""
+    made: torch.Tensor = copying.all_gather_single_autograd(wait_tensor(self), gather_dim, group, tag)
+    return made if gather_dim else AsyncCollectiveTensor(made)
 
 
 @functional("all_gather_into_tensor_coalesced")
-def all_gather_into_tensor_coalesced(self: Sequence[Any], group: Any, tag: str = "") -> list[Any]:
+def all_gather_into_tensor_coalesced(self: Sequence[torch.Tensor], group: Any, tag: str = "") -> list[torch.Tensor]:
     """all_gather_single along the first dimension of several tensors."""
     return [all_gather_single(each, 0, group, tag) for each in self]
 
 
-@functional("reduce_scatter_tensor")
-def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
-    """This rank's part, along a dimension, of the reduction of all ranks' tensors."""
-    own = _group(group, tag)
-    if self.shape[scatter_dim] % own.size():
-        raise AssertionError(f"input dimension {scatter_dim} ({self.shape[scatter_dim]} must be a multiple of group_size "
-                             f"{own.size()})")
-    given = self.detach()
-    given = torch.cat(torch.chunk(given, own.size(), dim=scatter_dim)) if scatter_dim else given.contiguous()
-    made = given.new_empty((given.shape[0] // own.size(), *given.shape[1:]))
-    collectives.reduce_scatter_single(made, given, _op(reduceOp), own)
-    return made
+def reduce_scatter_single(self: torch.Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> torch.Tensor:
+    """This rank's part, along a dimension, of the reduction of all ranks' tensors.
 
-
-reduce_scatter_tensor = reduce_scatter_single
+    Raises:
+        AssertionError: if that dimension isn't a multiple of the group's size.
+        RuntimeError: in the backward pass, if it is neither a sum nor an average.
+    """
+    return AsyncCollectiveTensor(copying.reduce_scatter_single_autograd(wait_tensor(self), reduceOp, scatter_dim, group, tag))
 
 
 @functional("reduce_scatter_tensor_coalesced")
-def reduce_scatter_tensor_coalesced(inputs: Sequence[Any], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
-                                    ) -> list[Any]:
-    """reduce_scatter_single of several tensors."""
+def reduce_scatter_tensor_coalesced(inputs: Sequence[torch.Tensor], reduceOp: str, scatter_dim: Sequence[int], group: Any,
+                                    tag: str = "") -> list[torch.Tensor]:
+    """reduce_scatter_single of several tensors, each along its own dimension."""
     return [reduce_scatter_single(each, reduceOp, dim, group, tag) for each, dim in zip(inputs, scatter_dim)]
 
 
-@functional("all_to_all_single")
-def all_to_all_single(self: Any, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None, group: Any,
-                      tag: str = "") -> Any:
-    """What all ranks send this one, along the first dimension."""
-    own = _group(group, tag)
-    given = self.detach().contiguous()
-    rows = sum(output_split_sizes) if output_split_sizes else given.shape[0]
-    made = given.new_empty((rows, *given.shape[1:]))
-    collectives.all_to_all_single(made, given, list(output_split_sizes or []), list(input_split_sizes or []), own)
-    return made
+def all_to_all_single(self: torch.Tensor, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None,
+                      group: Any, tag: str = "") -> torch.Tensor:
+    """What all ranks send this one, along the first dimension; sizes by rank, equal ones without them."""
+    return AsyncCollectiveTensor(
+        copying.all_to_all_single_autograd(wait_tensor(self), output_split_sizes, input_split_sizes, group, tag)
+    )
 
 
-def permute_tensor(self: Any, src_dst: Sequence[int], group: Any, tag: str = "") -> Any:
+def permute_tensor(self: torch.Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> torch.Tensor:
     """The tensor of the rank whose entry in `src_dst` is this one's number."""
-    own = _group(group, tag)
+    own = copying.group_of(group, tag)
     if sorted(src_dst) != list(range(own.size())):
         raise ValueError("src_dst must be a permutation of the group's ranks")
     sent, received = [0] * own.size(), [0] * own.size()
@@ -145,75 +142,8 @@ def permute_tensor(self: Any, src_dst: Sequence[int], group: Any, tag: str = "")
     return all_to_all_single(self.reshape(-1), received, sent, own).reshape(self.shape)
 
 
-# ---------------------------------------------------------------------------------------------------- with gradients
-
-
-class _AllGather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, given: Any, dim: int, group: Any) -> Any:
-        ctx.dim, ctx.group = dim, group
-        return all_gather_single(given, dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        return reduce_scatter_single(gradient, "sum", ctx.dim, ctx.group), None, None
-
-
-class _ReduceScatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, given: Any, op: str, dim: int, group: Any) -> Any:
-        if op.lower() not in ("sum", "avg"):
-            raise NotImplementedError(f"reduce_scatter has a gradient for sum and avg, not for {op}")
-        ctx.dim, ctx.group, ctx.divisor = dim, group, group.size() if op.lower() == "avg" else 1
-        return reduce_scatter_single(given, op, dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        return all_gather_single(gradient / ctx.divisor, ctx.dim, ctx.group), None, None, None
-
-
-class _AllToAll(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, given: Any, received: Any, sent: Any, group: Any) -> Any:
-        ctx.splits, ctx.group = (sent, received), group
-        return all_to_all_single(given, received, sent, group)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        sent, received = ctx.splits
-        return all_to_all_single(gradient, sent, received, ctx.group), None, None, None
-
-
-def all_gather_single_autograd(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
-    """all_gather_single, with a gradient."""
-    return _AllGather.apply(self, gather_dim, _group(group, tag))
-
-
-def reduce_scatter_single_autograd(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:
-    """reduce_scatter_single, with a gradient."""
-    return _ReduceScatter.apply(self, reduceOp, scatter_dim, _group(group, tag))
-
-
-def all_to_all_single_autograd(self: Any, output_split_sizes: Any, input_split_sizes: Any, group: Any, tag: str = "") -> Any:
-    """all_to_all_single, with a gradient."""
-    return _AllToAll.apply(self, output_split_sizes, input_split_sizes, _group(group, tag))
-
-
-all_gather_tensor_autograd = all_gather_single_autograd
-reduce_scatter_tensor_autograd = reduce_scatter_single_autograd
-
-
-# ---------------------------------------------------------------------------------------------- as operators of torch.ops
-
-_operators.define({
-    "all_reduce": all_reduce,
-    "all_reduce_coalesced": all_reduce_coalesced,
-    "all_gather_into_tensor": lambda given, size, group: all_gather_single(given, 0, group),
-    "all_gather_into_tensor_coalesced": lambda given, size, group: all_gather_into_tensor_coalesced(given, group),
-    "reduce_scatter_tensor": lambda given, op, size, group: reduce_scatter_single(given, op, 0, group),
-    "reduce_scatter_tensor_coalesced":
-        lambda given, op, size, group: reduce_scatter_tensor_coalesced(given, op, [0] * len(given), group),
-    "all_to_all_single": all_to_all_single,
-    "broadcast": broadcast,
-    "wait_tensor": lambda tensor: tensor.view_as(tensor),
-})
+all_gather_tensor = all_gather_single_autograd = all_gather_tensor_autograd = all_gather_single
+all_gather_single_coalesced = all_gather_into_tensor_coalesced
+reduce_scatter_tensor = reduce_scatter_single_autograd = reduce_scatter_tensor_autograd = reduce_scatter_single
+reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+all_to_all_single_autograd = all_to_all_single

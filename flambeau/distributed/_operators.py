@@ -1,6 +1,6 @@
 """Collectives as operators, `torch.ops._c10d_functional.all_reduce(tensor, "sum", group)`, and the names they are counted by.
 
-Those of `_c10d_functional` are answered by `_functional_collectives`, which loads this. `c10d_functional`, `c10d` and `_dtensor`
+Those of `_c10d_functional` are answered by `copying_collectives`, which loads this. `c10d_functional`, `c10d` and `_dtensor`
 are the namespaces in which collectives are counted (`tensor.debug`); their operators are names, which nothing answers. Stands on
 torch.library.
 """

@@ -232,7 +232,16 @@ def functionally(rank: int, size: int) -> None:
     part = functional.reduce_scatter_tensor(torch.arange(2.0 * size), "avg", 0, dist.group.WORLD)
     assert part.tolist() == [2 * rank, 2 * rank + 1]
     assert functional.permute_tensor(torch.tensor([rank]), [(r + 1) % size for r in world], world).item() == (rank - 1) % size
+    result = functional.all_reduce(torch.ones(2, 2), "sum", world)
+    assert type(result) is functional.AsyncCollectiveTensor and type(result.view(4)) is type(result)
+    assert {type(t) for t in (result.wait(), functional.wait_tensor(result), result + 1)} == {torch.Tensor}
+    assert result.add_(1) is result and result.wait().tolist() == [[size + 1.0] * 2] * 2
     leaf = torch.full((2,), rank + 1.0, requires_grad=True)
+    (functional.all_reduce(leaf, "sum", world) * (rank + 1)).sum().backward()
+    assert leaf.grad.tolist() == [size * (size + 1) / 2] * 2
+    with pytest.raises(RuntimeError, match="all_reduce backward only supports 'sum' reduction, got 'max'"):
+        functional.all_reduce(leaf, "max", world).wait().sum().backward()
+    leaf.grad = None
     (functional.all_gather_tensor_autograd(leaf, 0, world) * (rank + 1)).sum().backward()
     assert leaf.grad.tolist() == [size * (size + 1) / 2] * 2
     leaf.grad = None

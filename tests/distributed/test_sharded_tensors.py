@@ -12,6 +12,7 @@ from distributed.ranks import needs_mpi, on_ranks
 import flambeau as torch
 import flambeau.distributed as dist
 import flambeau.nn.functional as F
+from flambeau.distributed import _functional_collectives as functional
 from flambeau.distributed.tensor import (
     DTensor,
     Partial,
@@ -162,6 +163,12 @@ def further(rank):
     assert torch.equal(doubled(x).full_tensor(), torch.arange(8.0).view(4, 2) * 2)
     with pytest.raises(ValueError, match="mismatched placements"):
         doubled(x.redistribute(placements=[Replicate()]))
+    with pytest.raises(AssertionError, match="expects placements but received None"):
+        local_map(torch.add, out_placements=[Shard(0)], in_placements=([Shard(0)], None))(x, x)
+    with pytest.raises(AssertionError, match="received 1 out_placements but 2 is expected"):
+        local_map(lambda t: (t, t), out_placements=[Shard(0)])(x)
+    total = local_map(lambda t: functional.all_reduce(t.sum(0), "sum", mesh), out_placements=[Replicate()])(x)
+    assert type(total.to_local()) is torch.Tensor and total.full_tensor().tolist() == [12, 16]
     assert x.sum().item() == 28 and torch.equal(x, x.clone())
     # a sum that is left stays one through linear operators
     left = x.sum(0) * 2

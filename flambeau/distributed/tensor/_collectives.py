@@ -1,6 +1,6 @@
 """One step of a redistribution on local tensors: what a single collective along one dimension of a mesh does.
 
-Parts are cut as torch.chunk does, so that the last ones may be shorter, or empty. Stands on `_functional_collectives` and
+Parts are cut as torch.chunk does, so that the last ones may be shorter, or empty. Stands on `copying_collectives` and
 `distributed_c10d`; used by `_redistribute` and `_api`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed import _functional_collectives as functional
+from flambeau.distributed import copying_collectives as functional
 from flambeau.distributed import distributed_c10d as c10d
 from flambeau.distributed import watching
 from flambeau.distributed.tensor.placement_types import Shard

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed import _functional_collectives as _functional_collectives  # defines the operators counted by
+from flambeau.distributed import copying_collectives as copying_collectives  # defines the operators counted by
 from flambeau.distributed import watching
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor.debug._modules import RunningModules

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import flambeau as torch
+from flambeau.distributed._functional_collectives import AsyncCollectiveTensor
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor import _dispatch
 from flambeau.distributed.tensor._api import DTensor
@@ -39,11 +40,18 @@ def local_map(
 
     Args:
         func: takes plain tensors where it is given DTensors; without it a decorator is returned.
-        out_placements: of each result (a sequence of placements for a single one); None for what isn't a tensor.
-        in_placements: of each argument, None for what isn't a tensor; without them arguments are taken as they lie.
+        out_placements: a tuple of each result's (a sequence of placements for a single one); None for what isn't a tensor.
+        in_placements: of each argument, those in lists and dicts one by one; None for what isn't a DTensor; without them
+            arguments are taken as they lie.
         in_grad_placements: how each argument's gradient lies.
         device_mesh: by default that of the arguments.
         redistribute_inputs: move arguments that lie otherwise, rather than raise ValueError.
+
+    Results are DTensors if an argument is one.
+
+    Raises:
+        AssertionError: if placements and arguments, or placements and results, don't go together.
+        ValueError: if an argument lies otherwise than in_placements say.
     """
     if func is None:
         return lambda function: local_map(
@@ -58,38 +66,47 @@ def local_map(
         raise ValueError(f"func must be callable, got {func}")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        mesh = device_mesh or next((arg.device_mesh for arg in args if isinstance(arg, DTensor)), None)
-        if in_placements is not None and len(in_placements) != len(args):
+        flat, form = torch.utils._pytree.tree_flatten(args)
+        if in_placements is not None and len(in_placements) != len(flat):
             raise AssertionError(
-                f"in_placements length {len(in_placements)} does not match the number of input args {len(args)}!"
+                f"in_placements length {len(in_placements)} does not match the number of input args {len(flat)}!"
             )
+        mesh = device_mesh or next((arg.device_mesh for arg in flat if isinstance(arg, DTensor)), None)
         local = []
-        for place, arg in enumerate(args):
+        for place, arg in enumerate(flat):
+            if in_placements is not None:
+                _check_given(arg, in_placements[place])
             if isinstance(arg, DTensor):
                 arg = _as_wanted(arg, in_placements[place] if in_placements else None, redistribute_inputs)
-                gradients = in_grad_placements[place] if in_grad_placements else None
-                arg = arg.to_local(grad_placements=gradients)
-            local.append(arg)
-        result = func(*local, **kwargs)
-        if mesh is None:
+                arg = arg.to_local(grad_placements=in_grad_placements[place] if in_grad_placements else None)
+            local.append(arg.wait() if isinstance(arg, AsyncCollectiveTensor) else arg)
+        result = func(*torch.utils._pytree.tree_unflatten(local, form), **kwargs)
+        if mesh is None or not any(isinstance(arg, DTensor) for arg in flat):
             return result
-        if not isinstance(result, (list, tuple)):
-            return _placed(result, mesh, out_placements)
-        wanted = [out_placements] * len(result) if _is_one(out_placements) else list(out_placements)
-        if len(wanted) != len(result):
+        values, results_form = torch.utils._pytree.tree_flatten(result)
+        wanted = (out_placements,) if _is_one(out_placements) else tuple(out_placements)
+        if len(wanted) != len(values):
             raise AssertionError(
                 "local_map requires one PlacementType be provided for each output value, "
-                f"received {len(wanted)} for {len(result)}"
+                f"received {len(wanted)} out_placements but {len(values)} is expected!"
             )
-        return type(result)(
-            [_placed(value, mesh, placements) for value, placements in zip(result, wanted, strict=True)]
-        )
+        placed = [_placed(value, mesh, placements) for value, placements in zip(values, wanted, strict=True)]
+        return torch.utils._pytree.tree_unflatten(placed, results_form)
 
     return mapped
 
 
 def _is_one(placements: Any) -> bool:
-    return placements is None or all(isinstance(placement, Placement) for placement in placements)
+    return placements is None or (
+        len(placements) > 0 and all(isinstance(placement, Placement) for placement in placements)
+    )
+
+
+def _check_given(arg: Any, placements: Any) -> None:
+    if isinstance(arg, DTensor) and placements is None:
+        raise AssertionError(f"DTensor input {arg} expects placements but received {placements}!")
+    if not isinstance(arg, torch.Tensor) and placements is not None:
+        raise AssertionError(f"Non-Tensor input {arg} expects None placements but received {placements}!")
 
 
 def _as_wanted(tensor: DTensor, placements: Sequence[Placement] | None, move: bool) -> DTensor:
@@ -106,9 +123,13 @@ def _as_wanted(tensor: DTensor, placements: Sequence[Placement] | None, move: bo
 
 
 def _placed(value: Any, mesh: DeviceMesh, placements: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or placements is None:
-        return value
-    return DTensor.from_local(value, mesh, tuple(placements), run_check=False)
+    if isinstance(value, torch.Tensor):
+        if isinstance(value, AsyncCollectiveTensor):
+            value = value.wait()
+        return DTensor.from_local(value, mesh, None if placements is None else tuple(placements), run_check=False)
+    if placements is not None:
+        raise AssertionError(f"Non-tensor output {value} expects None placements but received {placements}!")
+    return value
 
 
 def register_sharding(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
