@@ -25,6 +25,7 @@ from flambeau.distributed.checkpoint.state_dict import (
 )
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP
 from flambeau.distributed.fsdp import MixedPrecisionPolicy, ShardingStrategy, StateDictType, fully_shard
+from flambeau.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from flambeau.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from flambeau.distributed.pipelining import (
     PipelineStage,
@@ -225,7 +226,33 @@ def hooked_and_counted(rank):
         module(torch.ones(1, 4))
 
 
+def scaled(rank):
+    model = fully_shard(torch.nn.Linear(3, 1, bias=False))  # one process has all of it
+    before = model.weight.full_tensor()
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    scaler = ShardedGradScaler("cpu", init_scale=4.0)
+    scaler.scale(model(torch.full((1, 3), float("inf"))).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2.0 and torch.equal(model.weight.full_tensor(), before)
+    optimizer.zero_grad()
+    scaler.scale(model(torch.ones(1, 3)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2.0
+    torch.testing.assert_close(model.weight.full_tensor(), before - 1)
+    # parameters that every process has, and an infinity of one of them
+    own = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([own], 1.0)
+    scaler.scale((own * (float("inf") if rank == 1 else 1.0)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 1.0 and own.tolist() == [1, 1]
+    assert scaler.scale(torch.ones((), dtype=torch.float16)).dtype == torch.float16
+
+
 def lower_and_hooked(rank):
+    scaled(rank)
     lower(rank)
     hooked_and_counted(rank)
 
