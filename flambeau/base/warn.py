@@ -1,4 +1,7 @@
-"""Warnings that point at the program's line, and those that a process hears once. Stands on nothing; used everywhere."""
+"""Warnings that point at the program's line, those that a process hears once, and whether it is a program that calls.
+
+Stands on nothing; used everywhere.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,14 @@ def deprecated(words: str, category: type[Warning] = FutureWarning) -> Callable[
         return call
 
     return mark
+
+
+def called_by_program(within: str) -> bool:
+    """Whether the functions of the file `within` that lead here were called by a program, and not by the package itself."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == within:
+        frame = frame.f_back
+    return not frame.f_code.co_filename.startswith(_OWN)
 
 
 def program_stack() -> list[str]:

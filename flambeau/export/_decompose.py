@@ -26,6 +26,7 @@ from flambeau.core.modes.modes import local
 from flambeau.core.operator.facets import record_of
 from flambeau.dispatcher import handlers
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
+from flambeau.export._regions import is_stretch
 from flambeau.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
@@ -63,8 +64,6 @@ _SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_stride.int: lambda x, dim: x.stride(dim),
     torch.ops.aten.sym_storage_offset.default: lambda x: x.storage_offset(),
 }
-#: The operators whose function runs as it is, under a setting.
-_STRETCHES = frozenset({"wrap_with_autocast", "wrap_with_set_grad_enabled"})
 
 
 class _Tracer(PythonKeyTracer):
@@ -160,7 +159,7 @@ class _Again(Interpreter):
         """A call of an operator whose functions are graphs, each taken apart by itself; that of a stretch with gradients or
         autocast switched becomes part of this graph.
         """
-        if n.target.__name__ in _STRETCHES:     # type: ignore[union-attr]
+        if is_stretch(n):
             return n.target(*[self._stretch(x) if isinstance(x, GraphModule) else x for x in args], **kwargs)
 
         def proxy_of(x: Any) -> Any:

@@ -1,8 +1,8 @@
 """Stretches of an exported program where gradients are switched, or autocast is: one operator each, whose function is a graph.
 
 While a module runs, each switch becomes a node; `fold` then moves what lies between two of them into a graph of its own, called
-by torch.ops.higher_order.wrap_with_set_grad_enabled or wrap_with_autocast. Stands on fx; used by `_trace`, `_export` and
-`_control_flow`.
+by torch.ops.higher_order.wrap_with_set_grad_enabled or wrap_with_autocast. Stands on fx; used by `_trace`, `_export`,
+`_control_flow` and `_decompose`, and by onnx.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node, map_arg
 
-__all__ = ["Regions"]
+__all__ = ["Regions", "is_stretch"]
+
+_OPERATORS = frozenset({"wrap_with_autocast", "wrap_with_set_grad_enabled"})
 
 
 def _grad(enabled: bool) -> None:
@@ -33,6 +35,11 @@ def _autocast_end() -> None:
 
 
 _SWITCHES = (_grad, _autocast, _autocast_end)
+
+
+def is_stretch(node: Node) -> bool:
+    """Whether a node calls such an operator."""
+    return node.op == "call_function" and getattr(node.target, "__name__", "") in _OPERATORS
 
 
 class Regions:

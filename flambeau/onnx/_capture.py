@@ -9,6 +9,7 @@ import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.export import Dim, ExportedProgram, default_decompositions
+from flambeau.export._regions import is_stretch
 from flambeau.export.dynamic_shapes import combined_args, dimensions_of, specs_of
 from flambeau.onnx._translate import missing
 from flambeau.onnx.errors import OnnxExporterError
@@ -28,24 +29,12 @@ def captured(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any
         return model
     try:
         wide, wide_kwargs = _without_ones(model, args, kwargs, dynamic_shapes) if dynamic_shapes else (args, kwargs)
-        program = _exported(model, wide, wide_kwargs, dynamic_shapes)
+        program = torch.export.export(model, wide, wide_kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         text = f"Failed to export the model with torch.export: {type(error).__name__}: {error}"
         raise TorchExportError(text) from error
     program.example_inputs = args, dict(kwargs or {})
     return program
-
-
-def _exported(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any) -> ExportedProgram:
-    """The program as it is with gradients, as PyTorch has it; without them for a module that switches them inside forward."""
-    try:
-        return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    except NotImplementedError as error:
-        with torch.no_grad():
-            try:
-                return torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-            except Exception:
-                raise error from None
 
 
 def _without_ones(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any) -> tuple[Any, Any]:
@@ -67,8 +56,11 @@ def _without_ones(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes
 
 
 def prepared(program: ExportedProgram, custom: Mapping[Any, Callable[..., Any]]) -> ExportedProgram:
-    """A program that writes nothing in place where another name could see it, without operators that have no translation."""
-    if _writes_seen(program):
+    """A program that writes nothing in place where another name could see it, without operators that have no translation.
+
+    What it does under autocast, or with gradients switched, becomes part of the whole, with the casts.
+    """
+    if _writes_seen(program) or any(is_stretch(node) for node in program.graph.nodes):
         program = program.run_decompositions({})
     for _ in range(_DEPTH):
         absent = missing(program, custom)

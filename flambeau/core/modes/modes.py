@@ -23,6 +23,7 @@ from flambeau.base import device as devices
 from flambeau.base.dtype import bfloat16, dtype, float16, float32
 from flambeau.base.locks import short_lock
 from flambeau.base.naming import public_module
+from flambeau.base.warn import called_by_program
 from flambeau.codegen.runtime import state
 
 __all__ = [
@@ -270,7 +271,7 @@ class set_grad_enabled(_Decorator):
 def _tell_of_grad() -> None:
     """Tell the innermost mode below autograd, if it wants to know, that a program has switched gradients."""
     told = local.dispatch_modes[-1].switched_grad
-    if told is not None:
+    if told is not None and called_by_program(__file__):
         told(local.grad)
 
 
@@ -480,7 +481,7 @@ class autocast:
     def _tell(self, entered: bool) -> None:
         """Tell the innermost mode below autograd, if it wants to know, that a block begins or ends."""
         told = local.dispatch_modes[-1].switched_autocast if local.dispatch_modes else None
-        if told is not None:
+        if told is not None and called_by_program(__file__):
             told(self if entered else None)
 
     def __exit__(self, *exception: object) -> None:
