@@ -501,7 +501,10 @@ _OF_PROGRAMS = {
     "ScriptFunction": "jit.script_function",
     "ScriptMethod": "jit.script_function",
     "ScriptObject": "jit.execution.runtime",
-    **dict.fromkeys(("Block", "Graph", "Node", "Use", "Value"), "jit.ir.graph"),
+    "Block": "jit.ir.blocks",
+    "Graph": "jit.ir.graph",
+    "Node": "jit.ir.nodes",
+    **dict.fromkeys(("Use", "Value"), "jit.ir.values"),
     **dict.fromkeys(("ClassType", "EnumType", "InterfaceType", "UnionType", "unify_type_list"), "jit.ir.types"),
 }
 _OF_THE_DISPATCHER = (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.constants import type_of_value
 from flambeau.jit.ir.function import Function
-from flambeau.jit.ir.graph import Block
 from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, NamedTupleType
 from flambeau.jit.printing.code import ConstantTable, Printer
 

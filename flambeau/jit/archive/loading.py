@@ -16,8 +16,8 @@ from flambeau.jit.archive.importing import Importer
 from flambeau.jit.archive.modules import fill
 from flambeau.jit.archive.objects import Objects
 from flambeau.jit.frontend.errors import FrontendError
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.function import Function
-from flambeau.jit.ir.graph import Block
 from flambeau.jit.ir.types import ClassType
 from flambeau.jit.script_module import RecursiveScriptModule
 

@@ -15,8 +15,9 @@ from flambeau.dispatcher.builtin import direct_call
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import scalars
 from flambeau.jit.execution.operators import answer_of, converter_of, on_tensors
-from flambeau.jit.ir.graph import Node, Value
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import INT
+from flambeau.jit.ir.values import Value
 
 __all__ = ["BUILTINS", "expression"]
 

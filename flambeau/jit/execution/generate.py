@@ -15,10 +15,13 @@ from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import runtime
 from flambeau.jit.execution.expressions import BUILTINS, expression
 from flambeau.jit.execution.texts import show
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.function import Function
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.source import SourceRange
 from flambeau.jit.ir.types import ClassType, NamedTupleType
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.loops import is_counting, is_infinite
 
 __all__ = ["LINES", "run"]

@@ -14,7 +14,7 @@ from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TensorType, Type
 from flambeau.jit.execution import scalars, special
 from flambeau.jit.ir.codes import code_of, dtype_or_none, layout_of, memory_format_of
-from flambeau.jit.ir.graph import Node
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import canonical
 
 __all__ = ["answer_of", "converter_of", "on_tensors", "python_of"]

@@ -10,9 +10,12 @@ from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.jit.execution.runtime import place_of
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.constants import can_be_constant
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import ClassType, unshaped
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.effects import written
 
 __all__ = ["Attributes"]

@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import TENSOR
+from flambeau.jit.ir.values import Value
 
 __all__ = ["fold_norms", "remove_dropout"]
 

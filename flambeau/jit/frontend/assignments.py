@@ -12,9 +12,9 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import BuiltinFunction, MagicMethod
 from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue, simple
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import BOOL, COMPLEX, FLOAT, INT, NUMBER, TENSOR, ClassType, is_tensor
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

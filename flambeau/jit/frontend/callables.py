@@ -13,9 +13,9 @@ from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.frontend.matching import Kwargs, emit_builtin, match, match_any
 from flambeau.jit.frontend.operators import Candidate, candidates
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import ANY, DEVICE, STRING, ClassType, FunctionType
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

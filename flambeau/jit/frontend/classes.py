@@ -13,9 +13,9 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import FunctionValue, MethodValue
 from flambeau.jit.frontend.matching import Kwargs, convert
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import ClassType, EnumType, NamedTupleType
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -13,9 +13,10 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import SpecialForm
 from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import simple
-from flambeau.jit.ir.graph import Block, Value
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import ANY, BOOL, NONE, UnionType, is_none, make_union, ordered, unify, unshaped
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

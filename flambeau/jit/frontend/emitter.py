@@ -23,10 +23,13 @@ from flambeau.jit.frontend.matching import convert
 from flambeau.jit.frontend.statements import Statements
 from flambeau.jit.frontend.subscripts import Subscripts
 from flambeau.jit.frontend.values import SugaredValue
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.function import Function, argument
-from flambeau.jit.ir.graph import Block, Graph, Node, Value, meaningful
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import ANY, NONE, is_none, is_tensor, unify
+from flambeau.jit.ir.values import Value, meaningful
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.resolver import Resolver

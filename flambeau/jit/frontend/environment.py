@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from flambeau.dispatcher.schema_types import ListType, Type
 from flambeau.jit.frontend.matching import convert
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue, simple
-from flambeau.jit.ir.graph import Block, Value, meaningful
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import unshaped
+from flambeau.jit.ir.values import Value, meaningful
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

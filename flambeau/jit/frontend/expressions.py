@@ -15,9 +15,9 @@ from flambeau.jit.frontend.classes import NewObject
 from flambeau.jit.frontend.matching import convert
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir import source
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import TENSOR, UnionType, make_union, unify
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from flambeau.dispatcher.schema_types import FutureType
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import SugaredValue
-from flambeau.jit.ir.graph import Block, Graph, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.source import SourceRange
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

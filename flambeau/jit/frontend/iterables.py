@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from flambeau.dispatcher.schema_types import ListType, Type
 from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import INT
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -14,9 +14,9 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.iterables import RangeValue
 from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import INT, TENSOR, unify
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from flambeau.dispatcher.schema import Argument, FunctionSchema
 from flambeau.dispatcher.schema_types import ListType, NumberType, OptionalType, StringType, TupleType, Type
 from flambeau.jit.frontend.operators import Candidate, candidates
-from flambeau.jit.ir.graph import Graph, Value
+from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import (
     BOOL,
@@ -28,6 +28,7 @@ from flambeau.jit.ir.types import (
     missing_methods,
     unify,
 )
+from flambeau.jit.ir.values import Value
 
 __all__ = [
     "Kwargs",

@@ -14,9 +14,9 @@ from flambeau.dispatcher.schema_types import TupleType
 from flambeau.jit.frontend.callables import OverloadedFunction
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import SourceRange
 from flambeau.jit.ir.types import is_none
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

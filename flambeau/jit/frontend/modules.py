@@ -15,9 +15,9 @@ from flambeau.jit.frontend.callables import BuiltinFunction, FunctionValue, Meth
 from flambeau.jit.frontend.classes import attribute_of, set_attribute
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import STRING, TENSOR, InterfaceType
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

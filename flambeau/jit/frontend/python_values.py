@@ -31,10 +31,10 @@ from flambeau.jit.frontend.callables import (
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import ConstantTuple, SimpleValue, SugaredValue
 from flambeau.jit.ir.constants import type_of_value
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.names import qualified_name_of
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import DEVICE, EnumType, NamedTupleType, is_none
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -11,9 +11,9 @@ from flambeau.dispatcher.schema_types import ListType, OptionalType, TupleType, 
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.matching import emit_builtin
 from flambeau.jit.frontend.values import SimpleValue, SugaredTuple, SugaredValue
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import INT, NONE, TENSOR, is_none, is_tensor
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

@@ -23,7 +23,6 @@ from flambeau.dispatcher.schema_types import (
 from flambeau.jit.frontend import matching
 from flambeau.jit.frontend.matching import Kwargs, emit_builtin
 from flambeau.jit.frontend.operators import candidates
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import (
     STRING,
@@ -35,6 +34,7 @@ from flambeau.jit.ir.types import (
     is_tensor,
     make_union,
 )
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter

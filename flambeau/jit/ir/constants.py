@@ -32,7 +32,8 @@ from flambeau.dispatcher.schema_types import (
 from flambeau.jit.ir.codes import code_of
 
 if TYPE_CHECKING:
-    from flambeau.jit.ir.graph import Graph, Node
+    from flambeau.jit.ir.graph import Graph
+    from flambeau.jit.ir.nodes import Node
 
 __all__ = ["can_be_constant", "constant_node", "same_constant", "type_of_value"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flambeau.jit.ir.graph import Block, Graph, Value
+    from flambeau.jit.ir.blocks import Block
+    from flambeau.jit.ir.graph import Graph
+    from flambeau.jit.ir.values import Value
 
 __all__ = ["check"]
 

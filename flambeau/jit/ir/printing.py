@@ -11,7 +11,9 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import FutureType
 
 if TYPE_CHECKING:
-    from flambeau.jit.ir.graph import Graph, Node, Value
+    from flambeau.jit.ir.graph import Graph
+    from flambeau.jit.ir.nodes import Node
+    from flambeau.jit.ir.values import Value
 
 __all__ = ["complex_text", "float_text", "graph_text", "node_text", "quoted"]
 

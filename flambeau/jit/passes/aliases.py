@@ -6,7 +6,10 @@ used by dead_code and constants.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.effects import is_mutable
 
 __all__ = ["Aliases"]

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.dispatcher.schema_types import ListType, Type
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.constants import can_be_constant, same_constant
-from flambeau.jit.ir.graph import Block, Graph, Node
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import ClassType, FunctionType, NamedTupleType
 from flambeau.jit.passes import dead_code
 from flambeau.jit.passes.effects import has_side_effects, is_mutable, written

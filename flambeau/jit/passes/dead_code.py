@@ -5,7 +5,10 @@ Stands on effects; runs after tuples and after constants have changed something.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.aliases import Aliases
 from flambeau.jit.passes.effects import has_side_effects, written
 

@@ -6,8 +6,9 @@ Stands on ir and operators' schemas; used by dead_code and constants.
 from __future__ import annotations
 
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TensorType, TupleType, Type
-from flambeau.jit.ir.graph import Node, Value
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import ClassType, InterfaceType
+from flambeau.jit.ir.values import Value
 
 __all__ = ["has_side_effects", "is_mutable", "written"]
 

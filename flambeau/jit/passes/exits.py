@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.dispatcher.schema_types import Type
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import BOOL, is_tensor, unify
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.withs import exits_to_blocks, from_blocks
 
 __all__ = ["transform"]

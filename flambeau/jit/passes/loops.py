@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 
 from flambeau.jit.frontend.matching import emit_builtin
-from flambeau.jit.ir.graph import Block, Graph, Node
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import INT
 
 __all__ = ["canonicalize_modified", "is_counting", "is_infinite"]

@@ -5,7 +5,8 @@ Stands on ir; runs after loops.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
 
 __all__ = ["rename_aliases"]
 

@@ -5,7 +5,10 @@ Stands on ir; the last of the passes.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
+from flambeau.jit.ir.values import Value
 
 __all__ = ["canonicalize"]
 

@@ -6,8 +6,11 @@ Stands on ir; the first of the passes.
 from __future__ import annotations
 
 from flambeau.dispatcher.schema_types import Type
-from flambeau.jit.ir.graph import Block, Graph, Node, Value, meaningful
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import unify
+from flambeau.jit.ir.values import Value, meaningful
 
 __all__ = ["convert"]
 

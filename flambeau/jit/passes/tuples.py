@@ -5,7 +5,9 @@ Stands on ir; runs after normalize.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph, Node
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 
 __all__ = ["lower_simple"]
 

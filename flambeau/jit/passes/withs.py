@@ -5,7 +5,9 @@ Stands on ir; used by exits.
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Graph, Node
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 
 __all__ = ["exits_to_blocks", "from_blocks"]
 

@@ -13,9 +13,12 @@ from typing import Any
 
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import OptionalType
+from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.function import Function
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import ClassType, FunctionType
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.loops import is_counting
 from flambeau.jit.printing.inlining import in_place
 from flambeau.jit.printing.words import Words

@@ -6,7 +6,9 @@ other inputs are made of is written in place too; so the order of the text is th
 
 from __future__ import annotations
 
-from flambeau.jit.ir.graph import Block, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.nodes import Node
+from flambeau.jit.ir.values import Value
 
 __all__ = ["in_place"]
 

@@ -16,9 +16,10 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import AnyType, DictType, ListType, OptionalType, Type
 from flambeau.jit.ir.constants import same_constant
-from flambeau.jit.ir.graph import Node, Value
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.printing import complex_text, float_text, quoted
 from flambeau.jit.ir.types import ClassType, EnumType, FunctionType, InterfaceType, NamedTupleType, UnionType, canonical
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.printing.code import ConstantTable, Printer

@@ -14,9 +14,9 @@ from flambeau.dispatcher.schema_types import DictType, ListType, TupleType
 from flambeau.jit.execution.calls import bound
 from flambeau.jit.execution.generate import run
 from flambeau.jit.ir.function import Function
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.shaped import shaped
 from flambeau.jit.ir.types import FunctionType, unshaped
+from flambeau.jit.ir.values import Value
 from flambeau.jit.tracing.current import current, tracing
 from flambeau.jit.tracing.state import TracingState
 

@@ -30,8 +30,8 @@ from flambeau.dispatcher.schema_types import (
 )
 from flambeau.export._functional import RULES as FUNCTIONAL
 from flambeau.export._operators import BODY, FUNCTIONS, METHODS
-from flambeau.jit.ir.graph import Value
 from flambeau.jit.ir.shaped import shaped
+from flambeau.jit.ir.values import Value
 from flambeau.jit.tracing import rules
 from flambeau.jit.tracing.sizes import size_of
 from flambeau.jit.tracing.state import Place, TracingState

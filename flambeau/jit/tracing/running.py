@@ -12,8 +12,9 @@ from typing import Any
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import calls
 from flambeau.jit.ir.function import argument
-from flambeau.jit.ir.graph import Graph, Value
+from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.types import ClassType, unshaped
+from flambeau.jit.ir.values import Value
 from flambeau.jit.passes import dead_code, normalize, tuples
 from flambeau.jit.script_module import ScriptModule
 from flambeau.jit.tracing import programs, scopes

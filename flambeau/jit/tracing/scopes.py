@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flambeau.dispatcher.schema_types import TensorType, TupleType, Type
-from flambeau.jit.ir.graph import Block, Graph, Node, Value
+from flambeau.jit.ir.blocks import Block
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import ClassType
+from flambeau.jit.ir.values import Value
 
 __all__ = ["attribute_nodes", "flattened", "methods_made"]
 

@@ -22,8 +22,10 @@ from flambeau.dispatcher.schema_types import (
     Type,
 )
 from flambeau.jit.ir.constants import type_of_value
-from flambeau.jit.ir.graph import Graph, Node, Value
+from flambeau.jit.ir.graph import Graph
+from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.shaped import number_tensor, shaped
+from flambeau.jit.ir.values import Value
 from flambeau.jit.tracing.warnings import CONTAINER_ADVICE, warn
 
 __all__ = ["Place", "TracingState", "check_inputs"]
