@@ -30,7 +30,7 @@ from flambeau.distributed import (
 )
 from flambeau.distributed.constants import default_pg_timeout as _DEFAULT_PG_TIMEOUT
 from flambeau.distributed.fake_group import FakeProcessGroup
-from flambeau.distributed.plugins import BackendOptions as _DistributedBackendOptions
+from flambeau.distributed.plugins import _DistributedBackendOptions
 
 _broadcast_coalesced = distributed_c10d._broadcast_coalesced
 _resolve_process_group = distributed_c10d._resolve_process_group

@@ -1,7 +1,7 @@
 """Backends that programs register by a name, and the groups that they make.
 
-A creator is called as creator(store, rank, size, timeout), or with extended_api as creator(BackendOptions, options). What it
-returns is a ProcessGroup, which is the group then, or an object with a group's operations, which one is given. Stands on
+A creator is called as creator(store, rank, size, timeout), or with extended_api as creator(_DistributedBackendOptions, options).
+What it returns is a ProcessGroup, which is the group then, or an object with a group's operations, which one is given. Stands on
 backends and process_group; groups asks it.
 """
 
@@ -20,7 +20,7 @@ from flambeau.distributed.stores import Store
 
 @called("distributed.distributed_c10d", "_DistributedBackendOptions")
 @dataclass
-class BackendOptions:
+class _DistributedBackendOptions:
     """What a creator of the extended kind is told of the group that it is to make."""
 
     store: Store
@@ -45,7 +45,7 @@ def created(plugin: tuple[Plugin, list[str]], store: Store, ranks: Sequence[int]
     (creator, extended), devices = plugin
     own = list(ranks).index(rank)
     if extended:
-        made = creator(BackendOptions(store, own, len(ranks), timeout, name, list(ranks)), options)
+        made = creator(_DistributedBackendOptions(store, own, len(ranks), timeout, name, list(ranks)), options)
     else:
         made = creator(store, own, len(ranks), timeout)
     if isinstance(made, ProcessGroup):
@@ -57,6 +57,3 @@ def created(plugin: tuple[Plugin, list[str]], store: Store, ranks: Sequence[int]
     group._set_group_name(name)
     group._set_group_desc(description)
     return group
-
-
-_DistributedBackendOptions = BackendOptions

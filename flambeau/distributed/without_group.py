@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.core.operator import unsupported as _unsupported
 
-ADVICE = "it isn't there yet; torch.distributed has process groups, collectives, the launcher and DistributedDataParallel"
+ADVICE = "it isn't there; use process groups, collectives, DistributedDataParallel, DTensor, fully_shard or pipelining"
 
 
 def absent(room: str, functions: str = "", kinds: str = "") -> dict[str, Any]:

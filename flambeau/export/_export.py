@@ -62,23 +62,8 @@ def export(
     module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
     NotImplementedError for functions that no operator of aten stands for.
     """
-    if not isinstance(mod, torch.nn.Module):
-        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
-    if not isinstance(args, tuple):
-        raise UserError(
-            UserErrorType.INVALID_INPUT,
-            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}{_trace.ADVICE}",
-        )
     kwargs = {} if kwargs is None else kwargs
-    inspect.signature(mod.forward).bind(*args, **kwargs)
-    for x in pytree.tree_leaves((args, kwargs)):
-        if not isinstance(x, (torch.Tensor, *_CONSTANTS)):
-            raise ValueError(
-                f"Unsupported input type {type(x)}. Export only supports pytree containers of basic types (Tensor, int, float, "
-                "...) as input. To register a custom dataclass, use torch.export.register_dataclass. To register a custom "
-                "container type, use torch.utils._pytree.register_pytree_node. To register a constant input, use "
-                "torch.utils._pytree.register_constant"
-            )
+    _check(mod, args, kwargs)
     said = dynamic_shapes.dynamic_shapes(mod, args, kwargs) if hasattr(dynamic_shapes, "dynamic_shapes") else dynamic_shapes
     specs = dynamic_inputs.specs_of(dynamic_inputs.combined_args(mod, args, kwargs), said)
     env = ShapeEnv(trace_asserts=True, prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
@@ -92,15 +77,7 @@ def export(
     user, names = _user_inputs(mod, given, mode)
     calls = ModuleCalls(mod, mode, preserve_module_call_signature)
     with _on_fakes(mod, fake_mode), calls.followed(), calls.written_down(mod), mode.sizes, symbolic_builtins(), fake_mode, mode:
-        try:
-            made = mod(*given[0], **given[1])
-        except DynamicOutputShapeException as error:
-            raise NotImplementedError(
-                f"torch.export: {error.func} gives as many elements as values say, which is not implemented in flambeau; use an "
-                "operator whose result has a known shape"
-            ) from None
-        except DataDependentOutputException as error:
-            raise _trace.guard_error(error) from None
+        made = _run(mod, given)
         written = _written_buffers(mod, mode)
     leaves, out_spec = pytree.tree_flatten(made)
     with mode.sizes:
@@ -111,18 +88,9 @@ def export(
     with _violations():
         left = check_constraints(env, dimensions)
     ranges = range_constraints(env, dimensions, bool(said))
-    settle_sizes(mode.graph, env)
-    for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-        if not node.users:
-            mode.graph.erase_node(node)
-    mode.regions.fold(mode.graph, mode.submodules)
-    outputs = [_output(x) for x in mode.graph.output_node().args[0]]
-    constants = [
-        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()
-    ]
-    signature = ExportGraphSignature([*inputs, *constants, *user], outputs)
-    in_spec = pytree.tree_structure((args, kwargs))
-    own = ModuleCallSignature([], [], in_spec, out_spec, names)
+    _tidy(mode, env)
+    signature = _signature(mode, inputs, user)
+    own = ModuleCallSignature([], [], pytree.tree_structure((args, kwargs)), out_spec, names)
     saved = mod.state_dict().keys()
     held = {name: x for name, x in mod.named_buffers(remove_duplicate=False) if name not in saved}
     return ExportedProgram(
@@ -136,6 +104,57 @@ def export(
         {**held, **dict(mode.constants.values())},
         guards=left,
     )
+
+
+def _check(mod: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    """What is given can be exported: a module, and inputs that fit its forward, of types that a program has."""
+    if not isinstance(mod, torch.nn.Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        raise UserError(
+            UserErrorType.INVALID_INPUT,
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}{_trace.ADVICE}",
+        )
+    inspect.signature(mod.forward).bind(*args, **kwargs)
+    for x in pytree.tree_leaves((args, kwargs)):
+        if not isinstance(x, (torch.Tensor, *_CONSTANTS)):
+            raise ValueError(
+                f"Unsupported input type {type(x)}. Export only supports pytree containers of basic types (Tensor, int, float, "
+                "...) as input. To register a custom dataclass, use torch.export.register_dataclass. To register a custom "
+                "container type, use torch.utils._pytree.register_pytree_node. To register a constant input, use "
+                "torch.utils._pytree.register_constant"
+            )
+
+
+def _run(mod: torch.nn.Module, given: Any) -> Any:
+    """What the module gives for fake inputs, (args, kwargs), while a mode records it."""
+    try:
+        return mod(*given[0], **given[1])
+    except DynamicOutputShapeException as error:
+        raise NotImplementedError(
+            f"torch.export: {error.func} gives as many elements as values say, which is not implemented in flambeau; use an "
+            "operator whose result has a known shape"
+        ) from None
+    except DataDependentOutputException as error:
+        raise _trace.guard_error(error) from None
+
+
+def _tidy(mode: _trace.ExportMode, env: ShapeEnv) -> None:
+    """The graph with sizes settled, without detached tensors that nothing uses, and with stretches in graphs of their own."""
+    settle_sizes(mode.graph, env)
+    for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        if not node.users:
+            mode.graph.erase_node(node)
+    mode.regions.fold(mode.graph, mode.submodules)
+
+
+def _signature(mode: _trace.ExportMode, inputs: list[InputSpec], user: list[InputSpec]) -> ExportGraphSignature:
+    """What the graph's inputs and outputs are. inputs: those of the module's state; user: those of the example inputs."""
+    outputs = [_output(x) for x in mode.graph.output_node().args[0]]
+    constants = [
+        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()
+    ]
+    return ExportGraphSignature([*inputs, *constants, *user], outputs)
 
 
 # ---------------------------------------------------------------- inputs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.base.naming import public_module
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.text import TextResolver, define_from_tree, parse_text

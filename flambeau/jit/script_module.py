@@ -12,7 +12,6 @@ import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.base.naming import public_module
 from flambeau.dispatcher.schema_types import Refused
 from flambeau.jit.frontend.python_values import taken

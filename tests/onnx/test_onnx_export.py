@@ -458,3 +458,31 @@ def test_translations_in_onnxscript(x: torch.Tensor) -> None:
     np.testing.assert_allclose(program(x)[0].numpy(), (x * (2 * x).sigmoid()).numpy(), rtol=1e-5)
     with pytest.raises(TypeError, match="should be a single callable, not a sequence"):
         export(nn.SiLU().eval(), (x,), custom_translation_table={torch.ops.aten.silu.default: [silu]})
+
+
+class Switching(nn.Module):
+    """A scale without gradients, and where it is asked for a layer in bfloat16."""
+
+    def __init__(self, lower):
+        super().__init__()
+        self.layer, self.lower = nn.Linear(3, 4), lower
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = x.abs().amax()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.lower):
+            y = self.layer(x)
+        return y.float() / scale
+
+
+def test_stretches_with_autocast_or_without_gradients_are_part_of_the_model():
+    x = torch.randn(2, 3)
+    exported(Switching(False), (x,))
+    program = torch.onnx.export(Switching(True).eval(), (x,), verbose=False)    # which onnxruntime can't run on the CPU
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    assert [node.op_type for node in program.model_proto.graph.node].count("Cast") == 4     # input, weight, bias, result
+
+
+def test_what_isnt_done_is_refused():
+    with pytest.raises(NotImplementedError, match=r"profile=True\) is not implemented in flambeau: run the call under"):
+        torch.onnx.export(nn.Linear(2, 2), (torch.ones(1, 2),), profile=True)

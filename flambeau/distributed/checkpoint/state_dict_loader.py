@@ -87,9 +87,8 @@ def load_state_dict(
     """The older name of `load`."""
     warnings.warn("'load_state_dict' is deprecated and will be removed in future versions. Please use 'load' instead.",
                   FutureWarning, stacklevel=2)  # fmt: skip
-    check_coordinator(coordinator_rank)
     storage_reader.reset()
-    read_into(state_dict, storage_reader, planner or DefaultLoadPlanner(), Together(process_group, no_dist))
+    _load_state_dict(state_dict, storage_reader, process_group, coordinator_rank, no_dist, planner)
 
 
 def _load_state_dict(

@@ -81,10 +81,7 @@ class Copies(Calls):
 
     def gather(self, outputs: Any, inputs: Any, root: Any = None) -> Work:
         """The root's outputs[0][r] becomes inputs[0] of rank r. root: a rank, or GatherOptions."""
-        (given,), opts = listed(inputs), root
-        if not hasattr(opts, "rootRank"):
-            opts = GatherOptions()
-            opts.rootRank = root or 0
+        (given,), opts = listed(inputs), _rooted_options(GatherOptions, root)
         self._rank_of("gather", opts.rootRank)
         made: list[Any] = []
         if self._rank == opts.rootRank:
@@ -107,10 +104,7 @@ class Copies(Calls):
 
     def scatter(self, outputs: Any, inputs: Any, root: Any = None) -> Work:
         """outputs[0] becomes inputs[0][rank] of the root. root: a rank, or ScatterOptions."""
-        (output,), opts = listed(outputs), root
-        if not hasattr(opts, "rootRank"):
-            opts = ScatterOptions()
-            opts.rootRank = root or 0
+        (output,), opts = listed(outputs), _rooted_options(ScatterOptions, root)
         self._rank_of("scatter", opts.rootRank)
         given: list[Any] = []
         if self._rank == opts.rootRank:
@@ -130,3 +124,12 @@ class Copies(Calls):
             operation = self._channel.scatter("scatter", (output, made, flat), finish, buffer(made),
                                               None if flat is None else buffer(flat), opts.rootRank)
         return self._work(begun, operation, [output], opts)
+
+
+def _rooted_options(kind: Any, root: Any) -> Any:
+    """The options of a call that were given, or those of a root that was given by its rank (None: 0)."""
+    if hasattr(root, "rootRank"):
+        return root
+    made = kind()
+    made.rootRank = root or 0
+    return made

@@ -1,7 +1,7 @@
 """Operators that are programs themselves, and whose calls become their bodies: what a tensor's `shape` is, numbers in front
 of tensors.
 
-Stands on parsing and the emitter; used by operators.
+Stands on parsing and the emitter; the room gives it to operators.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from flambeau.jit.frontend.operators import provide_programs
 from flambeau.jit.frontend.text import functions_of_text
 
 __all__ = ["programs_of"]
@@ -68,5 +67,3 @@ def programs_of(symbol: str) -> tuple[Any, ...]:
     """The functions that an operator is made of besides its own overloads."""
     return tuple(functions_of_text(text, "<string>")[name] for text, name in _texts(symbol))
 
-
-provide_programs(programs_of)

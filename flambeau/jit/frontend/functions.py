@@ -10,7 +10,6 @@ import inspect
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import flambeau.jit.frontend.builtin_programs  # noqa: F401 - operators that are programs
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.frontend import library, tree

@@ -24,9 +24,7 @@ _providers: list[Callable[[str], tuple[Any, ...]]] = []
 
 def provide_programs(programs_of: Callable[[str], tuple[Any, ...]]) -> None:
     """Say where the operators come from that are programs: functions by the operator's name."""
-    if programs_of not in _providers:
-        _providers.append(programs_of)
-        _builtin.cache_clear()  # what an archive looked up before
+    _providers.append(programs_of)
 
 
 def _programs(symbol: str) -> list[Any]:
