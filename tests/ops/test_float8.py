@@ -138,6 +138,12 @@ def test_other_dtypes_are_not_promoted() -> None:
         x.numpy()
 
 
+def test_numpy_has_no_such_dtype_whatever_a_package_gives_it(monkeypatch) -> None:
+    monkeypatch.setitem(np.sctypeDict, "float8_e8m0fnu", np.uint8)      # as ml_dtypes does
+    with pytest.raises(TypeError, match="Got unsupported ScalarType Float8_e8m0fnu"):
+        torch.ones(5).to(torch.float8_e8m0fnu).numpy()
+
+
 @pytest.mark.parametrize("dtype", MULTIPLIED, ids=str)
 def test_reductions_that_convert_first(dtype) -> None:
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).to(dtype)

@@ -86,7 +86,7 @@ def _check_shared(layout: Layout) -> None:
     if layout.device.type == "meta":
         raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
                         "memory first.")
-    if layout.dtype.name not in np.sctypeDict and layout.dtype is not bool_:
+    if not hasattr(np, layout.dtype.name) and layout.dtype is not bool_:    # other packages may give NumPy more dtypes
         raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
     if layout.pending:
         which, way = ("conjugate", "conj") if layout.pending & CONJUGATE else ("negative", "neg")
