@@ -37,7 +37,7 @@ _ROOMS = frozenset(
         "weak",
     )
 )
-_FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_hooks", "_creation")
+_FIELDS = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_resting", "_creation")
 _UNSET = object()
 cmake_prefix_path = None
 
@@ -76,7 +76,7 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
         _watch_again(tensor)
     for tensor, end in ((t1, ends[1]), (t2, ends[0])):
         if end is not None:     # an end of the graph knows its leaf, which is another object now
-            tensor._node = _AccumulateGrad(tensor)
+            tensor._node = end.renewed(tensor)
             end.reference = _poisoned
 
 

@@ -242,6 +242,96 @@ def test_parts_states_and_refusals() -> None:
     on_ranks(2, everything)
 
 
+def values(count: int, first: int) -> Any:
+    return torch.sin(torch.arange(count, dtype=torch.float64) * 1.7 + first) * 0.5
+
+
+def filled(module: nn.Module) -> nn.Module:
+    with torch.no_grad():
+        for number, each in enumerate(module.double().parameters()):
+            each.copy_(values(each.numel(), number).view(each.shape))
+    return module
+
+
+def switched(way: str, module: Any, on: bool) -> None:
+    """Freeze or unfreeze a module's parameters."""
+    if way == "module":
+        module.requires_grad_(on)
+        return
+    for each in module.parameters():
+        if way == "attribute":
+            each.requires_grad = on
+        elif way == "detach" and not on:
+            each.detach_()
+        else:
+            each.requires_grad_(on)
+        if way == "data":
+            each.data = each.data.clone()
+
+
+#: What is frozen before the steps 1 and 3 and not any more before 2 and 4, and the sum of all parameters after each of five
+#: steps of two processes, by PyTorch over Gloo.
+FROZEN: dict[str, tuple[Any, list[float]]] = {
+    "first": (lambda net: net[0], [0.437475134, 0.324620318, 0.335230886, 0.273575121, 0.250567595]),
+    "middle": (lambda net: net[2], [0.437475134, 0.308935908, 0.26496735, 0.237710499, 0.198859904]),
+    "last": (lambda net: net[4], [0.437475134, 0.459641747, 0.393037431, 0.39023474, 0.344338551]),
+    "all but the last": (lambda net: net[:4], [0.437475134, 0.305694806, 0.257613688, 0.229824605, 0.190489]),
+    "one weight": (lambda net: nn.ParameterList([net[2].weight]),
+                   [0.437475134, 0.325076261, 0.327586706, 0.27724258, 0.251313326]),
+}
+ADVERSARIAL = [0.07372603, -0.541781079, -1.128030575, -1.671436255]
+
+
+def frozen_in_turns(rank: int, way: str, chosen: Any, **settings: Any) -> list[float]:
+    net = filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)))
+    model, optimizer = DistributedDataParallel(net, **settings), torch.optim.SGD(net.parameters(), lr=0.1)
+    sums = []
+    for step in range(5):
+        if step:
+            switched(way, chosen(net), step % 2 == 0)
+        optimizer.zero_grad()
+        x, y = values(18, 10 + step).view(6, 3)[rank::2], values(12, 20 + step).view(6, 2)[rank::2]
+        ((model(x) - y) ** 2).sum().backward()
+        optimizer.step()
+        sums.append(sum(each.sum().item() for each in net.parameters()))
+    return sums
+
+
+def adversaries(rank: int) -> list[float]:
+    plain = filled(nn.Linear(3, 3)), filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)))
+    generator, judge = map(DistributedDataParallel, plain)
+    steps = [torch.optim.SGD(each.parameters(), lr=0.1) for each in plain]
+    sums = []
+    for step in range(4):
+        x = values(18, 10 + step).view(6, 3)[rank::2]
+        judge.requires_grad_(True)
+        steps[1].zero_grad()
+        judge(torch.cat([generator(x).detach(), -x])).sum().backward()
+        steps[1].step()
+        judge.requires_grad_(False)
+        steps[0].zero_grad()
+        (-judge(generator(x)).sum()).backward()
+        steps[0].step()
+        sums.append(sum(p.sum().item() for each in plain for p in each.parameters()))
+    return sums
+
+
+def freezing(rank: int) -> None:
+    for settings in ({}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 0.0001}):
+        for chosen, wanted in FROZEN.values():
+            for way in ("attribute", "method", "module", "detach", "data"):
+                found = frozen_in_turns(rank, way, chosen, find_unused_parameters=True, **settings)
+                assert found == pytest.approx(wanted, abs=1e-7)
+    assert adversaries(rank) == pytest.approx(ADVERSARIAL, abs=1e-7)
+    for settings in ({}, {"static_graph": True}):
+        with pytest.raises(RuntimeError, match="Expected to have finished reduction"):
+            frozen_in_turns(rank, "method", FROZEN["middle"][0], **settings)
+
+
+def test_freezing_and_unfreezing_between_steps() -> None:
+    on_ranks(2, freezing)
+
+
 def test_buckets_are_filled_in_order() -> None:
     parameters = [torch.empty(n, dtype=dtype) for n, dtype in
                   ((10, torch.float32), (10, torch.float64), (10, torch.float32), (1, torch.float32))]

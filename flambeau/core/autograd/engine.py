@@ -360,7 +360,7 @@ def _accumulate(node: AccumulateGrad, gradients: list[Any]) -> None:
     variable = node.reference()
     first = variable is not None and held_gradient(variable) is None
     node.accumulate(gradients)
-    if variable is not None:
+    if variable is not None and variable._node is not None:
         run_post_accumulate_hooks(variable, extras)
     if extras.post_hooks:   # the first gradient is the leaf's own now
         _post_hooks(node, (), (held_gradient(variable),) if first else tuple(gradients))

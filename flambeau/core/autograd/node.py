@@ -283,6 +283,14 @@ class AccumulateGrad(Node):
         """The leaf, or None when it is gone."""
         return self.reference()
 
+    def renewed(self, variable: Any) -> AccumulateGrad:
+        """Another end of the graph, at `variable`, with what was registered on the leaf; what was on the node stays with it."""
+        made = AccumulateGrad(variable)
+        if self.extras is not None:
+            kept = made.extended()
+            kept.tensor_hooks, kept.post_accumulate = self.extras.tensor_hooks, self.extras.post_accumulate
+        return made
+
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         """Add the gradient to the leaf's."""
         gradient = list(gradients)
@@ -292,7 +300,7 @@ class AccumulateGrad(Node):
     def accumulate(self, gradients: list[Any]) -> None:
         """Add gradients[0] to the leaf's. The list's element becomes the leaf's gradient if nobody else holds it."""
         variable = self.reference()
-        if variable is None or gradients[0] is None:
+        if variable is None or gradients[0] is None or variable._node is None:    # it requires grad no more
             return
         with _accumulating:
             held = held_gradient(variable)

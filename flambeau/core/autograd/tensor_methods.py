@@ -46,7 +46,8 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
                 raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
             if self._storage.inference and not local.inference:
                 raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-            self._node, self._index = AccumulateGrad(self), 0
+            self._node, self._index = getattr(self, "_resting", None) or AccumulateGrad(self), 0
+            self._resting = None
             if sys.getrefcount(self) > _UNSHARED and sys.getrefcount(self._storage) > 2 and inplace.base_of(self) is None:
                 for view in inplace.views_of(self):     # require grad with it
                     if view._node is None and view._layout.dtype.category >= 2:
@@ -56,7 +57,15 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
                                "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
                                "var.detach().")
-        self._node = None
+        _rest(self)
+
+
+def _rest(leaf: Any) -> None:
+    """A leaf stops requiring grad. Its node rests, with what was registered there, until it requires grad again."""
+    node = leaf._node
+    if node.variable is leaf:
+        leaf._resting = node
+    leaf._node = None
 
 
 def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
@@ -165,6 +174,14 @@ def detach_(self: Any) -> Any:
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
     inplace.refuse_write(self)
+    node = self._node
+    if type(node) is AccumulateGrad:
+        _rest(self)
+    elif node is not None:
+        table = _backward_hooks(self)
+        if table:       # they go with the tensor
+            self._resting = AccumulateGrad(self)
+            self._resting.extended().tensor_hooks[0] = node.extras.tensor_hooks.pop(self._index)
     self._node, self._index = None, 0
     return self
 
@@ -211,9 +228,14 @@ def _retains_grad(self: Any) -> bool:
 
 
 def _backward_hooks(self: Any) -> Any:
-    node = self._node
+    node = self._node or getattr(self, "_resting", None)
     table = node.extras.tensor_hooks.get(self._index) if node is not None and node.extras is not None else None
     return table or None
+
+
+def _post_accumulate_grad_hooks(self: Any) -> Any:
+    node = self._node or getattr(self, "_resting", None)
+    return node.extras.post_accumulate or None if node is not None and node.extras is not None else None
 
 
 def _set_backward_hooks(self: Any, table: Any) -> None:
@@ -237,6 +259,7 @@ def attach(cls: type) -> None:
         "retains_grad": property(_retains_grad, doc=_retains_grad.__doc__),
         "output_nr": property(lambda self: self._index, doc="Which result of its node this tensor is."),
         "_backward_hooks": property(_backward_hooks, _set_backward_hooks, _refuse_deletion),
+        "_post_accumulate_grad_hooks": property(_post_accumulate_grad_hooks),
         "_base": property(inplace.visible_base, doc=inplace.visible_base.__doc__),
     }
     for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook,

@@ -31,8 +31,8 @@ class Tensor:
 
     __module__ = PACKAGE
 
-    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_creation", "__dict__",
-                 "__weakref__")
+    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_creation", "_resting",
+                 "__dict__", "__weakref__")
     _storage: Any
     _offset: int
     _layout: Layout

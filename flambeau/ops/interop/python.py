@@ -245,6 +245,14 @@ def data_property(self: Tensor) -> Tensor:
     return tensor_from(storage.alias(self._storage), self._offset, self._layout)
 
 
+def _renew(leaf: Tensor) -> None:
+    """Give a leaf that is to show other memory another node: what was computed from it is no function of it any more."""
+    for slot in ("_node", "_resting"):
+        node = getattr(leaf, slot, None)
+        if type(node) is AccumulateGrad:
+            setattr(leaf, slot, node.renewed(leaf))
+
+
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
@@ -253,7 +261,10 @@ def _set_data(self: Tensor, value: Tensor) -> None:
     if self.layout != value.layout:     # one of them is sparse
         raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
                            "type.")
-    self._storage, self._offset, self._layout = value._storage, value._offset, value._layout
+    before, after = self._layout, value._layout
+    if before.dtype is not after.dtype or before.device is not after.device:
+        _renew(self)
+    self._storage, self._offset, self._layout = value._storage, value._offset, after
 
 
 def _del_data(self: Tensor) -> None:
@@ -344,8 +355,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
                         f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}")
     inplace.refuse_leaf(self)
     layout, dtype = self._layout, self._layout.dtype
-    if type(self._node) is AccumulateGrad:
-        self._node = AccumulateGrad(self)       # what was computed from it is no function of it any more
+    _renew(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not dtype:
             raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type "
