@@ -43,6 +43,20 @@ class Stream(IterableDataset):
         return iter(range(5))
 
 
+class OwnIterator(IterableDataset):
+    """Begins again whenever it is asked for its iterator, which it is itself; goes on after its end."""
+
+    def __iter__(self):
+        self.given = 0
+        return self
+
+    def __next__(self):
+        self.given += 1
+        if self.given % 6 == 0:
+            raise StopIteration
+        return self.given
+
+
 class WrongLength(Stream):
     def __len__(self):
         return 2
@@ -172,6 +186,34 @@ def test_single_items_and_short_batches():
     assert list(DataLoader(Count(3), batch_size=None)) == [0, 1, 2]
     assert batches(DataLoader(Stream(), batch_size=2)) == [[0, 1], [2, 3], [4]]
     assert batches(DataLoader(Stream(), batch_size=2, drop_last=True)) == [[0, 1], [2, 3]]
+
+
+class StopsAtThree(Count):
+    def __getitem__(self, index):
+        if index == 3:
+            raise StopIteration
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iterators_that_begin_again(workers):
+    loader = DataLoader(OwnIterator(), batch_size=3, num_workers=workers)
+    for _ in range(2):
+        assert batches(loader) == [[1, 2, 3]] * (workers or 1) + [[4, 5]] * (workers or 1)
+    single = DataLoader(OwnIterator(), batch_size=None, num_workers=workers)
+    assert sorted(single) == sorted([1, 2, 3, 4, 5] * (workers or 1))
+    assert batches(DataLoader(OwnIterator(), batch_size=3, num_workers=workers, drop_last=True)) == [[1, 2, 3]] * (workers or 1)
+    assert batches(DataLoader(StopsAtThree(), num_workers=workers)) == [[0], [1], [2]]
+
+
+def test_batches_of_a_sampler_that_begins_again():
+    assert list(BatchSampler(OwnIterator(), 2, False)) == [[1, 2], [3, 4], [5]]
+    assert list(BatchSampler(OwnIterator(), 2, True)) == [[1, 2], [3, 4]]
+
+
+def test_a_timeout_needs_workers():
+    with pytest.raises(AssertionError, match="requires timeout == 0"):
+        iter(DataLoader(Count(), timeout=3))
 
 
 def test_warnings():

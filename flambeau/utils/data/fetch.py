@@ -5,7 +5,6 @@ Stands on nothing but the dataset; runs in the program's process or in a worker.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,11 +39,15 @@ def iterable_fetcher(
             raise StopIteration
         if not batched:
             return collate(next(items))
-        batch = list(itertools.islice(items, len(keys)))
-        if len(batch) < len(keys):
-            ended = True
-            if not batch or drop_last:
-                raise StopIteration
+        batch = []
+        for _ in keys:      # by `next` alone: to ask an iterator for its iterator may begin it again
+            try:
+                batch.append(next(items))
+            except StopIteration:
+                ended = True
+                break
+        if not batch or (ended and drop_last):
+            raise StopIteration
         return collate(batch)
 
     return fetch

@@ -90,6 +90,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def begin(self) -> None:
         super().begin()
         loader = self.loader
+        if loader.timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         self.fetch = fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
 
     def _next_data(self) -> Any:

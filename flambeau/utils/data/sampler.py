@@ -5,7 +5,6 @@ From the same seed the orders are PyTorch's. Stands on the tensor namespace (ran
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
@@ -160,10 +159,14 @@ class BatchSampler(Sampler[list[int]]):
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
-        keys = iter(self.sampler)
-        while batch := list(itertools.islice(keys, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
+        batch = []
+        for key in self.sampler:
+            batch.append(key)
+            if len(batch) == self.batch_size:
                 yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
 
     def __len__(self) -> int:
         count = len(self.sampler)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ import numpy as np
 import flambeau
 from flambeau.base.failures import ExceptionWrapper
 from flambeau.utils.data import transport
+from flambeau.utils.data.dataset import IterableDataset
 from flambeau.utils.data.fetch import fetcher
 
 #: Seconds between looks at whether the program still lives.
@@ -118,10 +119,11 @@ def work(
                 answer, fetch = Ready, begin()
             else:
                 answer = fetch(keys)
-        except StopIteration:
-            answer = Stop
-        except Exception:
-            answer = ExceptionWrapper(where=where)
+        except Exception as error:
+            if isinstance(error, StopIteration) and isinstance(dataset, IterableDataset):
+                answer, fetch = Stop, ended     # some iterators go on when they are asked again
+            else:
+                answer = ExceptionWrapper(where=where)
         try:
             transport.send(connection, (task, answer))
         except (BrokenPipeError, ConnectionResetError):
@@ -132,6 +134,11 @@ def work(
             except (TypeError, AttributeError, ImportError, ValueError) as second:
                 transport.send(connection, (task, ExceptionWrapper((RuntimeError, RuntimeError(str(second)), None), where)))
         del answer
+
+
+def ended(keys: Any) -> Any:
+    """What a worker's dataset answers after its end."""
+    raise StopIteration
 
 
 def read_requests(connection: Any, requests: queue.SimpleQueue[Any]) -> None:
