@@ -1,16 +1,16 @@
 """torch._ops and torch.ops: the operators by name, and `torch.ops.load_library`. A face over dispatcher.
 
 A shared library that PyTorch would load registers operators from C++, against PyTorch's own C++ classes; flambeau has
-none of these. Of libraries whose operators it has itself (torchvision's) loading registers those.
+none of these. Of libraries whose operators it has itself (torchvision's, torchaudio's, ...) loading registers those.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 from typing import Any
 
+from flambeau import extensions
 from flambeau.dispatcher.keys import DispatchKey
 from flambeau.dispatcher.namespaces import Namespace as _OpNamespace
 from flambeau.dispatcher.namespaces import Ops as _Ops
@@ -34,22 +34,19 @@ _NO_ABI = (
 )
 
 
-def _is_torchvision(path: str) -> bool:
-    folder, file = os.path.split(path)
-    return os.path.basename(folder) == "torchvision" and file.partition(".")[0] in ("_C", "_C_stable")  # the latter from 0.26 on
-
-
 def load_library(path: Any) -> None:
-    """Register the operators of a shared library, of torchvision's `_C`; OSError for any other, and if there is no such
-    file.
+    """Register the operators of a shared library that flambeau has itself (`flambeau.extensions` lists them).
+
+    OSError for any other, and if there is no such file.
     """
     path = os.path.realpath(os.fspath(path))
     if not os.path.exists(path):
         raise OSError(f"Could not load this library: {path}")
-    if not _is_torchvision(path) or importlib.util.find_spec("flambeau.vision_ops") is None:
+    library = extensions.known(path)
+    if library is None:
         raise OSError(f"Could not load this library: {path}: {_NO_ABI}")
     if path not in ops.loaded_libraries:
-        importlib.import_module("flambeau.vision_ops").register()
+        extensions.register(library)
         ops.loaded_libraries.add(path)
 
 

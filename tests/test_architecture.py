@@ -41,7 +41,8 @@ SIBLINGS = {
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library", "_custom_op"},
-    "_ops": {"vision_ops", "profiler"},  # whose operators it registers
+    "_ops": {"extensions", "profiler"},  # whose operators it registers
+    "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
     "optim": {"nn"},  # swa_utils.AveragedModel is a module

@@ -2,8 +2,7 @@
 
 torchvision's wheel holds them in `_C.so` or `_C_stable.so`, made for PyTorch's C++ classes; `torch.ops.load_library` of that
 file calls `register` instead. torchvision then adds gradients, shapes and autocast in Python; where only the library is loaded,
-the
-operators have gradient rules of their own. Stands on codegen.vision and torch.library; nothing imports it but load_library.
+the operators have gradient rules of their own. Stands on codegen.vision and torch.library; nothing imports it but extensions.
 """
 
 from __future__ import annotations
@@ -57,17 +56,12 @@ def _schemas() -> dict[str, Callable[..., Any]]:
     }
 
 
-_libraries: list[Any] = []      # a library takes its operators with it when it goes
-
-
-def register() -> None:
-    """Define the operators of `torch.ops.torchvision`; once is enough."""
-    if _libraries:
-        return
+def register() -> list[Any]:
+    """Define the operators of `torch.ops.torchvision`; returns the library that holds them."""
     library = torch.library.Library("torchvision", "DEF")
     for schema, kernel in _schemas().items():
         library.define(schema)
         library.impl(schema.partition("(")[0], kernel, "CPU")
     library.define("_cuda_version() -> int")
     library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")
-    _libraries.append(library)
+    return [library]
