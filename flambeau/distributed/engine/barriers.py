@@ -24,7 +24,7 @@ class Barriers(Calls):
         """Complete when all ranks have called it."""
         opts = options_of(BarrierOptions, opts)
         begun = self._begin("barrier", [], timeout=opts.timeout)
-        return self._work(begun, self._channel.barrier("barrier"), [], opts)
+        return self._work(begun, self._channel.barrier(begun[0]), [], opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier through the store. After the timeout rank 0 raises RuntimeError that names the missing rank, or all."""

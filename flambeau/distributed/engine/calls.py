@@ -36,6 +36,7 @@ class Calls(ProcessGroup):
         self._name, self._backend, self._detail = name, backend, detail
         self._description = description or self._description
         self._channel = world.channel(self._ranks, timeout)
+        self._channel.name = self._what()
         self._barriers = 0
 
     def _get_sequence_number_for_group(self) -> int:
@@ -54,10 +55,11 @@ class Calls(ProcessGroup):
     def _what(self) -> str:
         return f"group {self.group_desc if self.group_desc != 'undefined' else self._name}"
 
-    def _begin(self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None) -> tuple[Fingerprint, int]:
-        """Note a call, and compare it with the others' if that is wanted."""
+    def _begin(self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None, sized: bool = True
+               ) -> tuple[Fingerprint, int]:
+        """Note a call, and compare it with the others' word by word if that is wanted. sized: ranks agree on sizes."""
         watching.began(call)
-        fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors], how)
+        fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors], how, sized)
         number = self._world.begun(self._name, fingerprint)
         if self._detail and self.size() > 1:
             given = fingerprint.encoded(number)

@@ -29,7 +29,7 @@ class Copies(Calls):
         self._rank_of("broadcast", opts.rootRank)
         begun = self._begin("broadcast", [tensor], rooted(opts))
         made, finish = writable(tensor)
-        operation = self._channel.broadcast("broadcast", (tensor, made), None if self._rank == opts.rootRank else finish,
+        operation = self._channel.broadcast(begun[0], (tensor, made), None if self._rank == opts.rootRank else finish,
                                             buffer(made), opts.rootRank)
         return self._work(begun, operation, [tensor], opts)
 
@@ -45,10 +45,10 @@ class Copies(Calls):
         if buffer(given)[1] >= DIRECT:
             places, finish = places_of(made)
             every = [(rank, buffer(given)) for rank in range(self.size())]
-            operation = self._channel.exchange("all_gather", (given, made, places), finish, every, ranked(places))
+            operation = self._channel.exchange(begun[0], (given, made, places), finish, every, ranked(places))
         else:
             flat = torch.empty(self.size() * given.numel(), dtype=given.dtype)
-            operation = self._channel.all_gather("all_gather", (given, flat), buffers.divided(flat, made), buffer(given),
+            operation = self._channel.all_gather(begun[0], (given, flat), buffers.divided(flat, made), buffer(given),
                                                  buffer(flat))
         return self._work(begun, operation, made, opts)
 
@@ -62,7 +62,7 @@ class Copies(Calls):
         begun = self._begin("all_gather_into_tensor", [output, input])
         given = readable(input)
         made, finish = writable(output)
-        operation = self._channel.all_gather("all_gather_into_tensor", (given, output, made), finish, buffer(given),
+        operation = self._channel.all_gather(begun[0], (given, output, made), finish, buffer(given),
                                              buffer(made))
         return self._work(begun, operation, [output], opts)
 
@@ -94,11 +94,11 @@ class Copies(Calls):
         given = readable(given)
         if buffer(given)[1] >= DIRECT:
             places, finish = places_of(made)
-            operation = self._channel.exchange("gather", (given, made, places), finish, [(opts.rootRank, buffer(given))],
+            operation = self._channel.exchange(begun[0], (given, made, places), finish, [(opts.rootRank, buffer(given))],
                                                ranked(places))
         else:
             flat = torch.empty(self.size() * given.numel(), dtype=given.dtype) if made else None
-            operation = self._channel.gather("gather", (given, flat), None if flat is None else buffers.divided(flat, made),
+            operation = self._channel.gather(begun[0], (given, flat), None if flat is None else buffers.divided(flat, made),
                                              buffer(given), None if flat is None else buffer(flat), opts.rootRank)
         return self._work(begun, operation, made, opts)
 
@@ -117,11 +117,11 @@ class Copies(Calls):
         made, finish = writable(output)
         if buffer(made)[1] >= DIRECT:
             given = [readable(each) for each in given]
-            operation = self._channel.exchange("scatter", (output, made, given), finish, ranked(given),
+            operation = self._channel.exchange(begun[0], (output, made, given), finish, ranked(given),
                                                [(opts.rootRank, buffer(made))])
         else:
             flat = buffers.joined(given) if given else None
-            operation = self._channel.scatter("scatter", (output, made, flat), finish, buffer(made),
+            operation = self._channel.scatter(begun[0], (output, made, flat), finish, buffer(made),
                                               None if flat is None else buffer(flat), opts.rootRank)
         return self._work(begun, operation, [output], opts)
 

@@ -28,15 +28,15 @@ class Exchanges(Calls):
             raise RuntimeError(f"Expected tensors to have the same dtype, not {output.dtype} and {input.dtype}")
         sent = self._splits(input, input_split_sizes)
         received = self._splits(output, output_split_sizes)
-        # With splits, sizes differ between ranks by intent.
-        begun = self._begin("all_to_all_single", [] if input_split_sizes or output_split_sizes else [input])
+        uneven = bool(input_split_sizes or output_split_sizes)
+        begun = self._begin("all_to_all_single", [input], "with split sizes" if uneven else "", sized=not uneven)
         given = readable(input)
         made, finish = writable(output)
-        if not (input_split_sizes or output_split_sizes) and sent[0] < DIRECT:
-            operation = self._channel.all_to_all("all_to_all_single", (given, output, made), finish, buffer(given), buffer(made))
+        if not uneven and sent[0] < DIRECT:
+            operation = self._channel.all_to_all(begun[0], (given, output, made), finish, buffer(given), buffer(made))
         else:
-            operation = self._channel.exchange("all_to_all_single", (given, output, made), finish, cut(given, sent),
-                                               cut(made, received))
+            operation = self._channel.exchange(begun[0], (given, output, made), finish, cut(given, sent),
+                                               cut(made, received), uneven)
         return self._work(begun, operation, [output], opts)
 
     all_to_all_single = alltoall_base
@@ -46,10 +46,10 @@ class Exchanges(Calls):
         for name, each in (("output", outputs), ("input", inputs)):
             if len(each) != self.size():
                 raise RuntimeError(f"all_to_all: the {name} list has {len(each)} tensors for {self.size()} ranks")
-        begun = self._begin("all_to_all", [])
+        begun = self._begin("all_to_all", list(inputs), sized=False)
         given = [readable(each) for each in inputs]
         places, finish = places_of(outputs)
-        operation = self._channel.exchange("all_to_all", (given, outputs, places), finish, ranked(given), ranked(places))
+        operation = self._channel.exchange(begun[0], (given, outputs, places), finish, ranked(given), ranked(places), True)
         return self._work(begun, operation, outputs, opts)
 
     def _splits(self, tensor: Any, sizes: Sequence[int]) -> list[int]:

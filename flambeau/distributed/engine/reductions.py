@@ -33,7 +33,7 @@ class Reductions(Calls):
         if reduce_ops.kind_of(op) == ReduceOp.PREMUL_SUM:
             made.copy_(reduce_ops.before(op, made))
         after = None if reduce_ops.kind_of(op) != ReduceOp.AVG else lambda: reduce_ops.after(op, made, self.size())
-        operation = self._channel.all_reduce("all_reduce", (tensor, made), buffers.both(after, finish), buffer(made), kind,
+        operation = self._channel.all_reduce(begun[0], (tensor, made), buffers.both(after, finish), buffer(made), kind,
                                              made.dtype)
         return self._work(begun, operation, [tensor], opts)
 
@@ -58,7 +58,7 @@ class Reductions(Calls):
             finish = buffers.both(lambda: reduce_ops.after(opts.reduceOp, made, self.size()), finish)
         else:       # whose tensor stays as it is
             made, finish = given.clone() if given.data_ptr() == tensor.data_ptr() else given, None
-        operation = self._channel.all_reduce("reduce", (tensor, made), finish, buffer(made), kind, made.dtype)
+        operation = self._channel.all_reduce(begun[0], (tensor, made), finish, buffer(made), kind, made.dtype)
         return self._work(begun, operation, [tensor], opts)
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
@@ -71,7 +71,7 @@ class Reductions(Calls):
         if given[self._rank].numel() != output.numel():
             raise RuntimeError("invalid tensor size: the output and the input of this rank differ in size "
                                f"({shape(output)} and {shape(given[self._rank])})")
-        begun = self._begin("reduce_scatter", [output, *given], combined(opts.reduceOp))
+        begun = self._begin("reduce_scatter", given, combined(opts.reduceOp))
         return self._reduce_scattered(begun, output, buffers.joined(given), [each.numel() for each in given], opts)
 
     def _reduce_scatter_base(self, output: Any, input: Any, opts: Any = None) -> Work:
@@ -94,7 +94,7 @@ class Reductions(Calls):
         made, finish = writable(output)
         finish = buffers.both(lambda: reduce_ops.after(op, made, self.size()), finish)
         operation = self._channel.reduce_scatter(
-            str(begun[0]), (given, output, made), finish, buffer(given), buffer(made), counts, kind, made.dtype)
+            begun[0], (given, output, made), finish, buffer(given), buffer(made), counts, kind, made.dtype)
         return self._work(begun, operation, [output], opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:

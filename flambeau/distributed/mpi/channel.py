@@ -9,30 +9,39 @@ hands over the tensors that own them. Stands on library, reductions and progress
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
+from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.mpi import library
+from flambeau.distributed.mpi.agreement import Agreement, Disagreement
 from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.mpi.reductions import datatype, operation
 
 PART = 4 << 20      # bytes of a part of a collective that works element by element
 DIRECT = 1 << 15    # bytes of a piece from which on it goes from rank to rank in a message of its own
 WINDOW = 2          # parts that are under way at a time
+_END = object()
 
 Buffer = tuple[int, int]    # address and bytes
 Finish = Callable[[], None] | None
 
 
 class MPIOperation(Operation):
-    """parts: begins a part each time it is asked for the next, and gives MPI's request."""
+    """parts: begins a part each time it is asked for the next, and gives MPI's request; None: those before must be over first.
 
-    __slots__ = ("channel", "parts", "requests", "waits_for_message", "window")
+    agreement: what must be answered before any part begins.
+    """
 
-    def __init__(self, channel: Channel, what: str, tensors: Any, finish: Finish, parts: Iterator[Any]) -> None:
+    __slots__ = ("agreement", "channel", "holds", "parts", "requests", "waits_for_message", "window")
+
+    def __init__(self, channel: Channel, what: Any, tensors: Any, finish: Finish, parts: Iterator[Any]) -> None:
         super().__init__(what, tensors, finish)
+        self.agreement: Agreement | None = None
+        self.holds = False
         self.channel, self.parts = channel, parts
         self.requests: deque[Any] = deque()
         self.waits_for_message = False
@@ -40,22 +49,40 @@ class MPIOperation(Operation):
 
     def begin_parts(self) -> bool:
         """Begin what the window has room for; whether all is begun then."""
-        while len(self.requests) < self.window:
-            request = next(self.parts, None)
-            if request is None:
+        while len(self.requests) < self.window and not (self.holds and self.requests):
+            request = next(self.parts, _END)
+            if request is _END:
                 return True
-            self.requests.append(request)
+            self.holds = request is None
+            if request is not None:
+                self.requests.append(request)
         return False
+
+    def agreed(self) -> bool:
+        """Whether parts may begin: all ranks are known to make this call, or to differ, which is then said in its place."""
+        if self.agreement is not None:
+            if not self.agreement.answered():
+                return False
+            self.moved += 1
+            if not self.agreement.same:
+                self.parts, self.finish = self.channel.disagreement(self.what)
+            self.agreement = None
+        return True
 
     def poll(self) -> bool:
         return self.done or self.channel.poll(self)
 
 
 class Channel:
-    """Communicators of several processes, with a queue: one of their own messages and collectives, one of `exchange`."""
+    """Communicators of several processes, with a queue: one of their own messages and collectives, one of `exchange` and of
+    what is asked before a collective. ranks: the processes' in the world.
 
-    def __init__(self, communicator: Any, exchanges: Any) -> None:
-        self.communicator, self._exchanges = communicator, exchanges
+    what: of each operation, is the call that all ranks must make, as agreement.Call; a str is not compared.
+    """
+
+    def __init__(self, communicator: Any, exchanges: Any, ranks: Sequence[int]) -> None:
+        self.communicator, self._exchanges, self._ranks = communicator, exchanges, ranks
+        self.name = "a group"       # for errors
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
         self.error: BaseException | None = None     # why it can't be used any more
         self._queue: deque[MPIOperation] = deque()  # begun one after another
@@ -84,7 +111,7 @@ class Channel:
 
     # ------------------------------------------------------------------------------------------------ driving them on
 
-    def _start(self, what: str, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True,
+    def _start(self, what: Any, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True,
                window: int = WINDOW) -> MPIOperation:
         made = MPIOperation(self, what, tensors, finish, parts)
         made.window = window
@@ -92,6 +119,8 @@ class Channel:
             if self.error is not None:
                 raise type(self.error)(*self.error.args)
             if queued:
+                if not isinstance(what, str):
+                    made.agreement = Agreement(self._exchanges, what)
                 self._queue.append(made)
                 self._begin_queued()
             else:
@@ -99,8 +128,13 @@ class Channel:
         return made
 
     def _begin_queued(self) -> None:
-        while self._queue and self._queue[0].begin_parts():
+        while self._queue and self._queue[0].agreed() and self._queue[0].begin_parts():
             self._queue.popleft()
+
+    def disagreement(self, call: Any) -> tuple[Iterator[Any], Finish]:
+        """The parts of an operation that the ranks don't agree on, and its end, which raises."""
+        found = Disagreement(call, self._ranks)
+        return (found.begin(self.communicator) for _ in (0,)), lambda: found.fail(self.name)
 
     def poll(self, operation: MPIOperation) -> bool:
         """Drive an operation on, and those before it; whether it is over."""
@@ -149,47 +183,64 @@ class Channel:
 
     # ------------------------------------------------------------------------------------------------ collectives
 
-    def all_reduce(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType) -> Operation:
+    def all_reduce(self, what: Any, tensors: Any, finish: Finish, buffer: Buffer, kind: str, dtype: DType) -> Operation:
         op, MPI = operation(kind, dtype), library.load()
         parts = (self.communicator.Iallreduce(MPI.IN_PLACE, piece, op) for piece in _pieces(buffer, dtype.itemsize))
         return self._start(what, tensors, finish, parts)
 
-    def broadcast(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
+    def broadcast(self, what: Any, tensors: Any, finish: Finish, buffer: Buffer, root: int) -> Operation:
         parts = (self.communicator.Ibcast(piece, root) for piece in _pieces(buffer, 1))
         return self._start(what, tensors, finish, parts)
 
-    def all_gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer) -> Operation:
+    def all_gather(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer) -> Operation:
         return self._once(what, tensors, finish, lambda: self.communicator.Iallgather(_bytes(own), _bytes(all)))
 
-    def gather(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+    def gather(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
         return self._once(what, tensors, finish, lambda: self.communicator.Igather(
             _bytes(own), None if all is None else _bytes(all), root))
 
-    def scatter(self, what: str, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
+    def scatter(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
         return self._once(what, tensors, finish, lambda: self.communicator.Iscatter(
             None if all is None else _bytes(all), _bytes(own), root))
 
-    def exchange(self, what: str, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
-                 wanted: Sequence[tuple[int, Buffer]]) -> Operation:
+    def exchange(self, what: Any, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
+                 wanted: Sequence[tuple[int, Buffer]], uneven: bool = False) -> Operation:
         """Pieces to ranks, and pieces from ranks into their places, each at once and without a copy. What all ranks give fits
-        what they want.
+        what they want; uneven: where that isn't known, a piece for and from each, it is asked, and RuntimeError says what doesn't.
         """
         def parts() -> Iterator[Any]:
+            fits = [True] * self.size
+            if uneven:
+                own = array("q", [number for pair in zip(given, wanted) for _, (_, number) in pair])
+                others = array("q", own)
+                yield self._exchanges.Ialltoall([own, library.load().INT64_T], [others, library.load().INT64_T])
+                yield None
+                fits = [own[2 * r:2 * r + 2] == others[2 * r:2 * r + 2][::-1] for r in range(self.size)]
+                misfits.extend(f"rank {self._ranks[r]} sends {others[2 * r]} bytes where {own[2 * r + 1]} are expected, and "
+                               f"expects {others[2 * r + 1]} where {own[2 * r]} are sent" for r in range(self.size) if not fits[r])
+            for (_, source), (_, target) in zip([each for each in given if each[0] == self.rank],
+                                                [each for each in wanted if each[0] == self.rank]):
+                if fits[self.rank] and source[0] != target[0]:
+                    ctypes.memmove(target[0], source[0], source[1])
             for rank, buffer in wanted:
-                if rank != self.rank:
+                if rank != self.rank and fits[rank]:
                     yield self._exchanges.Irecv(_bytes(buffer), rank)
             for step in range(1, self.size):        # not all to the same rank first
                 for rank, buffer in given:
-                    if rank == (self.rank + step) % self.size:
+                    if rank == (self.rank + step) % self.size and fits[rank]:
                         yield self._exchanges.Isend(_bytes(buffer), rank)
 
-        for (_, source), (_, target) in zip([each for each in given if each[0] == self.rank],
-                                            [each for each in wanted if each[0] == self.rank]):
-            if source[0] != target[0]:
-                ctypes.memmove(target[0], source[0], source[1])
-        return self._start(what, tensors, finish, parts(), window=2 * self.size)
+        def end() -> None:
+            if misfits:
+                raise DistBackendError(f"{what} of {self.name}: the ranks disagree on sizes: on rank {self._ranks[self.rank]}, "
+                                       + "; ".join(misfits))
+            if finish is not None:
+                finish()
 
-    def reduce_scatter(self, what: str, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
+        misfits: list[str] = []
+        return self._start(what, tensors, end if uneven else finish, parts(), window=2 * self.size)
+
+    def reduce_scatter(self, what: Any, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
                        dtype: DType) -> Operation:
         """counts: elements that each rank is to get."""
         op = operation(kind, dtype)
@@ -198,23 +249,24 @@ class Channel:
             return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter_block(given, made, op))
         return self._once(what, tensors, finish, lambda: self.communicator.Ireduce_scatter(given, made, list(counts), op))
 
-    def all_to_all(self, what: str, tensors: Any, finish: Finish, given: Buffer, made: Buffer) -> Operation:
+    def all_to_all(self, what: Any, tensors: Any, finish: Finish, given: Buffer, made: Buffer) -> Operation:
         """Equal pieces from and to all ranks."""
         return self._once(what, tensors, finish, lambda: self.communicator.Ialltoall(_bytes(given), _bytes(made)))
 
-    def barrier(self, what: str) -> Operation:
-        return self._once(what, (), None, self.communicator.Ibarrier)
+    def barrier(self, what: Any) -> Operation:
+        """All ranks are here when they have been asked whether they agree."""
+        return self._start(what, (), None, iter(()))
 
-    def _once(self, what: str, tensors: Any, finish: Finish, begin: Callable[[], Any]) -> Operation:
+    def _once(self, what: Any, tensors: Any, finish: Finish, begin: Callable[[], Any]) -> Operation:
         return self._start(what, tensors, finish, (call() for call in (begin,)))
 
     # ------------------------------------------------------------------------------------------------ messages
 
-    def send(self, what: str, tensors: Any, buffer: Buffer, target: int, tag: int) -> Operation:
+    def send(self, what: Any, tensors: Any, buffer: Buffer, target: int, tag: int) -> Operation:
         parts = (self.communicator.Isend(_bytes(buffer), target, tag) for _ in (0,))
         return self._start(what, tensors, None, parts, queued=False)
 
-    def receive(self, what: str, tensors: Any, finish: Finish, buffer: Buffer, source: int | None, tag: int) -> Operation:
+    def receive(self, what: Any, tensors: Any, finish: Finish, buffer: Buffer, source: int | None, tag: int) -> Operation:
         """source: None takes whatever comes first."""
         whom = library.load().ANY_SOURCE if source is None else source
         parts = (self.communicator.Irecv(_bytes(buffer), whom, tag) for _ in (0,))

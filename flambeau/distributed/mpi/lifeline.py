@@ -231,10 +231,3 @@ def _connected(hosts: Sequence[str], port: int, token: bytes, timeout: float) ->
         if time.monotonic() > end:
             raise DistNetworkError(f"rank 0 isn't reached at port {port} of {' or '.join(tried)} within {timeout:g} s")
         time.sleep(0.05)
-
-
-def describe(ranks: Sequence[int]) -> str:
-    """"rank 1" or "ranks 1, 2 and 3"."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -29,7 +29,7 @@ class Operation:
 
     __slots__ = ("done", "error", "finish", "callbacks", "what", "tensors", "source", "moved", "settling")
 
-    def __init__(self, what: str, tensors: Any, finish: Callable[[], None] | None) -> None:
+    def __init__(self, what: Any, tensors: Any, finish: Callable[[], None] | None) -> None:
         self.what, self.tensors, self.finish = what, tensors, finish
         self.done = self.settling = False
         self.error: BaseException | None = None

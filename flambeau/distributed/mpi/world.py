@@ -18,7 +18,8 @@ from typing import Any
 from flambeau.distributed.errors import DistBackendError, DistStoreError, PeerError
 from flambeau.distributed.mpi import ending, library
 from flambeau.distributed.mpi.channel import Channel
-from flambeau.distributed.mpi.lifeline import Lifeline, Progress, describe
+from flambeau.distributed.mpi.agreement import describe
+from flambeau.distributed.mpi.lifeline import Lifeline, Progress
 from flambeau.distributed.mpi.local import LocalChannel
 from flambeau.distributed.mpi.process_manager import ProcessManager
 from flambeau.distributed.mpi.progress import Operation
@@ -81,7 +82,7 @@ class World:
             each.Set_errhandler(MPI.ERRORS_RETURN)
         if len(ranks) == self.size:
             library.forget_names()      # all have come this far
-        return Channel(*made)
+        return Channel(*made, ranks)
 
     # ------------------------------------------------------------------------------------------------ who is where
 
