@@ -15,6 +15,7 @@ class DebugLevel(enum.IntEnum):
     """How much the library checks and logs."""
 
     OFF, INFO, DETAIL = range(3)
+    __str__ = enum.Enum.__str__
 
 
 _chosen: DebugLevel | None = None

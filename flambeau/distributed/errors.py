@@ -2,7 +2,7 @@
 
 from flambeau.base.naming import called
 
-__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "PeerError", "QueueEmptyError"]
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "EngineError", "PeerError", "QueueEmptyError"]
 
 
 @called("distributed", "DistError")
@@ -17,6 +17,10 @@ class DistBackendError(DistError):
 
 class PeerError(DistBackendError):
     """An operation that can't end because another process died or left: that one's failure is the reason."""
+
+
+class EngineError(DistBackendError):
+    """MPI says that an operation failed."""
 
 
 @called("distributed", "DistNetworkError")

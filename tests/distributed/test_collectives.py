@@ -247,6 +247,11 @@ def functionally(rank: int, size: int) -> None:
     leaf.grad = None
     (dist.nn.functional.all_reduce(leaf) * (rank + 1)).sum().backward()
     assert leaf.grad.tolist() == [size * (size + 1) / 2] * 2
+    leaf.grad = None
+    gathered = dist.nn.functional.gather(leaf, 1)       # whose backward pass is one of all ranks
+    assert len(gathered) == size and all(each.requires_grad for each in gathered)
+    sum((r + 1) * each.sum() for r, each in enumerate(gathered)).backward()
+    assert leaf.grad.tolist() == [rank + 1.0] * 2
 
 
 def everything(rank: int, size: int) -> None:

@@ -122,3 +122,7 @@ def test_wrapping_by_a_policy_leaves_out_what_is_wrapped_inside() -> None:
     assert type(model[0]).__name__ == type(model[1][0]).__name__ == "CheckpointWrapper"
     x = torch.randn(2, 3)
     torch.testing.assert_close(offload_wrapper(stack())(x), stack()(x))
+
+
+def test_a_debug_level_prints_its_name() -> None:
+    assert str(dist.DebugLevel.INFO) == f"{dist.DebugLevel.INFO}" == "DebugLevel.INFO"

@@ -119,6 +119,7 @@ class Workers:
         """End all that run, by a signal and, after a grace, by SIGKILL; and what they leave behind."""
         if any(process.poll() is None for process in self.processes):
             self.send(number)
+            self.send(signal.SIGCONT)       # one that was stopped has the other signal only now
             until = time.monotonic() + grace
             while time.monotonic() < until and any(process.poll() is None for process in self.processes):
                 time.sleep(0.02)

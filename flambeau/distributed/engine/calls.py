@@ -13,7 +13,7 @@ import flambeau as torch
 from flambeau.distributed import watching
 from flambeau.distributed.buffers import buffer
 from flambeau.distributed.engine.lists import Tensors, shape
-from flambeau.distributed.errors import DistBackendError
+from flambeau.distributed.errors import DistBackendError, EngineError
 from flambeau.distributed.fingerprints import Fingerprint, compare
 from flambeau.distributed.mpi import progress
 from flambeau.distributed.mpi.progress import Operation
@@ -79,14 +79,12 @@ class Calls(ProcessGroup):
         peers: the ranks that a message may come from or goes to; None where all ranks take part.
         """
         if not operation.done:
-            doing = f"{call} of {self._what()}"
             try:
-                progress.wait(operation, seconds,
-                              lambda _: self._world.look(self._ranks, str(doing), self._name, number, peers))
+                self._watch(operation, number, seconds, call, peers)
             except TimeoutError:
                 error: BaseException = DistBackendError(
-                    f"Timed out waiting {round(seconds * 1000)}ms for {doing} to complete on rank {self._world.rank}: "
-                    + self._world.explain_timeout(self._ranks, self._name, number, str(call)))
+                    f"Timed out waiting {round(seconds * 1000)}ms for {call} of {self._what()} to complete on rank "
+                    f"{self._world.rank}: " + self._world.explain_timeout(self._ranks, self._name, number, str(call)))
                 self._world.broke(error)
                 self._channel.fail(error, operation)
                 raise error from None
@@ -94,7 +92,27 @@ class Calls(ProcessGroup):
                 self._channel.fail(error, operation)
                 raise
         if operation.error is not None:
+            if isinstance(operation.error, EngineError):
+                self._world.look_for_a_while(self._ranks, f"{call} of {self._what()}")
             raise operation.error
+
+    def _watch(self, operation: Operation, number: int, seconds: float, call: Any, peers: Sequence[int] | None) -> None:
+        """Wait for an operation, with an eye on the other processes."""
+        wait = None
+
+        def look(_: Operation) -> None:
+            nonlocal wait
+            if wait is None:
+                wait = self._world.waits.begin(self._name, number, str(call).partition(" ")[0],
+                                               self._ranks if peers is None else peers, f"{call} of {self._what()}")
+            self._world.look_at(wait)
+            self._world.look(self._ranks, wait.text, self._name, number, peers)
+
+        try:
+            progress.wait(operation, seconds, look)
+        finally:
+            if wait is not None:
+                self._world.waits.end()
 
     def _work(self, begun: tuple[Fingerprint, int], operation: Operation, outputs: Tensors, options: Any,
               source: Callable[[int], int] | None = None, peers: Sequence[int] | None = None) -> Work:

@@ -72,8 +72,9 @@ class Exchanges(Calls):
         self._rank_of("send", dst)
         begun = self._message("send", tensor, f"to rank {self._ranks[dst]}")
         given = readable(tensor)
-        return self._work(begun, self._channel.send(str(begun[0]), (given,), buffer(given), dst, tag), [tensor], None,
-                          peers=[self._ranks[dst]])
+        operation = self._channel.send(str(begun[0]), (given,), buffer(given), dst, tag)
+        self._world.waits.sent("send", self._ranks[dst], operation)
+        return self._work(begun, operation, [tensor], None, peers=[self._ranks[dst]])
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
         """Receive a tensor from a rank."""
@@ -89,6 +90,7 @@ class Exchanges(Calls):
         begun = self._message("recv", tensor, "from any rank" if src is None else f"from rank {self._ranks[src]}")
         made, finish = writable(tensor)
         operation = self._channel.receive(str(begun[0]), (tensor, made), finish, buffer(made), src, tag)
+        self._world.waits.sent("recv", -1 if src is None else self._ranks[src], operation)
         peers = [self._ranks[src]] if src is not None else [rank for rank in self._ranks if rank != self._world.rank]
         return self._work(begun, operation, [tensor], None, source=lambda rank: rank, peers=peers)
 

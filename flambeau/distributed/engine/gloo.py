@@ -59,7 +59,11 @@ class ProcessGroupGloo(Reductions, Copies, Exchanges, Barriers):
     @classmethod
     def of_world(cls, world: World, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str,
                  description: str) -> ProcessGroupGloo:
-        """A group of some processes of a world. `ranks` are theirs in it."""
+        """A group of some processes of a world. `ranks` are theirs in it. Raises ValueError where another says otherwise."""
+        own = str(list(ranks))
+        others = store.compare_set("members", "", own).decode() if len(ranks) > 1 else own
+        if others != own:
+            raise ValueError(f"rank {world.rank} makes a group of the ranks {own}, and another rank one of {others} instead")
         made = cls.__new__(cls)
         made._join(world, ranks, store, timeout, name, backend, description, get_debug_level() == DebugLevel.DETAIL)
         return made

@@ -67,11 +67,10 @@ class Disagreement:
         callers: dict[str, list[int]] = {}
         for rank, (text, *_) in zip(self._ranks, calls):
             callers.setdefault(text, []).append(rank)
-        kinds = len({each[1] for each in calls})
-        differing = [name for index, name in enumerate(_ASPECTS, 1)
-                     if len({str(each[index]) for each in calls}) > 1 and (kinds == 1 or index == 1)]
+        differing = [name for index, name in enumerate(_ASPECTS, 1) if len({str(each[index]) for each in calls}) > 1]
         who = "; ".join(f"{describe(ranks)} called {text}" for text, ranks in callers.items())
-        raise DistBackendError(f"the ranks of {group} disagree on a call, in {' and '.join(differing)}: {who}")
+        what = "which call to make" if differing[0] == _ASPECTS[0] else f"the {' and the '.join(differing)} of a call"
+        raise DistBackendError(f"the ranks of {group} disagree on {what}: {who}")
 
 
 def describe(ranks: Sequence[int]) -> str:

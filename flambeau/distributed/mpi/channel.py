@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
-from flambeau.distributed.errors import DistBackendError
+from flambeau.distributed.errors import DistBackendError, EngineError
 from flambeau.distributed.mpi import library
 from flambeau.distributed.mpi.agreement import Agreement, Disagreement
 from flambeau.distributed.mpi.progress import Operation
@@ -145,9 +145,8 @@ class Channel:
             try:
                 self._advance(operation)
             except Exception as error:
-                failure = RuntimeError(
-                    f"{operation.what} on rank {self.rank} of the group: MPI failed: {error}\nDo the ranks disagree on shapes, "
-                    "dtypes or calls? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them")
+                hint = "\nIs what was sent longer than the tensor that receives it?" if operation.waits_for_message else ""
+                failure = EngineError(f"{operation.what} on rank {self._ranks[self.rank]}: MPI failed: {error}{hint}")
             if failure is None and (operation.requests or operation in self._queue):
                 return False
             operation.settling = True
@@ -206,7 +205,7 @@ class Channel:
     def exchange(self, what: Any, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
                  wanted: Sequence[tuple[int, Buffer]], uneven: bool = False) -> Operation:
         """Pieces to ranks, and pieces from ranks into their places, each at once and without a copy. What all ranks give fits
-        what they want; uneven: where that isn't known, a piece for and from each, it is asked, and RuntimeError says what doesn't.
+        what they want; uneven: that isn't known of these pieces, one for and one from each, and is asked first.
         """
         def parts() -> Iterator[Any]:
             fits = [True] * self.size
@@ -217,7 +216,8 @@ class Channel:
                 yield None
                 fits = [own[2 * r:2 * r + 2] == others[2 * r:2 * r + 2][::-1] for r in range(self.size)]
                 misfits.extend(f"rank {self._ranks[r]} sends {others[2 * r]} bytes where {own[2 * r + 1]} are expected, and "
-                               f"expects {others[2 * r + 1]} where {own[2 * r]} are sent" for r in range(self.size) if not fits[r])
+                               f"expects {others[2 * r + 1]} where {own[2 * r]} are sent"
+                               for r in range(self.size) if not fits[r])
             for (_, source), (_, target) in zip([each for each in given if each[0] == self.rank],
                                                 [each for each in wanted if each[0] == self.rank]):
                 if fits[self.rank] and source[0] != target[0]:

@@ -66,7 +66,8 @@ def _end(manager: ProcessManager | None, store: Store | None, size: int) -> None
             _end_together(store, size)
         else:       # the others needn't wait for this one's MPI_Finalize
             for line in list(lifelines):
-                line.fail("" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"[:500])
+                line.fail("" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"[:500],
+                          isinstance(failure, PeerError))
             library.forget_names()
     finally:
         if manager is not None:

@@ -45,6 +45,7 @@ def load() -> Any:
     # More ranks than cores is usual here: what waits inside of MPI gives its core away.
     os.environ.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "0")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    os.environ.setdefault("UCX_DEBUG_SIGNO", "0")       # by default UCX takes SIGHUP, which is to end a process
     import mpi4py
 
     lazy_world.restore()

@@ -3,13 +3,13 @@
 Without mpiexec nobody ends the survivors of a process that died: they would wait inside of MPI for ever. So every process
 keeps a connection to rank 0, whose end tells; rank 0 passes it on. A process that leaves in good order says so before, with
 the number of calls that it made in each group, so that whoever waits for a call that will never come knows it at once. After
-a timeout the same connections are asked who has made which calls. Stands on frames and listener; used by world.
+a timeout the same connections are asked who has made which calls. Stands on switchboard; used by world.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
-import selectors
 import socket
 import threading
 import time
@@ -18,103 +18,41 @@ from contextlib import suppress
 from typing import Any
 
 from flambeau.distributed.errors import DistNetworkError
+from flambeau.distributed.mpi.switchboard import Switchboard, recognized
 from flambeau.distributed.stores import Store, TCPStore
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
-from flambeau.distributed.stores.listener import accepted, listening, prepare
+from flambeau.distributed.stores.listener import listening, prepare
 
 #: How far a process has come: for each group by name, how many calls it has begun and what the last of them was.
 Progress = dict[str, tuple[int, str]]
+#: What a process waits for, its messages on their way, and whether none of its threads computes: see waits.
+Report = tuple[list[list[Any]], list[list[Any]], bool]
 _ANSWERS_TAKE = 2.0     # seconds for which answers to a question are awaited
 
 
-class _Switchboard:
-    """Rank 0's side: hands what one process says on to the others."""
-
-    def __init__(self, listener: socket.socket, token: bytes) -> None:
-        self._listener, self._token = listener, token
-        self._members: dict[int, socket.socket] = {}
-        self._left: set[int] = set()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ, None)
-        threading.Thread(target=self._serve, name="flambeau lifelines", daemon=True).start()
-
-    def sockets(self) -> list[socket.socket]:
-        return [self._listener, *self._members.values()]
-
-    def _serve(self) -> None:
-        while True:
-            for key, _ in self._selector.select():
-                try:
-                    if key.data is None:
-                        self._accept()
-                    else:
-                        rank, frames = key.data
-                        self._read(rank, frames, key.fileobj)
-                except OSError:
-                    continue
-
-    def _accept(self) -> None:
-        connection = accepted(self._listener)
-        prepare(connection)
-        connection.sendall(self._token)
-        self._selector.register(connection, selectors.EVENT_READ, ([-1], Frames()))
-
-    def _read(self, rank: list[int], frames: Frames, connection: Any) -> None:
-        try:
-            data = connection.recv(1 << 16)
-            for message in frames.feed(data):
-                self._handle(rank, connection, message)
-            if data:
-                return
-        except (OSError, FrameError, TypeError, IndexError):    # gone, or a stranger
-            pass
-        self._selector.unregister(connection)
-        connection.close()
-        if self._members.pop(rank[0], None) is not None:
-            self._tell_all(["ended", rank[0]] if rank[0] in self._left else ["lost", rank[0], ""])
-
-    def _handle(self, rank: list[int], connection: socket.socket, message: list[Any]) -> None:
-        kind = message[0]
-        if kind == "here":
-            rank[0] = message[1]
-            self._members[rank[0]] = connection
-        elif rank[0] < 0:
-            raise FrameError("a stranger")
-        elif kind in ("left", "lost"):
-            self._left.add(rank[0])
-            self._tell_all(message)
-        elif kind == "ask":
-            self._tell_all(message)
-        elif kind == "tell":
-            self._tell(message[1], message)
-
-    def _tell_all(self, message: list[Any]) -> None:
-        for rank in list(self._members):
-            self._tell(rank, message)
-
-    def _tell(self, rank: int, message: list[Any]) -> None:
-        with suppress(OSError, KeyError):       # its end is read in its turn
-            self._members[rank].sendall(packed(message))
-
-
 class Lifeline:
-    """One process's connection. `gone` says who is, and why; `progress` is asked how far this process has come.
+    """One process's connection. `gone` says who is, and why; `progress` and `report` are asked how far this process has come, and
+    what it waits for.
 
     store: shared by the `size` processes. Raises DistNetworkError if rank 0 isn't reached within `timeout` seconds.
     """
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: float, progress: Callable[[], Progress]) -> None:
-        self.rank, self._progress = rank, progress
+    def __init__(self, store: Store, rank: int, size: int, timeout: float, progress: Callable[[], Progress],
+                 report: Callable[[], Report]) -> None:
+        self.rank, self._progress, self._report = rank, progress, report
         self.gone: dict[int, str] = {}          # rank -> why, of those that died
+        self.consequences: set[int] = set()     # those of them that ended because others had
         self.left: dict[int, Progress] = {}     # rank -> how far it had come, of those that left in good order
         self.left_at: dict[int, float] = {}     # rank -> when that was heard, by time.monotonic()
         self.ended: set[int] = set()            # those of them whose processes have ended
-        self._answers: dict[int, Progress] = {}
-        self._switchboard: _Switchboard | None = None
+        self.stuck: tuple[set[int], str] = set(), ""    # of this process's waits those that never end, and why
+        self.asked_at = 0.0                     # when another rank last asked, by time.monotonic()
+        self._answers: dict[int, tuple[Progress, Report]] = {}
+        self._switchboard: Switchboard | None = None
         if rank == 0:
             token = secrets.token_bytes(16)
-            listener = listening(0, backlog=size)
-            self._switchboard = _Switchboard(listener, token)
+            listener = listening(0, backlog=size, host="127.0.0.1" if _on_one_machine(store, size) else "")
+            self._switchboard = Switchboard(listener, token)
             address = [_own_address(store), socket.gethostname(), str(listener.getsockname()[1]), token.hex()]
             store.set("lifeline", "\n".join(address))
         candidate, name, port, token_text = store.get("lifeline").decode().split("\n")
@@ -127,19 +65,31 @@ class Lifeline:
         """Say that this process ends in good order."""
         self._say("left", self.rank, _listed(self._progress()))
 
-    def fail(self, reason: str) -> None:
-        """Say why this process ends."""
-        self._say("lost", self.rank, reason)
+    def fail(self, reason: str, consequence: bool = False) -> None:
+        """Say why this process ends. consequence: because of another's end."""
+        self._say("lost", self.rank, reason, consequence)
+
+    def ask(self) -> None:
+        """Ask all how far they have come and what they wait for: `answers` has what they say in a while."""
+        self._answers = {}
+        self._say("ask", self.rank)
+
+    def answers(self) -> dict[int, tuple[Progress, Report]]:
+        """What those have said that were asked."""
+        return dict(self._answers)
+
+    def tell_stuck(self, waits: Sequence[Sequence[int]], why: str) -> None:
+        """Tell all that these waits, as (rank, serial), never end."""
+        self._say("stuck", self.rank, waits, why)
 
     def everyones_progress(self) -> dict[int, Progress]:
         """How far each process that answers has come."""
-        self._answers = {}
-        self._say("ask", self.rank)
+        self.ask()
         end, known = time.monotonic() + _ANSWERS_TAKE, -1
         while time.monotonic() < end and known != len(self._answers):
             known = len(self._answers)
             time.sleep(0.2)
-        return dict(self._answers)
+        return {self.rank: self._progress(), **{rank: progress for rank, (progress, _) in self.answers().items()}}
 
     def forget(self) -> None:
         """In a forked child: these connections are the parent's, and its end must be seen."""
@@ -165,21 +115,29 @@ class Lifeline:
                     self.gone.setdefault(0, "")
                 return
             for message in messages:
-                self._hear(message)
+                with suppress(TypeError, ValueError, IndexError):       # another version's words
+                    self._hear(message)
 
     def _hear(self, message: list[Any]) -> None:
         kind, rank = message[:2]
         if kind == "lost":
             self.gone.setdefault(rank, message[2])
+            if message[3]:
+                self.consequences.add(rank)
         elif kind == "left":
             self.left_at[rank] = time.monotonic()
             self.left[rank] = _unlisted(message[2])
         elif kind == "ended":
             self.ended.add(rank)
         elif kind == "ask":
-            self._say("tell", rank, self.rank, _listed(self._progress()))
+            if rank != self.rank:
+                self.asked_at = time.monotonic()
+            self._say("tell", rank, self.rank, _listed(self._progress()), *self._report())
         elif kind == "tell":
-            self._answers[message[2]] = _unlisted(message[3])
+            waits, messages, idle = message[4:]
+            self._answers[message[2]] = _unlisted(message[3]), (waits, messages, idle)
+        elif kind == "stuck":
+            self.stuck = {serial for whose, serial in message[2] if whose == self.rank}, message[3]
 
 
 def _listed(progress: Progress) -> list[Any]:
@@ -194,6 +152,11 @@ def _store_host(store: Store) -> str:
     """The machine that keeps the store, if one does."""
     inner = getattr(store, "_underlying_non_prefix_store", store)
     return inner.host if isinstance(inner, TCPStore) else ""
+
+
+def _on_one_machine(store: Store, size: int) -> bool:
+    """Whether all processes are known to be here: a launcher says so, or they meet at an address that others don't reach."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == str(size) or _store_host(store) in ("127.0.0.1", "localhost", "::1")
 
 
 def _own_address(store: Store) -> str:
@@ -220,14 +183,13 @@ def _connected(hosts: Sequence[str], port: int, token: bytes, timeout: float) ->
             try:
                 made = socket.create_connection((host, port), timeout=min(max(end - time.monotonic(), 0.1), 5))
                 made.settimeout(5)
-                greeting = made.recv(len(token), socket.MSG_WAITALL)
+                if recognized(made, token):
+                    made.settimeout(None)
+                    prepare(made)
+                    return made
+                made.close()
             except OSError:
                 continue
-            if greeting == token:
-                made.settimeout(None)
-                prepare(made)
-                return made
-            made.close()
         if time.monotonic() > end:
             raise DistNetworkError(f"rank 0 isn't reached at port {port} of {' or '.join(tried)} within {timeout:g} s")
         time.sleep(0.05)

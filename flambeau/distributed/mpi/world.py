@@ -10,23 +10,25 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from flambeau.distributed.errors import DistBackendError, DistStoreError, PeerError
 from flambeau.distributed.mpi import ending, library
-from flambeau.distributed.mpi.channel import Channel
 from flambeau.distributed.mpi.agreement import describe
+from flambeau.distributed.mpi.channel import Channel
 from flambeau.distributed.mpi.lifeline import Lifeline, Progress
 from flambeau.distributed.mpi.local import LocalChannel
 from flambeau.distributed.mpi.process_manager import ProcessManager
 from flambeau.distributed.mpi.progress import Operation
+from flambeau.distributed.mpi.waits import Wait, Waits
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
 _TAG = 0x4642               # of messages by which a communicator is made
 _ON_ITS_WAY = 2.0           # seconds for which a message may travel whose sender has left
+_WORD_COMES = 0.5           # seconds after which the lifelines have told of a process's end
 _initialized = ""           # the name of the MPI world that this process is in
 
 
@@ -45,12 +47,14 @@ class World:
             self._store = PrefixStore(f"world/{_generation(self._store, rank)}", self._store)
         self._calls: dict[str, list[Any]] = {}      # group -> [calls begun, the last one's description]
         self.lifeline: Lifeline | None = None
+        self.waits = Waits(rank)
         self._mpi_ranks = [0]
         if size > 1:
             end = time.monotonic() + timeout.total_seconds()
             library.load()
             entries = _meet(self._store, rank, size, end)
-            self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress)
+            self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress,
+                                     self.waits.report)
             ending.lifelines.add(self.lifeline)
             self._mpi_ranks = _initialize(self._store, entries, rank, size, end, lambda: self.look(range(size), "MPI_Init"))
 
@@ -82,7 +86,7 @@ class World:
             each.Set_errhandler(MPI.ERRORS_RETURN)
         if len(ranks) == self.size:
             library.forget_names()      # all have come this far
-        return Channel(*made, ranks)
+        return Channel(made[0], made[1], ranks)
 
     # ------------------------------------------------------------------------------------------------ who is where
 
@@ -112,7 +116,7 @@ class World:
             return
         lost = [rank for rank in ranks if rank in line.gone]
         if lost:
-            self._break(f"{doing}: {_how_lost({rank: line.gone[rank] for rank in lost})}")
+            self._break(f"{doing}: {_how_lost({rank: line.gone[rank] for rank in lost}, line.consequences)}")
         now = time.monotonic()
         missing = [rank for rank in (ranks if peers is None else peers) if rank in line.left and (
             line.left[rank].get(group, (0, ""))[0] < number if number else now - line.left_at[rank] > _ON_ITS_WAY)]
@@ -120,6 +124,22 @@ class World:
             made, last = line.left[missing[0]].get(group, (0, ""))
             self._break(f"{doing}: rank {missing[0]} has ended after {made} calls of this group" + (f", the last {last}" if made
                         else ""))
+
+    def look_for_a_while(self, ranks: Sequence[int], doing: str) -> None:
+        """When MPI has failed, which may know first that a rank died: raise DistBackendError if it turns out that one did."""
+        end = time.monotonic() + _WORD_COMES
+        while time.monotonic() < end:
+            self.look(ranks, doing)
+            time.sleep(0.02)
+
+    def look_at(self, wait: Wait) -> None:
+        """Raise DistBackendError if what is waited for never comes, because ranks wait for each other."""
+        if self.lifeline is not None:
+            try:
+                self.waits.check(wait, self.lifeline)
+            except DistBackendError as error:
+                self.broke(error)
+                raise
 
     def explain_timeout(self, ranks: Sequence[int], group: str, number: int, call: str) -> str:
         """Who of these ranks has not made call `number` of a group yet, or made another, and what they did instead."""
@@ -131,14 +151,14 @@ class World:
                   for rank in ranks if rank in everyone and everyone[rank].get(group, (0, ""))[0] < number]
         silent = [rank for rank in ranks if rank not in everyone]
         if silent:
-            behind.append(f"{describe(silent)} doesn't answer")
+            behind.append(f"{describe(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
         for rank in ranks:
             made, last = everyone.get(rank, {}).get(group, (0, ""))
             if made == number and last != call:
                 behind.append(f"rank {rank} called {last} instead")
         if behind:
             return "; ".join(behind)
-        return "all ranks have made this call; do their shapes agree? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them"
+        return "all ranks have made this call"
 
     def _break(self, why: str) -> None:
         error = PeerError(why)
@@ -159,8 +179,9 @@ class World:
         ending.background.add(operation)
 
 
-def _how_lost(gone: dict[int, str]) -> str:
-    """Which ranks died, and why if one of them said so."""
+def _how_lost(gone: dict[int, str], consequences: Collection[int] = ()) -> str:
+    """Which ranks died, and why if one of them said so. consequences: those that did because others had."""
+    gone = {rank: why for rank, why in gone.items() if rank not in consequences} or gone
     for rank, why in gone.items():
         if why:
             return f"rank {rank} is gone, it failed with {why}"

@@ -126,12 +126,11 @@ def all_gather(tensor: Any, group: Any = None) -> Any:
 
 
 def gather(tensor: Any, dst: int = 0, group: Any = None) -> Any:
-    """At rank `dst` the tensors of all ranks, elsewhere zeros; the gradient comes back from there."""
+    """At rank `dst` the tensors of all ranks, elsewhere zeros; the gradient comes back from there, in a backward pass of all."""
     own = _group(group)
     root, zero = _root(own, dst), torch.zeros_like(tensor)
     given = [tensor if rank == root else zero for rank in range(own.size())]
-    made = all_to_all([torch.empty_like(tensor) for _ in range(own.size())], given, own)
-    return made if own.rank() == root else tuple(torch.zeros_like(each) for each in made)
+    return all_to_all([torch.empty_like(tensor) for _ in range(own.size())], given, own)
 
 
 def scatter(tensors: Any, src: int = 0, group: Any = None) -> Any:

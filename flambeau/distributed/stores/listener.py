@@ -19,13 +19,17 @@ _IDLE, _BETWEEN, _PROBES = 5, 2, 4      # seconds of silence before a question, 
 _PAUSE = 0.1        # seconds for which nobody is let in when there is no descriptor for it
 
 
-def listening(port: int, backlog: int = 1024, descriptor: int | None = None) -> socket.socket:
-    """A socket that listens at a port of this machine (0: any). Raises DistNetworkError if it is taken."""
+def listening(port: int, backlog: int = 1024, descriptor: int | None = None, host: str = "") -> socket.socket:
+    """A socket that listens at a port of this machine (0: any), for all networks or at one address. Raises DistNetworkError if it
+    is taken.
+    """
     if descriptor is not None:
         taken = socket.socket(fileno=descriptor)
         taken.listen(backlog)
         return taken
     try:
+        if host:
+            return socket.create_server((host, port), backlog=backlog)
         if socket.has_dualstack_ipv6():
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=backlog)
         return socket.create_server(("", port), backlog=backlog)
