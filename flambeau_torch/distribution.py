@@ -2,8 +2,11 @@
 
 It is one small package, whose `__init__.py` puts flambeau in its own place when something imports it (an interpreter that
 never does is not slowed), and the metadata by which pip and importlib.metadata know that torch is there. `files` makes them;
-`flambeau install-torch` writes them into site-packages, `write_wheel` into a wheel that pip installs. Stands on `redirection`
-and the standard library.
+`flambeau install-torch` writes them into site-packages, `write_wheel` into a wheel that pip installs.
+
+Other packages ask for torch in versions of their own, often the newest, for which pip would replace this one by PyTorch. So
+`install-torch` also writes a constraint and, where there is no such file, the environment's `pip.conf` that names it: pip then
+takes releases that go with this torch, or says that there are none. Stands on `redirection` and the standard library.
 """
 
 from __future__ import annotations
@@ -54,13 +57,26 @@ Root-Is-Purelib: true
 Tag: py3-none-any
 """
 
+CONSTRAINT = """\
+# Written by `flambeau install-torch`, taken back by `flambeau uninstall-torch`: pip keeps the torch that flambeau provides.
+torch=={version}
+"""
+
+PIP_CONF = """\
+# Written by `flambeau install-torch`, taken back by `flambeau uninstall-torch`.
+[install]
+constraint = {constraint}
+"""
+
 
 class CannotInstall(Exception):
     """The environment can't be changed so; the message says why and what to do."""
 
 
-def files(installer: str | None = None) -> dict[str, str]:
-    """Path below site-packages -> content, of all that is installed. installer: who does so, where it isn't pip."""
+def files(installer: str | None = None, beside: dict[str, str] | None = None) -> dict[str, str]:
+    """Path below site-packages -> content, of all that is installed. installer: who does so, where it isn't pip; beside: what
+    else is.
+    """
     found = versions(folder_of_flambeau())
     about = {"version": found["__version__"], "flambeau": found["FLAMBEAU"]}
     folder = f"{THEIRS}-{about['version']}.dist-info"
@@ -69,10 +85,32 @@ def files(installer: str | None = None) -> dict[str, str]:
         f"{folder}/METADATA": METADATA.format(**about),
         f"{folder}/WHEEL": WHEEL.format(**about),
         f"{folder}/top_level.txt": f"{THEIRS}\n",
+        **(beside or {}),
     }
     if installer is not None:
         made[f"{folder}/INSTALLER"] = f"{installer}\n"
     return {**made, f"{folder}/RECORD": record(made, f"{folder}/RECORD")}
+
+
+def constraint_file() -> str:
+    """Where the constraint for this environment's pip is kept."""
+    return os.path.join(sys.prefix, "flambeau-torch.txt")
+
+
+def pip_conf() -> str:
+    """The settings of this environment's pip, which are above those of a user."""
+    return os.path.join(sys.prefix, "pip.ini" if os.name == "nt" else "pip.conf")
+
+
+def constraints(folder: str) -> dict[str, str]:
+    """Path below site-packages -> content, of what keeps pip from replacing torch; no pip.conf where there is another."""
+    texts = {
+        constraint_file(): CONSTRAINT.format(version=versions(folder_of_flambeau())["__version__"]),
+        pip_conf(): PIP_CONF.format(constraint=constraint_file()),
+    }
+    if os.path.exists(pip_conf()) and read("", pip_conf()) != texts[pip_conf()]:
+        del texts[pip_conf()]
+    return {os.path.relpath(path, folder): text for path, text in texts.items()}
 
 
 def record(contents: dict[str, str], own: str) -> str:
@@ -144,7 +182,7 @@ def refuse_in(folder: str) -> None:
 def install(folder: str) -> str:
     """Install torch into a folder of packages; returns what was done, in words. Raises CannotInstall, OSError."""
     refuse_in(folder)
-    wanted = files(installer=OURS)
+    wanted = files(OURS, constraints(folder))
     present = next(torches(folder), None)
     if present is not None and all(read(folder, path) == text for path, text in wanted.items()):
         return f"torch {present.version} is already installed in {folder}"
@@ -159,8 +197,21 @@ def install(folder: str) -> str:
     return (
         f"torch {version} is installed in {folder}:\n"
         "`import torch` means flambeau for every program of this environment, and pip takes torch for installed.\n"
+        f"{kept_by_pip(wanted, folder)}\n"
         "To take it back: flambeau uninstall-torch"
     )
+
+
+def kept_by_pip(installed: dict[str, str], folder: str) -> str:
+    """Whether pip keeps this torch when other packages ask for another, and else how to tell it."""
+    if os.path.relpath(pip_conf(), folder) not in installed:
+        return (
+            f"{pip_conf()} is yours and stays as it is; so that pip doesn't replace this torch by PyTorch, add to its section "
+            f"[install]: constraint = {constraint_file()}"
+        )
+    if "PIP_CONSTRAINT" in os.environ:
+        return f"pip looks at PIP_CONSTRAINT alone; so that it keeps this torch, add {constraint_file()} to it"
+    return f"pip keeps it, and takes releases of other packages that go with it ({pip_conf()})."
 
 
 def read(folder: str, path: str) -> str | None:
@@ -184,7 +235,8 @@ def uninstall(folder: str) -> str:
     paths = [os.path.join(folder, str(path)) for path in found.files or ()]
     folders = sorted({os.path.dirname(path) for path in paths}, key=len, reverse=True)
     for path in paths:
-        remove(path)
+        if os.path.normpath(path) != os.path.normpath(pip_conf()) or not changed_by_others(path):
+            remove(path)
     for place in folders:
         cached = os.path.join(place, "__pycache__")
         if os.path.basename(place) == THEIRS and os.path.isdir(cached):
@@ -194,6 +246,18 @@ def uninstall(folder: str) -> str:
         if os.path.isdir(place) and not os.listdir(place):
             os.rmdir(place)
     return f"torch {version} is uninstalled from {folder}"
+
+
+def changed_by_others(path: str) -> bool:
+    """Whether a pip.conf has become somebody else's; it then stays, without what names the constraint."""
+    text = read("", path)
+    if text is None or text == PIP_CONF.format(constraint=constraint_file()):
+        return False
+    own = PIP_CONF.format(constraint=constraint_file()).splitlines()
+    rest = [line for line in text.splitlines(keepends=True) if line.strip() not in (own[0], own[2])]
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(rest)
+    return True
 
 
 def remove(path: str) -> None:

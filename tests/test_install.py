@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,7 +42,8 @@ class Environment:
         return self("-m", "pip", "--disable-pip-version-check", *arguments, PYTHONPATH=str(where))
 
     def contents(self) -> set[str]:
-        return {str(path.relative_to(self.packages)) for path in self.packages.rglob("*")}
+        beside = {path.name for path in self.python.parent.parent.iterdir()}
+        return beside | {str(path.relative_to(self.packages)) for path in self.packages.rglob("*")}
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +130,50 @@ def test_pip_takes_the_wheel_for_torch(environment: Environment, tmp_path: Path)
     answer = environment.pip("uninstall", "--yes", "torch")
     assert answer.returncode == 0, answer.stderr
     assert environment.contents() == before
+
+
+def wheel(folder: Path, name: str, version: str, wants: str = "") -> None:
+    """A distribution of nothing but its metadata."""
+    about = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{wants}")
+        archive.writestr(f"{about}/WHEEL", distribution.WHEEL.format(flambeau="0"))
+        archive.writestr(f"{about}/RECORD", "")
+
+
+def test_pip_keeps_it_when_others_ask_for_another(environment: Environment, tmp_path: Path) -> None:
+    wheel(tmp_path, "torch", "2.14.0")
+    for version, wanted in (("1.0", "2.13.0"), ("2.0", "2.14.0")):
+        wheel(tmp_path, "viewer", version, f"Requires-Dist: torch=={wanted}\n")
+    environment("-m", "flambeau_torch", "install-torch")
+    index = ["install", "--no-index", "--find-links", tmp_path]
+    answer = environment.pip(*index, "viewer==2.0")
+    assert answer.returncode == 1 and f"The user requested (constraint) torch=={__version__}" in answer.stdout + answer.stderr
+    for wanted in ("viewer", "--upgrade torch viewer"):
+        answer = environment.pip(*index, *wanted.split())
+        assert answer.returncode == 0, answer.stderr
+        found = [line.split() for line in environment.pip("list").stdout.splitlines()]
+        assert ["torch", __version__] in found and ["viewer", "1.0"] in found
+    environment.pip("uninstall", "--yes", "torch", "viewer")
+    assert "Would install torch-2.14.0 viewer-2.0" in environment.pip(*index, "--dry-run", "viewer").stdout
+
+
+def test_settings_of_pip_that_are_somebody_elses_stay(environment: Environment) -> None:
+    settings = environment.python.parent.parent / "pip.conf"
+    own = "[global]\ntimeout = 7\n"
+    try:
+        settings.write_text(own)
+        answer = environment("-m", "flambeau_torch", "install-torch")
+        assert f"{settings} is yours and stays as it is" in answer.stdout and settings.read_text() == own
+        environment("-m", "flambeau_torch", "uninstall-torch")
+        assert settings.read_text() == own
+        settings.unlink()       # ours, to which the user has added
+        environment("-m", "flambeau_torch", "install-torch")
+        settings.write_text(own + settings.read_text())
+        environment("-m", "flambeau_torch", "uninstall-torch")
+        assert settings.read_text() == own + "[install]\n"
+    finally:
+        settings.unlink()
 
 
 def test_another_version_of_ours_is_replaced(environment: Environment) -> None:
