@@ -332,6 +332,7 @@ def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: in
     For each row of outputs and each row of the kernel, dx[x, tap] = sum over o of dy[o, x] * weight[o, tap].
     """
     phases: list[Phase] = []
+    scratch = 0
     _, height, width = conv.kernel
     area = height * width
     for image, channel in product(range(conv.images), range(conv.channels)):
@@ -339,8 +340,10 @@ def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: in
         b = Matrix(weight_slot, (width, 0, conv.channels * area, 1), channel * area)
         c = Matrix(dx.slot, (dx.strides[3], height * dx.strides[3], width * dx.strides[4], dx.strides[4]),
                    image * dx.strides[0] + channel * dx.strides[1])
-        phases += gemm_phases(dtype, conv.out[2], width, conv.outputs, a, b, c, (height, conv.out[1]))[0]
-    return phases, 0
+        more, need = gemm_phases(dtype, conv.out[2], width, conv.outputs, a, b, c, (height, conv.out[1]))
+        phases += more
+        scratch = max(scratch, need)
+    return phases, scratch
 
 
 # ---------------------------------------------------------------- gradient of the weight

@@ -12,6 +12,7 @@ from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import KernelRef, compiled
 from flambeau.codegen.ordering.compact import CHUNK
 from flambeau.codegen.plan import Phase, Plan
+from flambeau.codegen.runtime.launch import OUTSIDE
 from flambeau.codegen.targets import lowered
 
 REGISTER = 64   # bytes of a vector: wider ones are not compressed by one instruction
@@ -89,15 +90,19 @@ def _filling(size: int) -> str:
     return module(f)
 
 
-def _plan(kernel: KernelRef, out: Layout, inputs: list[Layout], numel: int):
+def _plan(kernel: KernelRef, out: Layout, values: Layout, mask: Layout, others: list[Layout]):
+    """RuntimeError for a mask that isn't of the values' size: another thread has changed one of them since they were compared."""
+    numel, inputs = values.numel, [values, mask, *others]
+    if mask.numel != numel or not all(layout.is_contiguous for layout in inputs):
+        raise RuntimeError(OUTSIDE)
     return lowered(Plan([Phase(kernel, -(-numel // CHUNK), 4, [numel])], [out], inputs, release=numel > 1 << 20))
 
 
 def selecting_plan(out: Layout, values: Layout, mask: Layout, starts: Layout):
     """launch(None, values, mask, starts) -> the chosen values; all contiguous, elements of at most 8 bytes."""
-    return _plan(_selecting(values.dtype.itemsize), out, [values, mask, starts], values.numel)
+    return _plan(_selecting(values.dtype.itemsize), out, values, mask, [starts])
 
 
 def filling_plan(values: Layout, mask: Layout, source: Layout, starts: Layout):
     """launch(out or None, values, mask, source, starts); out may be the values themselves. All contiguous."""
-    return _plan(_filling(values.dtype.itemsize), values, [values, mask, source, starts], values.numel)
+    return _plan(_filling(values.dtype.itemsize), values, values, mask, [source, starts])

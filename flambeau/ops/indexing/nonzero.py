@@ -26,10 +26,13 @@ _selecting: dict[Any, Any] = register_cache({})
 _filling: dict[Any, Any] = register_cache({})
 
 
-def _counted(input: Tensor, begins: bool = False) -> tuple[Tensor, int]:
+def _counted(input: Tensor, layout: Layout, begins: bool = False) -> tuple[Tensor, int]:
     """(where each chunk's elements start among those looked for, how many there are) of a contiguous tensor that has elements;
-    none that are known of, on the meta device."""
-    layout = input._layout
+    none that are known of, on the meta device.
+
+    layout: the tensor's, as the caller read it once: another thread may resize the tensor, and what is counted here is later
+    written by a plan for the same number of elements.
+    """
     count = _counting.get((layout, begins))
     if count is None:
         counts = Layout.contiguous((-(-layout.numel // compact.CHUNK) + 1,), int64, layout.device)
@@ -50,16 +53,16 @@ def _need(input: Tensor) -> None:
 
 def compressed(values: Tensor, mask: Tensor) -> Tensor:
     """The values where a bool tensor is true, in one row: raw contiguous tensors of one shape, elements of at most 8 bytes."""
-    layout = values._layout
+    layout, chosen = values._layout, mask._layout
     _need(mask)
-    if not layout.numel:
+    if not layout.numel or not chosen.numel:
         return empty_layout(Layout.contiguous((0,), layout.dtype, layout.device))
-    starts, total = _counted(mask)
-    key = (layout, mask._layout, total)
+    starts, total = _counted(mask, chosen)
+    key = (layout, chosen, total)
     launch = _selecting.get(key)
     if launch is None:
         out = Layout.contiguous((total,), layout.dtype, layout.device)
-        launch = _selecting[key] = masking.selecting_plan(out, layout, mask._layout, starts._layout)
+        launch = _selecting[key] = masking.selecting_plan(out, layout, chosen, starts._layout)
     return launch(None, values, mask, starts)
 
 
@@ -68,16 +71,16 @@ def filled_from(values: Tensor, mask: Tensor, source: Tensor, out: Tensor | None
 
     Contiguous raw tensors, the first two of one shape, elements of at most 8 bytes. RuntimeError for a source that is too short.
     """
-    layout = values._layout
-    starts, total = _counted(mask)
-    if total > source._layout.numel:
+    layout, chosen, given = values._layout, mask._layout, source._layout
+    starts, total = _counted(mask, chosen)
+    if total > given.numel:
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    if not source._layout.numel:
-        source = values     # read, and not used
-    key = (layout, mask._layout, source._layout)
+    if not given.numel:
+        source, given = values, layout      # read, and not used
+    key = (layout, chosen, given)
     launch = _filling.get(key)
     if launch is None:
-        launch = _filling[key] = masking.filling_plan(layout, mask._layout, source._layout, starts._layout)
+        launch = _filling[key] = masking.filling_plan(layout, chosen, given, starts._layout)
     return launch(out, values, mask, source, starts)
 
 
@@ -87,15 +90,16 @@ def positions(input: Tensor, flat: bool = False, begins: bool = False) -> Tensor
     flat: (number,), counted in one row; begins: of the elements that differ from the one before and of the first instead, and
     after them how many elements there are (nothing for none).
     """
-    if input._layout.pending:
-        input = resolved(input)
     layout = input._layout
+    if layout.pending:
+        input = resolved(input)
+        layout = input._layout
     _need(input)
     ndim = 1 if flat else layout.ndim
     if not layout.is_contiguous:
         input = contiguous(tensor_from(input._storage, input._offset, layout))
         layout = input._layout
-    starts, total = _counted(input, begins) if layout.numel else (None, 0)
+    starts, total = _counted(input, layout, begins) if layout.numel else (None, 0)
     total += begins and total > 0
     shape, strides = ((total,), (1,)) if flat else ((total, ndim), (1, total))
     out = Layout.of(shape, strides, int64, layout.device)
