@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+import os
+import subprocess
+import sys
 
+import conv_cases
 import numpy as np
 import pytest
+from conv_cases import CHANNELS_LAST, Case
 from kernel_runner import Guarded, guarded, run
 
 from flambeau.codegen.convolution.conv import (
@@ -16,119 +20,6 @@ from flambeau.codegen.convolution.conv import (
     conv_grad_weight_phases,
 )
 from flambeau.codegen.products import micro
-
-TOLERANCE = {np.float32: 3e-6, np.float64: 1e-14, np.float16: 2e-3}
-NAMES = {np.float32: "float32", np.float64: "float64", np.float16: "float16"}
-
-
-class Case:
-    """A convolution with random operands and its three results in float64."""
-
-    def __init__(
-        self,
-        images,
-        channels,
-        outputs,
-        size,
-        kernel,
-        stride=(1, 1, 1),
-        pad=(0, 0, 0),
-        dilation=(1, 1, 1),
-        groups=1,
-        dtype=np.float32,
-        channels_last=False,
-    ):
-        rng = np.random.default_rng(0)
-        self.dtype, self.channels_last = dtype, channels_last
-        out = tuple(
-            (n + 2 * p - d * (k - 1) - 1) // s + 1
-            for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True)
-        )
-        self.conv = Convolution(images, channels, outputs, size, kernel, stride, pad, dilation, groups, out)
-        self.x = rng.standard_normal((images, channels, *size)).astype(dtype)
-        self.w = rng.standard_normal((outputs, channels // groups, *kernel)).astype(dtype)
-        self.dy = rng.standard_normal((images, outputs, *out)).astype(dtype)
-        self.bias = rng.standard_normal(outputs).astype(dtype)
-        x, w, dy = (t.astype(np.float64) for t in (self.x, self.w, self.dy))
-        padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in pad)])
-        y, dx, dw = np.zeros_like(dy), np.zeros_like(padded), np.zeros_like(w)
-        for tap in product(*map(range, kernel)):
-            window = tuple(
-                slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride, strict=True)
-            )
-            for g in range(groups):
-                i, o = (slice(g * n // groups, (g + 1) * n // groups) for n in (channels, outputs))
-                patch, factor = padded[(slice(None), i, *window)], w[(o, slice(None), *tap)]
-                y[:, o] += np.einsum("nczyx,oc->nozyx", patch, factor)
-                dx[(slice(None), i, *window)] += np.einsum("nozyx,oc->nczyx", dy[:, o], factor)
-                dw[(o, slice(None), *tap)] += np.einsum("nozyx,nczyx->oc", dy[:, o], patch)
-        self.y, self.dw = y, dw
-        self.dx = dx[(slice(None), slice(None), *(slice(p, p + n) for p, n in zip(pad, size, strict=True)))]
-
-    def memory(self, values):
-        """A buffer and element strides along (n, c, z, y, x)."""
-        order = (0, 2, 3, 4, 1) if self.channels_last else (0, 1, 2, 3, 4)
-        laid = np.ascontiguousarray(values.transpose(order))
-        strides = [0] * 5
-        for axis, stride in zip(order, laid.strides, strict=True):
-            strides[axis] = stride // laid.itemsize
-        return guarded(laid), tuple(strides)
-
-    def result(self, buffer, shape):
-        if self.channels_last and len(shape) == 5:
-            return buffer.array.reshape(shape[0], *shape[2:], shape[1]).transpose(0, 4, 1, 2, 3)
-        return buffer.array.reshape(shape)
-
-    def compare(self, got, expected):
-        scale = max(1.0, float(np.abs(expected).max(initial=0)))
-        assert np.abs(got.astype(np.float64) - expected).max(initial=0) <= TOLERANCE[self.dtype] * scale
-
-    def forward(self, bias=False, relu=False):
-        (x, xs), (y, ys) = self.memory(self.x), self.memory(np.zeros_like(self.dy))
-        y.array[:] = np.nan
-        buffers = [y, x, guarded(self.w), guarded(self.bias)]
-        run(
-            *conv_forward_phases(
-                NAMES[self.dtype],
-                self.conv,
-                Tensor5(1, xs),
-                2,
-                Tensor5(0, ys),
-                3 if bias else None,
-                "relu" if relu else None,
-            ),
-            buffers,
-        )
-        expected = self.y + (self.bias.astype(np.float64)[:, None, None, None] if bias else 0)
-        self.compare(self.result(y, self.dy.shape), np.maximum(expected, 0) if relu else expected)
-
-    def grad_input(self, bias=False):
-        (dy, dys), (dx, dxs) = self.memory(self.dy), self.memory(np.zeros_like(self.x))
-        dx.array[:] = np.nan
-        channel_bias = np.arange(self.x.shape[1]).astype(self.dtype)
-        run(
-            *conv_grad_input_phases(
-                NAMES[self.dtype], self.conv, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None
-            ),
-            [dx, dy, guarded(self.w), guarded(channel_bias)],
-        )
-        expected = self.dx + (channel_bias.astype(np.float64)[:, None, None, None] if bias else 0)
-        self.compare(self.result(dx, self.x.shape), expected)
-
-    def grad_weight(self):
-        (x, xs), (dy, dys) = self.memory(self.x), self.memory(self.dy)
-        dw = Guarded(self.w.size, self.dtype)
-        dw.array[:] = np.nan
-        run(
-            *conv_grad_weight_phases(NAMES[self.dtype], self.conv, Tensor5(1, xs), Tensor5(2, dys), 0),
-            [dw, x, dy],
-        )
-        self.compare(dw.array.reshape(self.w.shape), self.dw)
-
-    def all(self):
-        self.forward()
-        self.grad_input()
-        self.grad_weight()
 
 
 def flat(height, width):
@@ -151,6 +42,8 @@ CASES = {
     "pointwise stride 2": (2, 17, 30, flat(8, 9), flat(1, 1), (1, 2, 2)),
     "7x7 stride 2": (1, 3, 16, flat(30, 33), flat(7, 7), (1, 2, 2), (0, 3, 3)),
     "patches": (2, 3, 20, flat(32, 48), flat(16, 16), (1, 16, 16)),
+    "patches of half a vector": (2, 3, 8, flat(16, 24), flat(8, 8), (1, 8, 8)),
+    "patches of many outputs": (1, 2, 300, flat(22, 9), flat(11, 9), (1, 11, 9)),
     "small patches": (2, 3, 5, flat(8, 10), flat(2, 2), (1, 2, 2)),
     "stride over kernel": (2, 3, 5, flat(11, 10), flat(2, 1), (1, 3, 3)),
     "groups": (2, 12, 18, flat(6, 7), flat(3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 3),
@@ -162,6 +55,8 @@ CASES = {
     "3-d": (2, 3, 5, (4, 5, 6), (3, 2, 3), (1, 1, 1), (1, 0, 1)),
     "3-d stride": (1, 4, 3, (7, 6, 9), (3, 3, 3), (2, 1, 2), (1, 1, 1)),
     "many channels": (1, 150, 16, flat(6, 6), flat(3, 3), (1, 1, 1), (0, 1, 1)),
+    **{f"groups, stride down, {n} across": (2, 80, 96, flat(12, n), flat(5, 3), (1, 2, 1), (0, 0, 1), (1, 1, 1), 16)
+       for n in (5, 10, 30)},
     "many outputs": (1, 3, 700, flat(5, 5), flat(3, 3)),
 }
 
@@ -184,7 +79,7 @@ def test_bias_and_relu(name):
     case.grad_input(bias=True)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 def test_dtypes(dtype):
     for name in ("3x3", "3x3 stride 2", "pointwise", "depthwise"):
         Case(*CASES[name], dtype=dtype).all()
@@ -192,7 +87,7 @@ def test_dtypes(dtype):
 
 def test_channels_last():
     for name in ("3x3", "3x3 stride 2", "groups", "pointwise"):
-        case = Case(*CASES[name], channels_last=True)
+        case = Case(*CASES[name], orders=(CHANNELS_LAST, CHANNELS_LAST))
         case.forward(bias=True)
         case.grad_input()
         case.grad_weight()
@@ -230,3 +125,18 @@ def test_no_images():
         [dw, Guarded(0, np.float32), Guarded(0, np.float32)],
     )
     assert not dw.array.any()
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_random_sizes(vector_bytes):
+    """In a process of its own, which the vectors are chosen for: more of them with `python conv_cases.py SEED COUNT`."""
+    answer = subprocess.run([sys.executable, conv_cases.__file__, "0", "25"], capture_output=True, text=True,
+                            env={**os.environ, "FLAMBEAU_VECTOR_BYTES": str(vector_bytes)})
+    assert answer.returncode == 0, (answer.stdout + answer.stderr)[-3000:]
+
+
+def test_dimensions_of_the_result_in_another_order():
+    """Pixels of several rows may span what one run of pixels would."""
+    for order in ((0, 1, 3, 2, 4), (0, 2, 1, 3, 4), (1, 3, 0, 2, 4)):
+        for across in (2, 4, 8):
+            Case(2, 3, 5, (4, 4, across), (1, 1, 2), pad=(0, 0, 1), orders=(order, order)).forward()

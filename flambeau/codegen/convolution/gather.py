@@ -216,13 +216,14 @@ class Gather:
         depth = (high - low) * block.count
         f.call("void", "patches", self.band, block.count, c["band_channel"], high - low, f.at("i64", self.taps, low), number,
                self.runs, self.panel, declare=False)
-        together = f.value(0, "i1")
+        together = f.variable("i1", 0)
         goal = f.load("i64", self.runs, 3)
         if self.plain:
-            final = number - 1
-            spread = f.load("i64", self.runs, final * 4 + 3) + f.load("i64", self.runs, final * 4 + 1) - goal
-            together = spread.equals(self.width) & columns.equals(self.width)
-        return Panel(start, columns, number, low, depth, together, goal)
+            # run by run: rows of several images, or of permuted dimensions, may end where one run of pixels would
+            together.set(columns.equals(self.width))
+            with f.loop(1, number) as r:
+                together.set(together.get() & f.load("i64", self.runs, r * 4 + 3).equals(goal + f.load("i64", self.runs, r * 4)))
+        return Panel(start, columns, number, low, depth, together.get(), goal)
 
     def multiply(self, unit: Unit, block: ChannelBlock, panel: Panel, row: Value) -> None:
         """One register tile of rows from `row` on: add the product, and in the last pass store what the epilogue makes of it."""
