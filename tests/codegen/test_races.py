@@ -179,6 +179,22 @@ def test_memory_is_taken_away_while_it_is_read():
         """)
 
 
+def test_masks_are_resized_while_they_are_read():
+    """What is counted and what is written are of one layout, or the call is refused."""
+    run("""
+        sys.setswitchinterval(1e-6)
+        x, source = torch.ones(20_000), torch.ones(20_000)
+        mask, numbers = x.bool(), x.long()
+        def resize():
+            for x in random.sample(everything, 2): x.resize_(random.choice([1, 1000, 20_000, 400_000]))
+        everything = [x, mask, source, numbers]
+        together(resize, resize, lambda: mask.nonzero(), lambda: mask[mask], lambda: x[x > 0], lambda: x.masked_select(mask),
+                 lambda: x.masked_scatter_(mask, source), lambda: x.masked_scatter(mask, source), lambda: torch.where(mask),
+                 lambda: numbers.unique(return_counts=True), lambda: x.repeat_interleave(numbers),
+                 seconds=2.5, allowed=(RuntimeError, IndexError, ValueError))
+        """)
+
+
 def test_what_a_thread_leaves_open_ends_with_it():
     run("""
         from flambeau.core.modes import modes
