@@ -97,6 +97,8 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as missing:
             if missing.name != f"{__name__}.{name}":
                 raise
+    elif name == "__all__":
+        return [each for each in __dir__() if not each.startswith("_") and each not in _ROOMS]
     elif name in _FROM_ROOMS:
         value = globals()[name] = getattr(__getattr__(_FROM_ROOMS[name]), name)
         return value
@@ -104,6 +106,13 @@ def __getattr__(name: str) -> _Any:
         value = globals()[name] = getattr(_importlib.import_module("flambeau.namespace"), name)
         return value
     raise AttributeError(f"module {__name__!r} has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """What the namespace offers, loaded or not: the folders of this package that are no rooms of torch are left out."""
+    rare = dir(_importlib.import_module("flambeau.namespace"))
+    inner = {"annotations", "base", "codegen", "core", "ir", "namespace", "torch_function_names", "transform", "dispatcher"}
+    return sorted({*globals(), *_ROOMS, *_FROM_ROOMS, *rare} - inner)
 
 
 def is_floating_point(input: Tensor) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import functools
 import importlib as _importlib
+import inspect
 import math
 from typing import Any
 
@@ -555,3 +556,10 @@ def __getattr__(name: str) -> Any:
     if name == "GradScaler":
         return _importlib.import_module("flambeau.amp").GradScaler
     raise AttributeError(f"module {__package__!r} has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """What is offered as the namespace's own: what is defined and imported here, and what `__getattr__` finds."""
+    here = [name for name, thing in globals().items() if name[0] != "_" and name not in ("Any", "annotations") and not inspect.ismodule(thing)]
+    of_the_dispatcher = [name for names, _ in _OF_THE_DISPATCHER for name in names]
+    return [*here, *_RECURRENT, *_ROOM_OF, *_LATE_OF, *_LOSSES, *_OF_PROGRAMS, *of_the_dispatcher, "Future", "JITException", "GradScaler"]

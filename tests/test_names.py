@@ -175,3 +175,18 @@ def test_what_python_finds_out_about_things(run_python: Run, tmp_path: Path) -> 
     program.write_text(INSPECTED)
     answer = run_python("-m", "flambeau_torch", "run", program)
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_the_namespace_lists_what_it_loads_at_first_use(run_python: Run) -> None:
+    code = (
+        "import flambeau\n"
+        "listed, unloaded = set(dir(flambeau)), 'manual_seed' not in vars(flambeau)\n"
+        "given = {}\n"
+        "exec('from flambeau import *', given)\n"
+        "wanted = 'manual_seed save load Generator Stream lstm embedding_bag kl_div sparse_coo_tensor FloatTensor GradScaler'.split()\n"
+        "print(unloaded, [n for n in wanted if n not in given or n not in listed])\n"
+        "print({'nn', 'optim', 'jit', 'manual_seed'} - listed, [n for n in listed if not hasattr(flambeau, n)])\n"
+        "print(sorted({'nn', 'core', 'codegen', 'namespace', 'os', '_dtypes'} & set(flambeau.__all__)))\n"
+    )
+    answer = run_python("-c", code)
+    assert answer.stdout.splitlines() == ["True []", "set() []", "[]"], answer.stdout + answer.stderr

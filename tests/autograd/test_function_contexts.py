@@ -191,3 +191,20 @@ def test_deep_backward_inside_backward():
     x = torch.tensor(300.0, requires_grad=True)
     Deep.apply(x).sum().backward()
     assert x.grad == 1
+
+
+def test_forward_and_backward_may_be_plain_functions() -> None:
+    class Doubled(torch.autograd.Function):
+        def forward(ctx, x):
+            return x * 2
+
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = torch.ones(2, requires_grad=True)
+    Doubled.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    Doubled.forward = lambda ctx, x: x * 3
+    assert Doubled.apply(x).tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="non-static forward method"), pytest.warns(DeprecationWarning):
+        Doubled()(x)

@@ -323,3 +323,18 @@ def test_modes_see_operators_of_the_dispatcher_rooms_and_what_python_calls():
         copy.deepcopy(torch.nn.Parameter(x))
     assert seen == ["add.Tensor", "add", "linalg_inv", "linalg_pinv", "expit", "fft_fft", "__deepcopy__", "__repr__", "sum",
                     "__format__", "clone"]  # fmt: skip
+
+
+class Told:
+    """No tensor: keeps what it was told was called."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func, args[1:]
+
+
+def test_views_are_called_by_their_public_functions() -> None:
+    told = Told()
+    assert torch.transpose(told, 0, 1) == (torch.transpose, (0, 1))
+    assert torch.permute(told, (1, 0)) == (torch.permute, ((1, 0),))
+    assert torch.swapaxes(told, 0, 1)[0] is torch.swapaxes

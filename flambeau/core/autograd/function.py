@@ -252,11 +252,6 @@ class Function:
         if cls is Function:
             cls.forward()
         separate = cls.setup_context is not Function.setup_context
-        if type(cls.__dict__.get("forward")) is not staticmethod and not isinstance(
-                inspect.getattr_static(cls, "forward"), (staticmethod, classmethod)):
-            raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
-                               "new-style autograd function with static forward method. (Example: "
-                               "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
         if not separate and mutation_guard.transformed():
             raise RuntimeError(mutation_guard.NO_SETUP_CONTEXT)
         if kwargs or (separate and len(args) != getattr(getattr(cls.forward, "__code__", None), "co_argcount", -1)):

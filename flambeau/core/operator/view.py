@@ -112,7 +112,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
 
     def specialize(input: Any, arguments: tuple[Any, ...]) -> Any:
         if overrides.any_override((input,)):
-            return overrides.dispatch(operate, (input, *arguments), {})
+            return overrides.dispatch(getattr(operate, "public", operate), (input, *arguments), {})
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         try:

@@ -308,6 +308,9 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return _transpose(input, dim0, dim1)
 
 
+_transpose.public = transpose   # what overriding classes are told was called
+
+
 @public
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Two dimensions swapped, by NumPy's name."""
@@ -351,7 +354,7 @@ def _permute_method(self: Any, *dims: Any, **keywords: Any) -> Any:
     return _permute(self, given_sizes("permute", "dims", (keywords["dims"],) if "dims" in keywords else dims))
 
 
-NAMESPACE["permute"] = permute
+NAMESPACE["permute"] = _permute.public = permute
 Tensor.permute = _permute_method  # type: ignore[attr-defined]
 
 
