@@ -560,6 +560,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What is offered as the namespace's own: what is defined and imported here, and what `__getattr__` finds."""
-    here = [name for name, thing in globals().items() if name[0] != "_" and name not in ("Any", "annotations") and not inspect.ismodule(thing)]
+    here = [name for name, thing in globals().items() if name[0] != "_" and thing is not Any and not inspect.ismodule(thing)]
     of_the_dispatcher = [name for names, _ in _OF_THE_DISPATCHER for name in names]
-    return [*here, *_RECURRENT, *_ROOM_OF, *_LATE_OF, *_LOSSES, *_OF_PROGRAMS, *of_the_dispatcher, "Future", "JITException", "GradScaler"]
+    late = [*_RECURRENT, *_ROOM_OF, *_LATE_OF, *_LOSSES, *_OF_PROGRAMS, *of_the_dispatcher]
+    return [*here, *late, "Future", "JITException", "GradScaler"]

@@ -5,6 +5,7 @@ The questions that other projects' reports ask by name are answered by the same 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -118,10 +119,8 @@ def get_os(run_lambda: Run) -> str | None:
     """The system's name and version, and the machine's architecture."""
     name = None
     if get_platform() == "linux":
-        try:
+        with contextlib.suppress(OSError):
             name = platform.freedesktop_os_release().get("PRETTY_NAME")
-        except OSError:
-            pass
     return f"{name or platform.platform(terse=True)} ({platform.machine()})"
 
 
