@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed kill-distributed test fuzz lint stubs bench bench-distributed dist clean
+.PHONY: help demo demo-embeddings demo-distributed kill-distributed test fuzz judge lint stubs bench bench-distributed dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,7 @@ help:
 	@echo "make kill-distributed   kill a training's processes again and again, and see that nothing is lost (KILL_ARGS)"
 	@echo "make test    run the tests"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
+	@echo "make judge   other people's test suites here and under PyTorch, and what differs (TORCH_PYTHON; JUDGE_ARGS, names of suites)"
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
@@ -84,6 +85,11 @@ else
 	@echo "==> pytest -q tests/fuzz (TORCH_PYTHON=/path/bin/python makes it fresh programs against PyTorch)"
 	@$(BIN)/python -m pytest -q tests/fuzz </dev/null
 endif
+
+# The environment that the suites run in, and what they came from, are kept in ~/.cache/flambeau/judge.
+judge: $(VENV)/.installed-test
+	@echo "==> tools/judge/run.py"
+	@$(BIN)/python tools/judge/run.py $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON)) $(JUDGE_ARGS) </dev/null
 
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"

@@ -1,11 +1,11 @@
-"""Rewrite docs/libraries.md, the table of libraries and programs that were run, from docs/libraries.json.
+"""Rewrite docs/libraries.md: libraries and programs that were run, from docs/libraries.json, and suites, from judged.json.
 
     python tools/make_libraries.py                    the table from the data
     python tools/make_libraries.py --results FOLDER   first take over what ran there into the data
 
 FOLDER holds `res/ID.ours.json` and `res/ID.torch.json`, one run of a program each (rc, check, said, cpus), `ours/bin/python` and
 `tv/`, whose installed distributions give the versions. What a program is, which libraries it stands for and what doesn't work
-are written into the data by hand; a run replaces only its `result`.
+are written into the data by hand; a run replaces only its `result`. What suites gave is written by `make judge`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "libraries.json"
+JUDGED = ROOT / "docs" / "judged.json"
 TABLE = ROOT / "docs" / "libraries.md"
 
 HEAD = """\
@@ -29,6 +30,15 @@ differently rounded sums need. Seconds are of processor time, flambeau's with it
 machine.
 
 Written by `tools/make_libraries.py` from [libraries.json](libraries.json).
+"""
+
+SUITES_HEAD = """
+## Their test suites
+
+Suites of libraries, run by `make judge TORCH_PYTHON=/path/bin/python` under flambeau and under PyTorch with the same packages.
+*Tests* are those that PyTorch passes, of every how many-th of the suite's as said; *differ* are those of them that fail, are
+skipped or end the process under flambeau: [departures.json](../tools/judge/departures.json) says why of those that are known.
+Seconds are of processor time, on one thread, flambeau's with the compilation of kernels that weren't cached.
 """
 
 VERSIONS = """
@@ -90,6 +100,21 @@ def table(programs: list[dict[str, Any]]) -> str:
     return f"{HEAD}\n{count}with the same results.\n\n" + "\n".join(lines) + "\n"
 
 
+def suites(judged: dict[str, dict[str, Any]]) -> str:
+    """The table of test suites; nothing where none was judged beside PyTorch."""
+    lines = ["| suite | with | every | tests | differ | s, flambeau / PyTorch |", "| --- | --- | --- | --- | --- | --- |"]
+    for name, found in sorted(judged.items()):
+        if found["pytorch"] is None:
+            continue
+        versions = ", ".join(f"{package} {version}" for package, version in found["versions"].items() if version)
+        lines.append(f"| [{name}]({found['url']}) | {versions} | {found['share']} | {found['tests']} | {found['differ']} | "
+                     f"{found['seconds']:.0f} / {found['pytorch_seconds']:.0f} |")
+    if len(lines) == 2:
+        return ""
+    tests, differ = (sum(found[key] for found in judged.values() if found["pytorch"]) for key in ("tests", "differ"))
+    return f"{SUITES_HEAD}\n{len(lines) - 2} suites, {tests:,} tests: {differ} differ.\n\n" + "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, help="a folder whose runs are taken over")
@@ -99,7 +124,7 @@ def main() -> None:
         for program in programs:
             program["result"] = result_of(options.results, program) or program["result"]
         DATA.write_text(json.dumps(programs, indent=1, ensure_ascii=False) + "\n")
-    TABLE.write_text(table(programs))
+    TABLE.write_text(table(programs) + suites(json.loads(JUDGED.read_text())))
 
 
 if __name__ == "__main__":

@@ -257,6 +257,8 @@ def run_once(
         "-q",
         "--continue-on-collection-errors",
         "--tb=short",
+        "-o",
+        "addopts=",
         *suite["tests"],
     ]
     with log.open("a") as said:
