@@ -27,6 +27,7 @@ from flambeau.nn.parallel.distributed import _MixedPrecision
 
 pytestmark = needs_mpi
 PLAIN = [1.7053444, 1.5818380, 1.6861033, 1.5966482, 1.6521325, 1.5858982, 1.6013396, 1.6117251]
+MATRICES = [0.0221667, 0.0228627, 0.0207703, 0.0170823, 0.0193360, 0.0197686]
 POWER = [  # settings, losses from step 4 on, how many times less travelled
     ({}, [1.6516747, 1.5812438, 1.6082276, 1.6100705, 1.5830406], 9.944444),
     ({"batch_tensors_with_same_shape": True}, [1.6516747, 1.5812438, 1.6082276, 1.6100705, 1.5830406], 9.944444),
@@ -102,6 +103,31 @@ def power(rank: int) -> None:
         seen(rank, losses(model, rank, 8), PLAIN, 2e-5)
     with pytest.raises(ValueError, match="Expect `start_powerSGD_iter` > 1"):
         powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=1)
+
+
+def matrices_by_shape(rank: int) -> None:
+    """Random numbers go to matrices sorted by shape; all gradients travel together until their order is known."""
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Sequential(*[nn.Linear(64, 64) for _ in range(4)]), bucket_cap_mb=0.03)
+    state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=3, min_compression_rate=0.5)
+    buckets: list[int] = []
+
+    def hook(state: Any, bucket: Any) -> Any:
+        buckets.append(bucket.index())
+        return powerSGD_hook.powerSGD_hook(state, bucket)
+
+    model.register_comm_hook(state, hook)
+    optimizer, found = torch.optim.SGD(model.parameters(), lr=0.1), []
+    torch.manual_seed(rank)
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = model(torch.randn(16, 64)).square().mean()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    assert buckets == [0, *[0, 1] * 5]
+    if rank == 0:
+        torch.testing.assert_close(found, MATRICES, atol=2e-6, rtol=0)
 
 
 def local(rank: int) -> None:
@@ -197,7 +223,7 @@ def searching(rank: int) -> None:
 
 
 def everything(rank: int) -> None:
-    for each in (hooks, power, local, in_backward, settings, searching):
+    for each in (hooks, power, matrices_by_shape, local, in_backward, settings, searching):
         each(rank)
 
 

@@ -6,8 +6,11 @@ import pytest
 from distributed.ranks import needs_mpi, on_ranks
 
 import flambeau as torch
+import flambeau.distributed as dist
 from flambeau import nn
+from flambeau.distributed.algorithms.join import Join
 from flambeau.distributed.optim import ZeroRedundancyOptimizer
+from flambeau.distributed.utils import _sync_module_states
 
 pytestmark = needs_mpi
 
@@ -91,3 +94,34 @@ def test_states_are_divided():
 
 def test_mistakes_and_idle_ranks():
     on_ranks(2, refused)
+
+
+def joined(rank):
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(1, 2))
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    with Join([model, optimizer], others_keyword=3):
+        for i in range(5 + rank):
+            model(torch.tensor([[1.0 + i]])).sum().backward()
+            optimizer.step()
+    return model.module.weight.flatten().tolist()
+
+
+def test_ranks_may_have_different_numbers_of_steps():
+    first, second = on_ranks(2, joined)
+    assert first == second
+    torch.testing.assert_close(first, [-0.06284622, 0.48108420], atol=1e-6, rtol=0)
+
+
+def shared_states(rank):
+    module = nn.BatchNorm1d(3)
+    with torch.no_grad():
+        module.weight.fill_(rank)
+        module.bias.fill_(rank)
+        module.running_mean.fill_(rank)
+    _sync_module_states(module, dist.group.WORLD, 1 << 20, 1, {"bias"})
+    return [module.weight[0].item(), module.bias[0].item(), module.running_mean[0].item()]
+
+
+def test_states_are_sent():
+    assert on_ranks(2, shared_states) == [[1, 0, 1], [1, 1, 1]]

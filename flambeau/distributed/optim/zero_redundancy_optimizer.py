@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed import distributed_c10d as c10d
+from flambeau.distributed.algorithms.join import Join, Joinable, JoinHook
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -49,7 +50,17 @@ def _all_parameters(params: Any) -> tuple[list[Any], list[torch.Tensor]]:
     return given, found
 
 
-class ZeroRedundancyOptimizer(torch.optim.Optimizer):
+class _JoinHook(JoinHook):
+    """Of a process that has no data any more: it still steps, with the gradients that it has, since it owns states."""
+
+    def __init__(self, zero: ZeroRedundancyOptimizer) -> None:
+        self._zero = zero
+
+    def main_hook(self) -> None:
+        self._zero.step()
+
+
+class ZeroRedundancyOptimizer(torch.optim.Optimizer, Joinable):
     """An optimizer whose states are divided over the ranks; parameters are sent to all after each step.
 
     Args:
@@ -76,7 +87,8 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
         self.process_group = process_group if process_group is not None else c10d._get_default_group()
         self.world_size = c10d.get_world_size(self.process_group)
         self.rank = c10d.get_rank(self.process_group)
-        super().__init__(given, defaults)
+        torch.optim.Optimizer.__init__(self, given, defaults)
+        Joinable.__init__(self)
         self._partition = self._divided()
         self.optim = optimizer_class(self._partition[self.rank], **defaults)
         self._consolidated: list[dict[str, Any]] = []
@@ -125,11 +137,26 @@ class ZeroRedundancyOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Callable[[], float] | None = None, **kwargs: Any) -> Any:
         """The local optimizer's step, after which every rank sends what it updated. Every rank calls it."""
+        Join.notify_join_context(self)
         self._settings(self.param_groups, self.optim.param_groups)
         loss = self.optim.step(**kwargs) if closure is None else self.optim.step(closure, **kwargs)
         self._settings(self.optim.param_groups, self.param_groups)
         self._send()
         return loss
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What Join calls when this process's data have ended."""
+        return _JoinHook(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of its collectives."""
+        return self.param_groups[0]["params"][0].device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group of its collectives."""
+        return self.process_group
 
     @torch.no_grad()
     def _send(self) -> None:

@@ -106,7 +106,7 @@ class DistributedDataParallel(Module):
         self._divide_by_initial_world_size = True
         self.mixed_precision = mixed_precision
         if init_sync:
-            self._verify([each for _, each in named])
+            torch.distributed.utils._verify_param_shape_across_processes(self.process_group, [each for _, each in named])
             self._send_from(0, [each.detach() for name, each in module.named_parameters() if name not in ignored]
                             + [each.detach() for each in delayed.values()] + self._buffers_to_send())
         if mixed_precision is not None:
@@ -123,34 +123,12 @@ class DistributedDataParallel(Module):
         exchange = None if self.mixed_precision is None else lower_precision.hook(self.mixed_precision, self.process_group)
         self.reducer.hook = None if exchange is None else (None, exchange)
 
-    def _verify(self, parameters: Sequence[Any]) -> None:
-        """Raise RuntimeError if the processes don't have parameters of the same number, shapes and dtypes."""
-        group = self.process_group
-        if group.size() == 1:
-            return
-        own = [(tuple(each.shape), str(each.dtype).rpartition(".")[2]) for each in parameters]
-        everyone: list[Any] = [None] * group.size()
-        torch.distributed.all_gather_object(everyone, own, group=group)
-        rank = group.rank()
-        for other, theirs in enumerate(everyone):
-            if len(theirs) != len(own):
-                raise RuntimeError(f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank "
-                                   f"{other} has inconsistent {len(theirs)} params.")
-        for other, theirs in enumerate(everyone):
-            for index, (mine, its) in enumerate(zip(own, theirs)):
-                if mine != its:
-                    what = f"sizes {list(mine[0])}" if mine[0] != its[0] else f"dtype {mine[1]}"
-                    that = "" if mine[0] == its[0] == mine[0] and other == 0 else f" ({list(its[0])}, {its[1]})"
-                    raise RuntimeError(f"[{rank}]: params[{index}] in this process with {what} appears not to match "
-                                       f"{'sizes' if mine[0] != its[0] else 'dtype'} of the same param in process {other}{that}.")
-
     def _buffers_to_send(self) -> list[Any]:
         return [each.detach() for name, each in self.module.named_buffers() if name not in self.parameters_to_ignore]
 
     def _send_from(self, rank: int, tensors: Sequence[Any]) -> None:
         """Make tensors those of a rank of the group."""
-        for work in [self.process_group.broadcast([each], rank) for each in tensors if each.numel()]:
-            work.wait()
+        torch.distributed.utils._sync_params_and_buffers(self.process_group, tensors, 0, rank)
 
     # ---------------------------------------------------------------------------------------------- passes
 
@@ -200,8 +178,8 @@ class DistributedDataParallel(Module):
                                                  divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs: Any) -> uneven_inputs.UnevenInputs:
-        """What Join calls when this process's data have ended."""
-        return uneven_inputs.UnevenInputs(self, **kwargs)
+        """What Join calls when this process's data have ended. Keywords that are meant for others are left alone."""
+        return uneven_inputs.UnevenInputs(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
     def join_device(self) -> Any:

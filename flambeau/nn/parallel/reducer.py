@@ -8,6 +8,7 @@ torch.distributed; distributed uses it.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -67,7 +68,9 @@ class Reducer:
         self.absent: set[int] = set()           # parameters that this pass doesn't use
         self._ever_used: set[int] = set()       # by any process; of a static graph those of its first pass
         self._next = 0
-        self._make_buckets(assigned(self.parameters, range(len(self.parameters) - 1, -1, -1), self.limits, self.sparse))
+        # All are together, as in PyTorch, until the order is known in which gradients come, where that is asked for.
+        limits = self.limits if find_unused and not static else [sys.maxsize]
+        self._make_buckets(assigned(self.parameters, range(len(self.parameters) - 1, -1, -1), limits, self.sparse))
         self.stepping = hand_over(self.parameters)      # whose own optimizers run when all gradients are reduced
         self._warned = False
         own = weakref.ref(self)

@@ -196,7 +196,9 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Any:
         _reduce(flat, group)
         for each, part in zip(whole, (flat / group.size()).split([each.numel() for each in whole]), strict=True):
             each.copy_(part.view(each.shape))
-    groups = low_rank.alike(thin) if state.batch_tensors_with_same_shape else [[each] for each in thin]
+    groups = low_rank.alike(thin)       # random numbers are drawn in this order, whether batches are made or not
+    if not state.batch_tensors_with_same_shape:
+        groups = [[each] for members in groups for each in members]
     matrices = [torch.stack(each) if len(each) > 1 else each[0].unsqueeze(0) for each in groups]
 
     def finish() -> Any:
