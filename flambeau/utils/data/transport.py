@@ -11,7 +11,7 @@ import io
 import mmap
 import os
 import pickle
-from multiprocessing import reduction
+import socket
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,16 @@ def send(connection: Any, message: Any) -> None:
         for piece in pieces:
             write_all(descriptor, piece)
             write_all(descriptor, memoryview(bytes(-piece.nbytes % ALIGNMENT)))
-        reduction.send_handle(connection, descriptor, None)
+        with _socket(connection) as at:
+            socket.send_fds(at, [b"\0"], [descriptor])
     finally:
         os.close(descriptor)
+
+
+def _socket(connection: Any) -> socket.socket:
+    """The socket of a connection, to be closed. `multiprocessing.reduction.send_handle` waits for an answer from Python 3.14 on,
+    and the thread that reads requests would get it."""
+    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def write_all(descriptor: int, content: memoryview) -> None:
@@ -95,7 +102,13 @@ def receive(connection: Any) -> Any:
     if not shared:
         pieces: list[Any] = [bytearray(connection.recv_bytes())[:size] for size in sizes]
         return pickle.loads(content, buffers=pieces)
-    descriptor = reduction.recv_handle(connection)
+    with _socket(connection) as at:
+        sent, descriptors, *_ = socket.recv_fds(at, 1, 1)
+    if not sent:
+        raise EOFError
+    if not descriptors:
+        raise RuntimeError("received 0 items of ancdata: too many files are open (ulimit -n), and each batch that is kept has one")
+    descriptor = descriptors[0]
     try:
         mapped = memoryview(mmap.mmap(descriptor, sum(size + -size % ALIGNMENT for size in sizes)))
     finally:
