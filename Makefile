@@ -4,7 +4,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed kill-distributed test fuzz judge lint stubs bench bench-distributed dist clean
+.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge lint stubs bench \
+	bench-distributed dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,6 +20,7 @@ help:
 	@echo "make demo-distributed   train in two processes with DistributedDataParallel, over MPI"
 	@echo "make kill-distributed   kill a training's processes again and again, and see that nothing is lost (KILL_ARGS)"
 	@echo "make test    run the tests"
+	@echo "make test-pythons   run them under every Python that is claimed: those found here, others in Debian's releases (as root)"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
 	@echo "make judge   other people's test suites here and under PyTorch, and what differs (TORCH_PYTHON; JUDGE_ARGS, names of suites)"
 	@echo "make lint    ruff and mypy"
@@ -76,6 +78,10 @@ test: $(VENV)/.installed-test
 	@echo "==> pytest -q -n $(WORKERS)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(PYTEST_ARGS) </dev/null
 
+test-pythons:
+	@echo "==> tools/test_pythons.py"
+	@$(PYTHON) tools/test_pythons.py $(PYTHONS_ARGS) PYTEST_ARGS="$(PYTEST_ARGS)" WORKERS=$(WORKERS) </dev/null
+
 # Without a Python that has PyTorch, only what is recorded and what must agree with itself.
 fuzz: $(VENV)/.installed-test
 ifdef TORCH_PYTHON
@@ -116,5 +122,5 @@ dist: $(VENV)/.created
 
 clean:
 	@echo "==> removing $(VENV), $(EMBEDDINGS), caches and outputs"
-	@rm -rf $(VENV) $(EMBEDDINGS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
+	@rm -rf $(VENV) $(VENV)-3.* $(EMBEDDINGS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache examples/out bench/out
 	@find flambeau flambeau_torch tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,8 @@ def declared_types(function: Any) -> dict[str, Any]:
 
 def signature_of(function: Any, method: bool) -> str:
     """The parameters of a stub."""
+    if isinstance(function, types.MethodDescriptorType):     # __hash__, which Pythons from 3.13 on know
+        return "self, *args: Any, **kwargs: Any"
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -194,12 +197,10 @@ def result_of(name: str, function: Any, method: bool) -> str:
     if operator is not None or (name.rstrip("_") in flambeau.torch_function_names and method):
         text = getattr(getattr(operator, "signature", None), "return_annotation", None)
         return "Tensor" if hasattr(operator, "body") or text in ("Tensor", "Planned") else "Any"
-    text = getattr(function, "__annotations__", {}).get("return")
-    return (
-        KNOWN.get(text, "None" if text in ("None", None) and text == "None" else "Any")
-        if isinstance(text, str)
-        else "Any"
-    )
+    # from Python 3.14 on what functools.wraps makes has no annotations of its own
+    text = next((f.__annotations__["return"] for f in (function, inspect.unwrap(function))
+                 if "return" in getattr(f, "__annotations__", {})), None)
+    return KNOWN.get(text, "None" if text == "None" else "Any") if isinstance(text, str) else "Any"
 
 
 def stub(name: str, function: Any, method: bool) -> str:
@@ -222,7 +223,7 @@ def tensor_stub() -> str:
         f'    """{inspect.getdoc(Tensor)}\n    """',
         "    _storage: Any\n    _offset: int\n    _layout: Layout\n    _node: Any\n    _index: int\n"
         "    _base: Any\n    _grad: Any\n"
-        "    _hooks: Any\n    _creation: Any\n    def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...\n"
+        "    _hooks: Any\n    _creation: Any\n    _resting: Any\n    def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...\n"
         "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...\n    def __getattr__(self, name: str) -> Any: ...",
     ]
     skip = {

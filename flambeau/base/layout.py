@@ -307,12 +307,15 @@ def _sweep() -> None:
     for key in list(_table):
         with _lock:
             # Taken out before it is counted: nobody can then reach it through the table while we decide. A handler that comes
-            # in between, for which this thread's lock is open, finds it where it is and puts it back.
-            if candidate := _table.pop(key, None):
-                _examined[key] = candidate
-                if sys.getrefcount(candidate) > 3:
-                    _table.setdefault(key, candidate)
-                _examined.clear()
+            # in between, for which this thread's lock is open, finds it where it is and puts it back. It is in a list, as
+            # references of variables aren't all counted from Python 3.14 on.
+            if key in _table:
+                candidate = [_table[key]]
+                _examined[key] = candidate[0]
+                _table.pop(key, None)
+                if sys.getrefcount(candidate[0]) > 3:
+                    _table.setdefault(key, candidate[0])
+                _examined.pop(key, None)
     _limit = max(_LEAST_LIMIT, 2 * len(_table))
 
 

@@ -357,6 +357,16 @@ def _binder(schema: FunctionSchema, overload: Any, target: Callable, declared: A
     return bound
 
 
+def _taken(x: Any, again: bool, taken: list[Any]) -> Any:
+    """A value with what asks for its gradients in the place of its tensors; those go to `taken`."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([_taken(y, again, taken) for y in x])
+    if not isinstance(x, Tensor) or not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
+        return x
+    taken.append(x if again and x._node is not None else x.detach().requires_grad_())
+    return taken[-1]
+
+
 def _repeating(overload: Any) -> Operator:
     """An operator whose rule runs the overload's body again, recording it, and asks the engine."""
     schema = overload._schema
@@ -367,16 +377,7 @@ def _repeating(overload: Any) -> Operator:
         again = local.grad
         values = [saved[n] for n in names]
         taken: list[Any] = []
-
-        def own(x: Any) -> Any:
-            if isinstance(x, (list, tuple)):
-                return type(x)([own(y) for y in x])
-            if not isinstance(x, Tensor) or not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
-                return x
-            taken.append(x if again and x._node is not None else x.detach().requires_grad_())
-            return taken[-1]
-
-        given = [own(x) for x in values]
+        given = [_taken(x, again, taken) for x in values]
         before, local.grad = local.grad, True
         try:
             made = opened(overload, given)

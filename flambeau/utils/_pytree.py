@@ -260,19 +260,20 @@ def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) 
 def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """(leaves from left to right, structure)."""
     leaves: list[Any] = []
-
-    def walk(part: Any) -> TreeSpec:
-        if is_leaf is None or not is_leaf(part):
-            kind = _get_node_type(part)
-            definition = SUPPORTED_NODES.get(kind)
-            if definition is not None:
-                children, context = definition.flatten_fn(part)
-                return TreeSpec(kind, context, [walk(child) for child in children])
-        leaves.append(part)
-        return _LEAF_SPEC
-
-    spec = walk(tree)
+    spec = _flatten(tree, is_leaf, leaves)
     return leaves, spec
+
+
+def _flatten(tree: Any, is_leaf: Callable[[PyTree], bool] | None, leaves: list[Any]) -> TreeSpec:
+    # a function inside tree_flatten that calls itself would keep the leaves until the collector comes
+    if is_leaf is None or not is_leaf(tree):
+        kind = _get_node_type(tree)
+        definition = SUPPORTED_NODES.get(kind)
+        if definition is not None:
+            children, context = definition.flatten_fn(tree)
+            return TreeSpec(kind, context, [_flatten(child, is_leaf, leaves) for child in children])
+    leaves.append(tree)
+    return _LEAF_SPEC
 
 
 def _check_spec(treespec: Any) -> None:

@@ -318,8 +318,9 @@ def test_containers_have_as_many_leaves_as_the_graph() -> None:
     refused(edited(*CALL, "out_spec", value=json.dumps([1, two])), match="have 2 and 2 leaves, the graph has 2 and 1")
     refused(edited(*CALL, "in_spec", value=json.dumps([1, two])), match="must be a tuple and a dict of names")
     refused(edited(*CALL, "out_spec", value=json.dumps([2, two])), ValueError, "Unknown protocol 2")
-    deep = '{"type": "builtins.list", "context": "null", "children_spec": [' * 900 + "]}" * 900
-    refused(edited(*CALL, "out_spec", value=f"[1, {deep}]"), match="nested too deeply")
+    for depth, words in ((200, "have 2 and 0 leaves"), (201, "nested too deeply"), (900, "nested too deeply")):
+        deep = '{"type": "builtins.list", "context": "null", "children_spec": [' * depth + "]}" * depth
+        refused(edited(*CALL, "out_spec", value=f"[1, {deep}]"), match=words)
 
 
 class Harm:

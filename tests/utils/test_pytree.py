@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib
 import json
 import pickle
 import sys
+import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
@@ -132,6 +134,19 @@ def test_other_trees_are_compared(pair: type) -> None:
     structure = pytree.tree_structure([0, (1, 2)])
     assert pytree._broadcast_to_and_flatten([1, 2], structure) == [1, 2, 2]
     assert pytree._broadcast_to_and_flatten({"a": 1}, structure) is None
+
+
+def test_what_was_taken_apart_is_held_no_longer() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = torch.ones(2)
+        leaves, _ = pytree.tree_flatten([{"a": (x, 1)}])
+        watched = weakref.ref(x)
+        del x, leaves
+        assert watched() is None
+    finally:
+        gc.enable()
 
 
 def test_only_some_leaves() -> None:

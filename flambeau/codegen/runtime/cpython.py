@@ -3,7 +3,8 @@
 The launcher is machine code that reads Python objects where CPython keeps their fields, and it counts references without
 atomic instructions. Everything it takes for granted stands here and is checked when the package is imported, so that another
 interpreter is refused in words and not by a wrong address. Public C functions it calls by name need no entry. Also relied
-upon, by `sys.getrefcount` in core: that a reference held by a local variable is counted. Used by codegen.runtime.
+upon, by `sys.getrefcount` in base and core: that references in containers and slots are counted. Those of variables and arguments
+are not all counted from 3.14 on. Used by codegen.runtime.
 """
 
 from __future__ import annotations

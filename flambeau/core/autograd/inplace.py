@@ -170,13 +170,13 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
         edge = NO_EDGE if tensor._node is None else (tensor._node, tensor._index)
         node = ConstantBackward0((edge,), (tensor._layout,))
     base = base_of(tensor)
-    storage = tensor._storage
-    aliases = sum(1 for value in node.saved or () if value is not tensor and getattr(value, "_storage", None) is storage)
+    aliases = sum(1 for value in node.saved or ()
+                  if value is not tensor and getattr(value, "_storage", None) is tensor._storage)
     if base is None:
         _move_retained(tensor, node, index)
         tensor._node, tensor._index = node, index
-        # Holders of the storage: the tensor, the rule's own aliases, this frame and the call that counts.
-        if sys.getrefcount(storage) > 3 + aliases:
+        # Holders of the storage: the tensor, the rule's own aliases and the call that counts.
+        if sys.getrefcount(tensor._storage) > 2 + aliases:
             _refresh(tensor, None)
         return
     if not _is_seen(base, tensor):
@@ -186,7 +186,7 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
     _move_retained(base, written, 0)
     base._node, base._index = written, 0
     _regenerate(tensor, base)
-    if sys.getrefcount(storage) > 4 + aliases:
+    if sys.getrefcount(tensor._storage) > 3 + aliases:
         _refresh(base, tensor)
 
 

@@ -25,9 +25,32 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = ["attach"]
 
 
-#: References to a tensor whose setter of requires_grad runs: its caller's variable, the arguments on the way. Where there are
-#: more, and its memory is shared, it may have views.
-_UNSHARED = 4
+class _Counted:
+    """Whatever is asked of it counts the references to it, by the ways on which requires_grad is set."""
+
+    counted = 0
+
+    def attribute(self, wanted: bool) -> None:
+        self.counted = sys.getrefcount(self)
+
+    def method(self) -> int:
+        _Counted.attribute(self, True)
+        return self.counted
+
+    requires_grad = property(None, attribute)
+
+
+def _references_on_the_way() -> tuple[int, int]:
+    """How many references are counted where a tensor's attribute is set, or a method sets it: one of its caller's variable, and
+    those of the arguments on the way, which not every Python counts. Where there are more, and its memory is shared, it may have
+    views."""
+    probe = _Counted()
+    probe.requires_grad = True
+    by_attribute = probe.counted
+    return by_attribute, probe.method()
+
+
+_BY_ATTRIBUTE, _BY_METHOD = _references_on_the_way()
 
 
 def _requires_grad(self: Any) -> bool:
@@ -35,7 +58,7 @@ def _requires_grad(self: Any) -> bool:
     return self._node is not None
 
 
-def _set_requires_grad(self: Any, wanted: bool) -> None:
+def _set_requires_grad(self: Any, wanted: bool, unshared: int = _BY_ATTRIBUTE) -> None:
     if wanted.__class__ is not bool:
         raise RuntimeError("requires_grad must be a bool")
     node = self._node
@@ -48,7 +71,7 @@ def _set_requires_grad(self: Any, wanted: bool) -> None:
                 raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
             self._node, self._index = getattr(self, "_resting", None) or AccumulateGrad(self), 0
             self._resting = None
-            if sys.getrefcount(self) > _UNSHARED and sys.getrefcount(self._storage) > 2 and inplace.base_of(self) is None:
+            if sys.getrefcount(self) > unshared and sys.getrefcount(self._storage) > 2 and inplace.base_of(self) is None:
                 for view in inplace.views_of(self):     # require grad with it
                     if view._node is None and view._layout.dtype.category >= 2:
                         view._node, view._index = AccumulateGrad(None), 0
@@ -78,7 +101,7 @@ def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
         dtype = self._layout.dtype
         if not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
-    _set_requires_grad(self, requires_grad)
+    _set_requires_grad(self, requires_grad, _BY_METHOD)
     return self
 
 

@@ -16,7 +16,9 @@ class _Failure:
     """An exception on its way to the other ranks."""
 
     def __init__(self, error: BaseException) -> None:
-        self.failure = (error, traceback.extract_tb(error.__traceback__))
+        frames = traceback.extract_tb(error.__traceback__)
+        # as texts: from Python 3.13 on a frame's summary has its code with it, which can't be sent
+        self.failure = (error, traceback.StackSummary.from_list([(f.filename, f.lineno, f.name, f.line) for f in frames]))
 
 
 def _tried(step: Callable[[], Any]) -> Any:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import weakref
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
+from types import FrameType
 from typing import Any
 
 from flambeau.distributed.elastic.multiprocessing.errors import get_error_handler
@@ -32,7 +35,7 @@ broken: list[BaseException] = []        # why MPI can't end in good order
 
 def at_exit(manager: ProcessManager | None, store: Store | None, size: int) -> None:
     """Have MPI end when the process does. manager: whom MPI asks, where that is this process; store: shared by all `size`."""
-    Finalize(None, _end, (manager, store, size), exitpriority=0)
+    Finalize(None, _end, (manager, store, size, _frame_of_process()), exitpriority=0)
 
 
 def say_failures_once(rank: int) -> None:
@@ -50,24 +53,35 @@ def say_failures_once(rank: int) -> None:
     sys.excepthook = uncaught
 
 
-def _failure() -> BaseException | None:
+def _frame_of_process() -> FrameType | None:
+    """In a process that multiprocessing has started, the frame of what runs it there."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_code is not BaseProcess._bootstrap.__code__:
+        frame = frame.f_back
+    return frame
+
+
+def _failure(process: FrameType | None) -> BaseException | None:
     """The exception with which this process ends, as far as it is known."""
+    # From Python 3.13 on multiprocessing has forgotten it when it asks for the end, and only knows its exit code.
+    if process is not None and (code := process.f_locals.get("exitcode")):
+        return SystemExit(code)
     error = sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if isinstance(error, SystemExit):
         return error if error.code not in (None, 0) else None
     return error
 
 
-def _end(manager: ProcessManager | None, store: Store | None, size: int) -> None:
+def _end(manager: ProcessManager | None, store: Store | None, size: int, process: FrameType | None) -> None:
     try:
         background.stop()
-        failure = _failure() or (broken[0] if broken else None)
+        failure = _failure(process) or (broken[0] if broken else None)
         if failure is None:
             _end_together(store, size)
         else:       # the others needn't wait for this one's MPI_Finalize
+            why = f"exit code {failure.code}" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"
             for line in list(lifelines):
-                line.fail("" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"[:500],
-                          isinstance(failure, PeerError))
+                line.fail(why[:500], isinstance(failure, PeerError))
             library.forget_names()
     finally:
         if manager is not None:

@@ -17,6 +17,8 @@ from flambeau.export.serde.text import SerializeError, parsed
 
 __all__ = ["treespec"]
 
+#: Containers may be in so many others: how deep a call of Python may go isn't the same in all its versions.
+DEEPEST = 200
 #: What a defaultdict may make, by module and name.
 _FACTORIES = {("builtins", cls.__name__): cls for cls in (list, dict, set, tuple, int, float, str, bool)}
 _FACTORIES["collections", "OrderedDict"] = collections.OrderedDict
@@ -33,13 +35,12 @@ def treespec(text: str) -> pytree.TreeSpec:
         raise SerializeError("the containers of inputs or outputs must be a protocol and a structure")
     if data[0] != TREESPEC_VERSION:
         raise ValueError(f"Unknown protocol {data[0]!r}. Available protocols: {[TREESPEC_VERSION]}")
-    try:
-        return _structure(data[1])
-    except RecursionError:
-        raise SerializeError("the containers of inputs or outputs are nested too deeply") from None
+    return _structure(data[1], 1)
 
 
-def _structure(data: Any) -> pytree.TreeSpec:
+def _structure(data: Any, depth: int) -> pytree.TreeSpec:
+    if depth > DEEPEST:
+        raise SerializeError(f"the containers of inputs or outputs are nested too deeply, in more than {DEEPEST} others")
     if not isinstance(data, dict) or not {"type", "context", "children_spec"} <= set(data):
         raise SerializeError("a container must have a type, a context and children")
     name, context, children = data["type"], data["context"], data["children_spec"]
@@ -50,7 +51,7 @@ def _structure(data: Any) -> pytree.TreeSpec:
     if not isinstance(name, str) or name not in pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE:
         raise NotImplementedError(f"Deserializing {str(name)[:200]} in pytree is not registered.")
     cls = pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name]
-    specs = [_structure(child) for child in children]
+    specs = [_structure(child, depth + 1) for child in children]
     return pytree.TreeSpec(cls, _context(cls, context, len(specs)), specs)
 
 

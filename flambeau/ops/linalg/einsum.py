@@ -332,11 +332,14 @@ def multi_dot(tensors: Tensors) -> Tensor:
         a, b, c, d = sizes
         split[0, 2] = 0 if a * b * c + a * c * d > b * c * d + a * b * d else 1
 
-    def product(i: int, j: int) -> Tensor:
-        return chain[i] if i == j else mm(product(i, split[i, j]), product(split[i, j] + 1, j))
-    made = product(0, len(chain) - 1)
+    made = _product(chain, split, 0, len(chain) - 1)
     shape = made._layout.shape
     return made.view(shape[first._layout.ndim == 1:len(shape) - (last._layout.ndim == 1)])
+
+
+def _product(chain: list[Any], split: Any, i: int, j: int) -> Tensor:
+    """Of the matrices i to j, first those up to split[i, j] and the others."""
+    return chain[i] if i == j else mm(_product(chain, split, i, split[i, j]), _product(chain, split, split[i, j] + 1, j))
 
 
 @described(autocast=lower)

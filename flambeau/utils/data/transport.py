@@ -107,7 +107,7 @@ def receive(connection: Any) -> Any:
     if not sent:
         raise EOFError
     if not descriptors:
-        raise RuntimeError("received 0 items of ancdata: too many files are open (ulimit -n), and each batch that is kept has one")
+        raise RuntimeError("received 0 items of ancdata: too many files are open (ulimit -n), one for each batch that is kept")
     descriptor = descriptors[0]
     try:
         mapped = memoryview(mmap.mmap(descriptor, sum(size + -size % ALIGNMENT for size in sizes)))

@@ -5,7 +5,7 @@ register_ddp_comm_hook chooses one of the hooks by name. Stands on the files of 
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, member
 from functools import partial
 from typing import Any
 
@@ -34,16 +34,19 @@ def _register_power(comm_hook: Any, model: Any, state: Any, matrix_approximation
 class DDPCommHookType(Enum):
     """The hooks that have a name. A value is a function that registers its hook with (model=..., state=...)."""
 
-    ALLREDUCE = partial(_register, comm_hook=default_hooks.allreduce_hook)
-    FP16_COMPRESS = partial(_register, comm_hook=default_hooks.fp16_compress_hook)
-    BF16_COMPRESS = partial(_register, comm_hook=default_hooks.bf16_compress_hook)
-    QUANTIZE_PER_TENSOR = partial(_register, comm_hook=quantization_hooks.quantization_pertensor_hook)
-    QUANTIZE_PER_CHANNEL = partial(_register, comm_hook=quantization_hooks.quantization_perchannel_hook)
-    POWER_SGD = partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=1)
-    POWER_SGD_RANK2 = partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=2)
-    BATCHED_POWER_SGD = partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=1)
-    BATCHED_POWER_SGD_RANK2 = partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=2)
-    NOOP = partial(_register, comm_hook=debugging_hooks.noop_hook)
+    # `member`, as a function alone is a method: from Python 3.14 on a partial too, and 3.13 warns of it
+    ALLREDUCE = member(partial(_register, comm_hook=default_hooks.allreduce_hook))
+    FP16_COMPRESS = member(partial(_register, comm_hook=default_hooks.fp16_compress_hook))
+    BF16_COMPRESS = member(partial(_register, comm_hook=default_hooks.bf16_compress_hook))
+    QUANTIZE_PER_TENSOR = member(partial(_register, comm_hook=quantization_hooks.quantization_pertensor_hook))
+    QUANTIZE_PER_CHANNEL = member(partial(_register, comm_hook=quantization_hooks.quantization_perchannel_hook))
+    POWER_SGD = member(partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=1))
+    POWER_SGD_RANK2 = member(partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=2))
+    BATCHED_POWER_SGD = member(
+        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=1))
+    BATCHED_POWER_SGD_RANK2 = member(
+        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=2))
+    NOOP = member(partial(_register, comm_hook=debugging_hooks.noop_hook))
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
