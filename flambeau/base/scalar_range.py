@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import FLOAT8, bool_, finfo, float8_e5m2, float8_e8m0fnu, float64, iinfo, int64
@@ -63,6 +64,19 @@ def check(value: Any, dtype: DType) -> None:
         raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
     if not fits(value, dtype):
         raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+
+
+def refusing(launch: Callable, places: Sequence[tuple[int, DType]]) -> Callable:
+    """A launcher that refuses, as `check` does, numbers that are no elements of a dtype: (position in its arguments, dtype)."""
+    limits = [(at, dtype, *_limits(dtype)) for at, dtype in places]
+
+    def checked(*arguments: Any) -> Any:
+        for at, dtype, least, greatest in limits:
+            value = arguments[at]
+            if value.__class__ is complex or not least <= value <= greatest:
+                check(value, dtype)
+        return launch(*arguments)
+    return checked
 
 
 def as_element(value: Any, dtype: DType) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.base.dtype import bool_
 from flambeau.core.operator.facets import described
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise import activation as ops
@@ -77,14 +78,17 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return ops.hardsigmoid.inplace(input) if inplace else ops.hardsigmoid(input)
 
 
-def _check_range(min_val: Any, max_val: Any) -> None:
+def _check_range(input: Tensor, min_val: Any, max_val: Any) -> None:
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    dtype = input._layout.dtype
+    if (min_val < 0 or max_val < 0) and not (dtype.is_signed or dtype is bool_):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Each element clamped to [min_val, max_val]. Raises ValueError if min_val > max_val."""
-    _check_range(min_val, max_val)
+    _check_range(input, min_val, max_val)
     return ops.hardtanh.inplace(input, min_val, max_val) if inplace else ops.hardtanh(input, min_val, max_val)
 
 

@@ -98,3 +98,14 @@ def test_refusals():
         slope, = torch.autograd.grad(loss, x, create_graph=True)
         with pytest.raises(RuntimeError, match=f"derivative for aten::{name}_margin_loss_backward is not implemented"):
             torch.autograd.grad(slope.sum(), x)
+
+
+@pytest.mark.parametrize(("scores", "classes", "expected"), [
+    ((1,), (5, 1), 5 * 0.8132616877555847), ((5,), (3, 5), 3 * 0.8132616877555847 / 5), ((3, 1), (3, 5), 5 * 0.8132616877555847)])
+def test_the_input_has_the_classes(scores: tuple, classes: tuple, expected: float) -> None:
+    """A target that has more dimensions, or more elements along one, is summed over the input's last."""
+    scores = torch.ones(scores, requires_grad=True)
+    loss = F.multilabel_soft_margin_loss(scores, torch.full(classes, 0.5))
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert scores.grad.sum().item() == pytest.approx((torch.tensor(1.).sigmoid().item() - 0.5) * expected / 0.8132616877555847)

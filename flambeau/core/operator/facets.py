@@ -67,7 +67,8 @@ class Facets(TypedDict, total=False):
     written_in_python: bool
     of_numbers: bool
     of_arrays: bool
-    unwrapped: bool
+    elements: Sequence[str]
+    widened: bool
     jvp: str | Product
 
 
@@ -81,7 +82,8 @@ class OpDef:
     arguments stand before tensors. underneath: its name in messages, where that is another. written_in_python: whether Python
     itself refuses its calls; None: whether it is neither in the namespace nor a method. asks: the attribute that such a function
     asks its tensor for first. of_numbers: whether it takes numbers only, too, and one for `out`; of_arrays: whether Python's
-    operator takes a NumPy array. unwrapped: whether an int of 64 bits that is no signed number is refused.
+    operator takes a NumPy array. elements: names of the numbers that must be elements of the dtype of computation (others are
+    taken modulo its range); widened: whether half precision counts as float32 there.
 
     jvp: what transform.tangents makes of its tangents; None: what its gradients or its body say.
     """
@@ -96,7 +98,8 @@ class OpDef:
     written_in_python: bool | None = None
     of_numbers: bool = False
     of_arrays: bool = False
-    unwrapped: bool = False
+    elements: Sequence[str] = ()
+    widened: bool = False
     jvp: str | Product | None = None
     out: Out = Out()
 

@@ -220,7 +220,19 @@ class Pointwise(OpDef):
         launch = lowered(Plan([elementwise(nest, shape, strides)], [out_layout], layouts,
                               "".join([kind for kind, _ in nest.scalars]),
                               release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM))
+        places = self._bounded(operands, numbers, computation) if self.elements else ()
+        if places:
+            launch = elements.refusing(launch, places)
         return refusing_zero(launch) if may_fail else launch
+
+    def _bounded(self, operands: Sequence[Any], numbers: Sequence[Any], computation: DType) -> list[tuple[int, DType]]:
+        """Which of a launcher's arguments (out, tensors, numbers) have to be elements of which dtype, and may not be."""
+        dtype = compute_dtype(computation) if self.widened else computation
+        given = [(name, x) for name, x in zip(self.operands, operands) if x.__class__ in NUMBERS]
+        given += [(name, x) for name, x, kind in zip(self.numbers, numbers, self.number_kinds(numbers)) if kind is not Folded]
+        first = 1 + sum([x.__class__ not in NUMBERS for x in operands])
+        return [(first + i, dtype) for i, (name, x) in enumerate(given)
+                if name in self.elements and not dtype.is_complex and not elements.always_fits(x.__class__, dtype)]
 
     def checked(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any],
                 out: Tensor | None) -> tuple[DType, DType, Layout]:
@@ -589,7 +601,8 @@ def within_64_bits(operator: Pointwise, operands: list[Any], statics: Sequence[A
         raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64")
     computation, _ = operator.dtypes([0 if large else x for x, large in zip(operands, wide)], statics)
     exact = not (computation.is_floating_point or computation.is_complex)
-    if exact and computation is not uint64 and operator.unwrapped:
+    if exact and computation is not uint64 and any([large and name in operator.elements for name, large in
+                                                    zip(operator.operands, wide)]):
         raise RuntimeError(f"value cannot be converted to type {elements.c_name(computation)} without overflow")
     return [(x - (1 << 64) if exact else float(x)) if large else x for x, large in zip(operands, wide)]
 

@@ -58,7 +58,8 @@ def _(g, out):
     return where(out <= 0, 0, g)
 
 
-@pointwise(function=False, method=False, check=_clamping("Bool inputs not supported for hardtanh"))
+@pointwise(function=False, method=False, check=_clamping("Bool inputs not supported for hardtanh"),
+           elements=("min_val", "max_val"))
 def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
     """input clamped to [min_val, max_val]."""
     return s.clamp(input, min_val, max_val)
@@ -94,7 +95,7 @@ def _(g, input, negative_slope):
     return where(input > 0, g, g * negative_slope)
 
 
-@pointwise(inplace="function", method=False, types="if", kernel="threshold_cpu")
+@pointwise(inplace="function", method=False, types="if", kernel="threshold_cpu", elements=("threshold", "value"))
 def threshold(input: Tensor, threshold: Number, value: Number):
     """input above `threshold`, else `value`."""
     return where(input <= threshold, value, input)
@@ -130,7 +131,7 @@ def _(g, input):
     return where(input <= -3, 0, where(input >= 3, g, g * (input / 3 + 0.5)))
 
 
-@pointwise(inplace=False, types="f", out=Out(as_computed=True))
+@pointwise(inplace=False, types="f", out=Out(as_computed=True), elements=("lambd",))
 def hardshrink(input: Tensor, lambd: Number = 0.5):
     """input, but 0 within [-lambd, lambd]."""
     return where((input >= -lambd) & (input <= lambd), 0, input)

@@ -79,19 +79,21 @@ def scaled(factor: Any, x: Expr) -> Expr:
 
 
 @pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub", factors=True, hidden="Scalar",
-           of_numbers=True)
+           of_numbers=True, elements=("alpha",))
 def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar", of_numbers=True)
+@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar", of_numbers=True,
+           elements=("alpha",))
 def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
 
 
-@pointwise(operator="__rsub__", method=False, inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"))
+@pointwise(operator="__rsub__", method=False, inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"),
+           elements=("alpha",))
 def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     """other - alpha * input. Raises RuntimeError for bool."""
     return other - scaled(alpha, input)
@@ -424,7 +426,7 @@ def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
     return "PowBackward0" if operands and operands[1].__class__ in NUMBERS else "PowBackward1"
 
 
-@pointwise(node=_pow_node, name="pow", check=_check_pow, unwrapped=True)
+@pointwise(node=_pow_node, name="pow", check=_check_pow, elements=("exponent",))
 def _general_pow(input: Operand, exponent: Operand):
     """input ** exponent. Raises RuntimeError for integers to a negative integer number."""
     return s.pow(input, exponent)

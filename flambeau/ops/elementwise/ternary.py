@@ -124,7 +124,7 @@ def _clamp_between(input: Tensor, min: Operand, max: Operand):
 
 
 for _bounded in (clamp_min, clamp_max, _clamp_low, _clamp_high, _clamp_between):
-    _bounded.operator.unwrapped = True
+    _bounded.operator.elements = ("min", "max")
     _bounded.operator.order = in_common_order
     _bounded.operator.gradient_node = "WhereBackward0"
 
@@ -169,7 +169,8 @@ alias("clip", "clamp")
 # ---------------------------------------------------------------- where
 
 
-@pointwise(name="_where", types="bif8c", function=False, method=False, inplace=False, undecided=("condition",), node="Where")
+@pointwise(name="_where", types="bif8c", function=False, method=False, inplace=False, undecided=("condition",), node="Where",
+           elements=("input", "other"), widened=True)
 def _where(condition: Tensor, input: Operand, other: Operand):
     """input where condition holds, else other."""
     return s.where(condition, input, other)
@@ -234,7 +235,7 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
 
 @pointwise(types="fc", kernel="lerp_kernel_scalar", check=_check_lerp, undecided=("weight",),
            node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
-           out=Out(as_computed=True))
+           out=Out(as_computed=True), elements=("weight",), widened=True)
 def lerp(input: Tensor, end: Tensor, weight: Operand):
     """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal."""
     weight = s.cast(weight, input.dtype)
@@ -257,7 +258,7 @@ def _check_addcmul(computation: DType, *_: Any) -> None:
         raise NotImplementedError('"addcmul_cpu_out" not implemented for \'Bool\'')
 
 
-@pointwise(check=_check_addcmul, factors=True)
+@pointwise(check=_check_addcmul, factors=True, elements=("value",), widened=True)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1):
     """input + value * tensor1 * tensor2."""
     return input + scaled(value, tensor1) * tensor2
@@ -272,7 +273,7 @@ def _check_addcdiv(computation: DType, operands: Sequence[Any], *_: Any) -> None
             "future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
 
 
-@pointwise(check=_check_addcdiv, factors=True)
+@pointwise(check=_check_addcdiv, factors=True, elements=("value",), widened=True)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1):
     """input + value * tensor1 / tensor2. Raises RuntimeError if both are integers."""
     return input + scaled(value, tensor1) / tensor2

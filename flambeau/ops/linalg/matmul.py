@@ -450,6 +450,12 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
                         alpha, lambda: mm(mat1, mat2))
 
 
+def _check_factors(dtype: DType, alpha: Any, beta: Any, widened: bool) -> None:
+    """RuntimeError for factors that the dtype can't hold; widened: half precision counts as float32."""
+    for factor in (beta, alpha):
+        elements.check(factor, compute_dtype(dtype) if widened else dtype)
+
+
 def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
                  a_strides: tuple, b_strides: tuple, beta: Any, alpha: Any, product: Callable[[], Tensor]) -> Any:
     """The plan of beta * input + alpha * product, of what is given as (input, a, b); or the sum itself, for complex factors."""
@@ -459,6 +465,7 @@ def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[i
         input.expand(*shape)  # raises, in its own words
     if own.dtype.is_complex and (complex(alpha).imag or complex(beta).imag):
         return product() * alpha if beta == 0 else product() * alpha + input * beta
+    _check_factors(own.dtype, alpha, beta, widened=len(shape) > 1)
     if not (own.dtype.is_floating_point or own.dtype.is_complex):
         alpha, beta = int(alpha), int(beta)
     addend = None
@@ -542,6 +549,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
         if layout.dtype is not b.dtype:
             raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and "
                                f"{b.dtype.scalar_name}")
+    _check_factors(a.dtype, alpha, beta, widened=True)
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
 
@@ -583,8 +591,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
         if isinstance(factor, bool) and common is not bool_:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-        if isinstance(factor, complex):
-            elements.check(factor, common)
+    _check_factors(common, alpha, beta, widened=False)
     return _combined(input, product, beta, alpha, leads=True).to(common)
 
 

@@ -511,13 +511,14 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
 
 
 @one_step("DivBackward0")
-def _class_mean(loss: Tensor) -> Tensor:
-    return loss.mean(-1)
+def _class_mean(loss: Tensor, dim: int, classes: int) -> Tensor:
+    """Over the input's last dimension, which a target of another shape may have made another one, or longer."""
+    return loss.mean(dim) if loss._layout.shape[dim] == classes else loss.sum(dim) / classes
 
 
 @explained
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """binary_cross_entropy_with_logits averaged over the classes (last dimension), then reduced."""
+    """binary_cross_entropy_with_logits averaged over the classes (the input's last dimension), then reduced."""
     reduction = _reduction(size_average, reduce, reduction)
     _check_logits(input.dtype)
     if target.dtype.is_complex:
@@ -526,7 +527,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
         loss = LOGITS(input, target.to(input.dtype) if target.dtype is bool_ else target, "none")
     if not input.dim():
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
-    return _reduced(_class_mean(loss if weight is None else loss * weight), reduction)
+    return _reduced(_class_mean(loss if weight is None else loss * weight, input.dim() - 1, input.shape[-1]), reduction)
 
 
 @described(autocast=single)
