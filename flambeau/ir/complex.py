@@ -353,8 +353,9 @@ def _asinh(node: Expr, x: Expr) -> Expr:
     ur, ui = parts(s.sqrt(complex_(one - im, re)))  # sqrt(1 + i z)
     vr, vi = parts(s.sqrt(complex_(one + im, -re)))  # sqrt(1 - i z)
     huge, distant = _far_off(re, im)
-    return complex_(where(huge, s.copysign(distant, re), s.asinh(vr * ui - vi * ur)),
-                    where(huge, s.atan2(im, abs(re)), s.atan2(im, ur * vr - ui * vi)))  # fmt: skip
+    size = where(huge, s.copysign(distant, re), s.asinh(vr * ui - vi * ur))
+    angle = where(huge, s.atan2(im, abs(re)), s.atan2(im, ur * vr - ui * vi))
+    return complex_(where(s.isnan(re) & s.isinf(im), s.copysign(INFINITY, re), size), where(s.isnan(re) & (im == 0), im, angle))
 
 
 @body("asin")
@@ -369,8 +370,14 @@ def _acos(node: Expr, x: Expr) -> Expr:
     ur, ui = parts(s.sqrt(complex_(one - re, -im)))
     vr, vi = parts(s.sqrt(complex_(one + re, im)))
     huge, distant = _far_off(re, im)
-    return complex_(where(huge, s.atan2(abs(im), re), 2 * s.atan2(ur, vr)),
-                    where(huge, s.copysign(distant, -im), s.asinh(vr * ui - vi * ur)))  # fmt: skip
+    size = where(huge, s.copysign(distant, -im), s.asinh(vr * ui - vi * ur))
+    return complex_(_angle_of_missing(re, im, where(huge, s.atan2(abs(im), re), 2 * s.atan2(ur, vr))),
+                    where(s.isnan(im) & s.isinf(re), s.copysign(INFINITY, -im), size))
+
+
+def _angle_of_missing(re: Expr, im: Expr, angle: Expr) -> Expr:
+    """The angle of arccosines where a part is NaN: a right one on the imaginary axis, otherwise none (C, Annex G.6)."""
+    return where(s.isnan(im) & (re == 0), HALF_PI, where(s.isnan(re), NAN, angle))
 
 
 @body("acosh")
@@ -380,8 +387,9 @@ def _acosh(node: Expr, x: Expr) -> Expr:
     ur, ui = parts(s.sqrt(complex_(re - one, im)))
     vr, vi = parts(s.sqrt(complex_(re + one, im)))
     huge, distant = _far_off(re, im)
-    return complex_(where(huge, distant, s.asinh(ur * vr + ui * vi)),
-                    where(huge, s.atan2(im, re), 2 * s.atan2(ui, vr)))  # fmt: skip
+    size = where(huge, distant, s.asinh(ur * vr + ui * vi))
+    return complex_(where((s.isnan(im) & s.isinf(re)) | (s.isnan(re) & s.isinf(im)), INFINITY, size),
+                    _angle_of_missing(re, im, where(huge, s.atan2(im, re), 2 * s.atan2(ui, vr))))
 
 
 @body("atanh")
@@ -396,7 +404,10 @@ def _atanh(node: Expr, x: Expr) -> Expr:
     pole = (a == 1) & (b < 1e-150)
     modulus = where(pole, 0.5 * (LN_2 - s.log(b)), 0.25 * s.log1p(4 * a / square))
     angle = s.atan2(2 * im, (1 - re) * (1 + re) - im * im) * 0.5
-    near = complex_(s.copysign(where(huge, distant, modulus), re), where(huge, s.copysign(HALF_PI, im), angle))
+    far = s.isnan(re) & s.isinf(im)
+    vanishing = far | (s.isnan(im) & ((re == 0) | s.isinf(re)))
+    near = complex_(s.copysign(where(vanishing, 0.0, where(huge, distant, modulus)), re),
+                    where(huge | far, s.copysign(HALF_PI, im), angle))
     return cast(near, node.dtype)
 
 

@@ -209,3 +209,28 @@ def test_second_derivative_of_bessel_functions_at_zero(function):
     first, = torch.autograd.grad(function(x).sum(), x, create_graph=True)
     assert first.item() == 0.5
     assert torch.autograd.grad(first.sum(), x)[0].item() == 0
+
+
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize(("name", "points"), [    # (point, value)
+    ("asinh", [((NAN, 0.), (NAN, 0.)), ((NAN, -0.), (NAN, -0.)), ((NAN, INF), (INF, NAN)),
+               ((NAN, 1.), (NAN, NAN)), ((INF, NAN), (INF, NAN))]),
+    ("asin", [((0., NAN), (0., NAN)), ((-0., NAN), (-0., NAN)), ((INF, NAN), (NAN, INF)), ((1., NAN), (NAN, NAN))]),
+    ("acos", [((0., NAN), (math.pi / 2, NAN)), ((-0., NAN), (math.pi / 2, NAN)), ((INF, NAN), (NAN, -INF)),
+              ((-INF, NAN), (NAN, -INF)), ((NAN, INF), (NAN, -INF)), ((NAN, -INF), (NAN, INF)), ((NAN, 0.), (NAN, NAN))]),
+    ("acosh", [((0., NAN), (NAN, math.pi / 2)), ((-0., NAN), (NAN, math.pi / 2)), ((INF, NAN), (INF, NAN)),
+               ((-INF, NAN), (INF, NAN)), ((NAN, INF), (INF, NAN)), ((NAN, -INF), (INF, NAN)), ((1., NAN), (NAN, NAN))]),
+    ("atanh", [((0., NAN), (0., NAN)), ((-0., NAN), (-0., NAN)), ((INF, NAN), (0., NAN)), ((NAN, INF), (0., math.pi / 2)),
+               ((NAN, -INF), (0., -math.pi / 2)), ((1., NAN), (NAN, NAN))]),
+    ("atan", [((INF, NAN), (math.pi / 2, 0.)), ((-INF, NAN), (-math.pi / 2, 0.)), ((NAN, 0.), (NAN, 0.)),
+              ((NAN, INF), (NAN, 0.))]),
+])
+def test_inverse_functions_of_complex_numbers_that_are_missing_a_part(name, points, dtype):
+    """A part may be known, where another is NaN."""
+    found = getattr(torch, name)(torch.tensor([complex(*at) for at, _ in points], dtype=dtype))
+    expected = torch.tensor([complex(*value) for _, value in points], dtype=dtype)
+    torch.testing.assert_close(torch.view_as_real(found), torch.view_as_real(expected), equal_nan=True)
+    signs = [torch.view_as_real(x).nan_to_num(1.).signbit().tolist() for x in (found, expected)]
+    assert signs[0] == signs[1]
