@@ -81,8 +81,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 def _check_range(input: Tensor, min_val: Any, max_val: Any) -> None:
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    dtype = input._layout.dtype
-    if (min_val < 0 or max_val < 0) and not (dtype.is_signed or dtype is bool_):
+    if isinstance(input, Tensor) and not (input.dtype.is_signed or input.dtype is bool_) and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
 
 
