@@ -45,7 +45,7 @@ def run_python(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs this Python with some arguments in a fresh process that finds the checkout's flambeau."""
 
     def run(
-        *arguments: str | Path, cwd: Path | None = None, timeout: float = 120, input: str = ""
+        *arguments: str | Path, cwd: Path | None = None, timeout: float = 600, input: str = ""
     ) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         return subprocess.run(

@@ -33,7 +33,7 @@ class Environment:
     def __call__(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "VIRTUAL"))}
         return subprocess.run([str(self.python), *map(str, arguments)], env={**kept, **variables}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=120, cwd=self.python.parent)
+                              capture_output=True, text=True, timeout=600, cwd=self.python.parent)
 
     def pip(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         spec = importlib.util.find_spec("pip")

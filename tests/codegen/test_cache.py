@@ -176,7 +176,7 @@ def test_a_process_that_is_killed_leaves_no_unfinished_file(place, tmp_path, mon
                "cache.write_bytes('a.image', bytes(100_000))")
     env = {**os.environ, "FLAMBEAU_CACHE": str(tmp_path)}
     before = set(os.listdir(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], env=env, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], env=env, timeout=600)
     assert done.returncode == -9 and not [name for name in os.listdir(tmp_path) if not name.endswith((".image", ".bin"))]
     assert "a.image" not in set(os.listdir(tmp_path)) - before
     old = tmp_path / ".a.image.1.ab.saving"         # where there are no nameless files

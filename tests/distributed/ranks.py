@@ -18,6 +18,7 @@ import pytest
 import flambeau.distributed as dist
 
 needs_mpi = pytest.mark.skipif(not dist.is_available(), reason="needs flambeau[dist]")
+HANG = 300.0        # seconds after which something doesn't end: a loaded machine takes its time
 ENVIRONMENT = "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE TORCH_DISTRIBUTED_DEBUG".split()
 
 
@@ -70,7 +71,7 @@ def _run(rank: int, size: int, port: int, variables: dict[str, str], seconds: fl
         raise SystemExit(1) from None
 
 
-def start(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = 20, begin: bool = True,
+def start(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = HANG, begin: bool = True,
           variables: dict[str, str] | None = None) -> tuple[list[Any], list[Any]]:
     """The processes, and where each answers with (True, result) or (False, (type, message, traceback))."""
     context, port = multiprocessing.get_context("fork"), free_port()
@@ -85,7 +86,7 @@ def start(size: int, body: Callable[..., Any], *arguments: Any, seconds: float =
     return processes, answers
 
 
-def outcomes(processes: list[Any], answers: list[Any], seconds: float = 40) -> list[Any]:
+def outcomes(processes: list[Any], answers: list[Any], seconds: float = HANG) -> list[Any]:
     """What each process answered, after all have ended; None for one that ended without an answer."""
     end = time.monotonic() + seconds
     found = []
@@ -107,7 +108,7 @@ def outcomes(processes: list[Any], answers: list[Any], seconds: float = 40) -> l
     return found
 
 
-def on_ranks(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = 20, begin: bool = True,
+def on_ranks(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = HANG, begin: bool = True,
              variables: dict[str, str] | None = None) -> list[Any]:
     """body(rank, *arguments) of each rank, in one default group. Raises what the first rank raised; nothing is left behind."""
     before = shared_memory()

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from distributed.ranks import free_port, needs_mpi, shared_memory
+from distributed.ranks import HANG, free_port, needs_mpi, shared_memory
 
 from flambeau.distributed import run as torchrun
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
@@ -62,7 +62,7 @@ def launch(tmp_path: Path, program: str, *arguments: str, options: tuple[str, ..
                                env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])})
     if not wait:
         return process
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG)
     return process.returncode, out, err
 
 
@@ -79,7 +79,7 @@ def processes_of(tmp_path: Path) -> list[str]:
     return found
 
 
-def until_there(*paths: Path, seconds: float = 40) -> None:
+def until_there(*paths: Path, seconds: float = HANG) -> None:
     """Wait for files."""
     end = time.monotonic() + seconds
     while not all(path.exists() for path in paths):
@@ -102,7 +102,7 @@ def test_two_nodes_started_by_hand(tmp_path: Path) -> None:
     nodes = [launch(tmp_path, ENVIRONMENT, str(tmp_path), wait=False, options=(
         "--nnodes=2", f"--node-rank={node}", "--nproc-per-node", str(1 + node), "--master-addr=127.0.0.1", "--master-port", port))
         for node in (1, 0)]
-    assert [node.wait(30) for node in nodes] == [0, 0]
+    assert [node.wait(HANG) for node in nodes] == [0, 0]
     told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
     assert [(each["GROUP_RANK"], each["LOCAL_RANK"], each["WORLD_SIZE"]) for each in told] == [
         ("0", "0", "3"), ("1", "0", "3"), ("1", "1", "3")]
@@ -112,7 +112,7 @@ ELASTIC = """
 import os, pathlib, sys, time
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
 pathlib.Path(sys.argv[1], f"attempt {attempt}, rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}").touch()
-time.sleep(60 if attempt < "2" else 0)
+time.sleep(3000 if attempt < "2" else 0)
 """
 
 
@@ -124,21 +124,21 @@ def test_a_machine_joins_an_elastic_run_and_leaves(tmp_path: Path) -> None:
     second = launch(tmp_path, ELASTIC, str(tmp_path), options=options, wait=False)
     until_there(tmp_path / "attempt 1, rank 0 of 2", tmp_path / "attempt 1, rank 1 of 2")
     second.send_signal(signal.SIGTERM)
-    assert (second.wait(30), first.wait(30)) == (128 + signal.SIGTERM, 0)       # the first goes on alone
+    assert (second.wait(HANG), first.wait(HANG)) == (128 + signal.SIGTERM, 0)       # the first goes on alone
     assert (tmp_path / "attempt 2, rank 0 of 1").exists() and not processes_of(tmp_path)
 
 
 def test_a_missing_node_is_named(tmp_path: Path) -> None:
     code, _, err = launch(tmp_path, "", options=("--nnodes=2", "--node-rank=0", "--master-port", str(free_port()),
-                                                 "--rdzv-conf", "timeout=0.5"))
-    assert code == 1 and "1 of at least 2 nodes came within 0.5 s; node rank 1 is missing" in err
+                                                 "--rdzv-conf", "timeout=2"))
+    assert code == 1 and "1 of at least 2 nodes came within 2 s; node rank 1 is missing" in err
 
 
 def test_a_node_fails(tmp_path: Path) -> None:
     port = str(free_port())
-    nodes = [launch(tmp_path, FAILS, "9", "60", wait=False, options=(
+    nodes = [launch(tmp_path, FAILS, "9", "3000", wait=False, options=(
         "--nnodes=2", f"--node-rank={node}", "--master-addr=127.0.0.1", "--master-port", port)) for node in (0, 1)]
-    errors = [node.communicate(timeout=30)[1] for node in nodes]
+    errors = [node.communicate(timeout=HANG)[1] for node in nodes]
     assert [node.returncode for node in nodes] == [1, 1] and "exitcode  : 7" in errors[1]
     assert errors[0] == "torchrun: another node ended the run: rank 1 failed with exit code 7\n"
     assert not processes_of(tmp_path)
@@ -147,9 +147,8 @@ def test_a_node_fails(tmp_path: Path) -> None:
 def test_restarts_and_the_exit_code(tmp_path: Path) -> None:
     code, _, err = launch(tmp_path, FAILS, "1", "0", options=("--standalone", "--nproc-per-node=2", "--max-restarts=1"))
     assert code == 0 and err.count("failed (exitcode: 7) local_rank: 1") == 1
-    begin = time.monotonic()
-    code, _, err = launch(tmp_path, FAILS, "9", "30", options=("--standalone", "--nproc-per-node=2"))
-    assert code == 1 and time.monotonic() - begin < 10       # the other one is ended
+    code, _, err = launch(tmp_path, FAILS, "9", "3000", options=("--standalone", "--nproc-per-node=2"))
+    assert code == 1       # the other one is ended
     assert "program.py FAILED" in err and "exitcode  : 7" in err and "rank      : 1 (local_rank: 1)" in err
     assert not processes_of(tmp_path)
 
@@ -158,15 +157,15 @@ def test_restarts_and_the_exit_code(tmp_path: Path) -> None:
 def test_signals(tmp_path: Path, number: signal.Signals) -> None:
     program = ("import pathlib, signal, subprocess, sys, time\n"
                "signal.signal(signal.SIGTERM, lambda *_: (print('asked to end', flush=True), sys.exit(0)))\n"
-               "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])\n"
-               "pathlib.Path(sys.argv[1], 'up').touch()\ntime.sleep(60)")
+               "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3000)', sys.argv[1]])\n"
+               "pathlib.Path(sys.argv[1], 'up').touch()\ntime.sleep(3000)")
     process = launch(tmp_path, program, str(tmp_path), wait=False)
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG
     while not (tmp_path / "up").exists():
         assert time.monotonic() < end
         time.sleep(0.02)
     process.send_signal(number)
-    out, _ = process.communicate(timeout=20) if number != signal.SIGKILL else ("", process.wait(20))
+    out, _ = process.communicate(timeout=HANG) if number != signal.SIGKILL else ("", process.wait(HANG))
     assert process.returncode == (128 + number if number != signal.SIGKILL else -number)
     assert ("asked to end" in out) == (number == signal.SIGTERM)
     while number != signal.SIGKILL and processes_of(tmp_path):      # what a killed launcher's processes started, nobody ends
@@ -218,7 +217,7 @@ def test_mpiexec_needs_no_variables(tmp_path: Path) -> None:
     program.write_text("import flambeau as torch, flambeau.distributed as dist, sys\ndist.init_process_group()\n"
                        "dist.all_reduce(x := torch.ones(1))\n"
                        "sys.stdout.write(f'{dist.get_rank()} of {x.item():.0f}\\n')")
-    answer = subprocess.run([mpiexec, "-n", "2", sys.executable, program], capture_output=True, text=True, timeout=60,
+    answer = subprocess.run([mpiexec, "-n", "2", sys.executable, program], capture_output=True, text=True, timeout=HANG,
                             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}, check=False)
     assert (answer.returncode, sorted(answer.stdout.split("\n"))) == (0, ["", "0 of 2", "1 of 2"]), answer.stderr
 
