@@ -31,8 +31,8 @@ from flambeau.base.device import device, get_default_device, set_default_device
 from flambeau.base.dtype import (
     can_cast, dtype, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype)
 from flambeau.base.layout import (
-    Size, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_bsc, sparse_bsr,
-    sparse_coo, sparse_csc, sparse_csr, strided)
+    Size, channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format,
+    sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
 from flambeau.core.operator import variants as _variants
 from flambeau.core.modes import interception as _interception
 from flambeau.core.modes import overrides as _overrides
@@ -68,8 +68,8 @@ _ROOMS = frozenset(
     (
         "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx",
         "functional", "fx", "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
-        "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export", "multiprocessing", "mps",
-        "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
+        "nested", "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export",
+        "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_utils_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_export", "_custom_op", "_custom_ops", "_refs", "_lobpcg",

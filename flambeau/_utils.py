@@ -56,10 +56,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What pickles of sparse tensors call; it loads the sparse operators, and so is found when it is asked for."""
+    """What pickles of sparse and nested tensors call; it loads their operators, and so is found when it is asked for."""
     if name == "_rebuild_sparse_tensor":
         from flambeau.ops.sparse.pickling import rebuild_sparse_tensor
         return rebuild_sparse_tensor
+    if name == "_rebuild_nested_tensor":
+        from flambeau.ops.nested.pickling import rebuild_nested_tensor
+        return rebuild_nested_tensor
     raise AttributeError(f"module 'flambeau._utils' has no attribute '{name}'")
 
 

@@ -1,5 +1,8 @@
 """torch.functional: the functions of the namespace that PyTorch writes in Python, where the code of graphs calls them."""
 
+from typing import Any
+
+import flambeau
 from flambeau import (
     atleast_1d,
     atleast_2d,
@@ -45,3 +48,10 @@ __all__ = [
     "unique_consecutive",
     "unravel_index",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """torch.functional.F, as programs write torch.nn.functional."""
+    if name == "F":
+        return flambeau.nn.functional
+    raise AttributeError(f"module 'flambeau.functional' has no attribute {name!r}")

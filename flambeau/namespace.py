@@ -436,6 +436,9 @@ _LATE = {
     "linalg.addmm_activation": "_addmm_activation",
     "nn.encoder_layer": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
     "elementwise.gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
+    "nested.construction": "_nested_compute_contiguous_strides_offsets _nested_from_padded "
+    "_nested_from_padded_and_nested_example _nested_tensor_from_mask "
+    "_nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list _nested_view_from_buffer",
     "linalg.int_mm": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
 }
 _LATE_OF = {name: room for room, names in _LATE.items() for name in names.split()}

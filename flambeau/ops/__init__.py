@@ -81,6 +81,7 @@ import flambeau.ops.sorting.sort
 import flambeau.ops.sorting.unique
 import flambeau.ops.tensor_methods.deprecated
 import flambeau.ops.tensor_methods.predicates
+import flambeau.ops.tensor_methods.nested
 import flambeau.ops.tensor_methods.sparse
 import flambeau.ops.views.cat
 import flambeau.ops.views.expand

@@ -23,6 +23,8 @@ DEFINED = {
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): ("core.tensor.rebuild", "rebuild_meta_tensor_no_storage"),
     ("torch._utils", "_rebuild_wrapper_subclass"): ("core.tensor.rebuild", "rebuild_wrapper_subclass"),
     ("torch._utils", "_rebuild_sparse_tensor"): ("ops.sparse.pickling", "rebuild_sparse_tensor"),
+    ("torch._utils", "_rebuild_nested_tensor"): ("ops.nested.pickling", "rebuild_nested_tensor"),
+    ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("ops.nested.pickling", "rebuild_njt"),
     ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
     ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),
     ("torch._tensor", "_rebuild_from_type_v2"): ("core.tensor.rebuild", "rebuild_from_type_v2"),

@@ -70,7 +70,7 @@ class SymNode:
         return False
 
     def is_nested_int(self) -> bool:
-        """False: there are no sizes that stand for lengths of ragged rows."""
+        """Whether it stands for the lengths of ragged rows (`nested_int`)."""
         return False
 
     def nested_int(self) -> None:
@@ -303,7 +303,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def _apply(name: str, *args: Any) -> Any:
     """An operation of numbers of which at least one is symbolic."""
-    env = next(a.node.shape_env for a in args if isinstance(a, _SymbolicNumber))
+    node = next(a.node for a in args if isinstance(a, _SymbolicNumber))
+    if node.is_nested_int():
+        return node.apply(name, *args)
+    env = node.shape_env
     value = _VALUES[name](*[plain_value(a) for a in args])
     expr = _EXPRESSIONS[name](*[a.node.expr if isinstance(a, _SymbolicNumber) else as_expr(a) for a in args])
     pytype = bool if isinstance(value, bool) else float if isinstance(value, float) else int

@@ -20,6 +20,7 @@ from flambeau.core.autograd.node import FREED, NO_EDGE, AccumulateGrad, MultiNod
 from flambeau.core.autograd.saved_tensors import SavedTensor
 from flambeau.core.modes.modes import local, no_grad, observed
 from flambeau.core.operator import view
+from flambeau.core.tensor.delegate import values_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionNode", "once_differentiable"]
@@ -388,7 +389,7 @@ def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variabl
     """Give the node what backward needs; outputs are saved as aliases outside the graph, or they would hold themselves."""
     node.context, node.function, node.variables = context, cls, variables
     unmoved = () if context._materialize_non_diff_grads else context.non_differentiable
-    node.layouts = tuple([output._layout if isinstance(output, Tensor) and _place_of(output, unmoved) is None else None
+    node.layouts = tuple([values_of(output)._layout if isinstance(output, Tensor) and _place_of(output, unmoved) is None else None
                           for output in outputs])
     saved: list[Any] = []
     versions: list[int | None] = []

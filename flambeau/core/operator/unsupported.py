@@ -28,6 +28,15 @@ def function(name: str, advice: str) -> Callable[..., Any]:
     return absent
 
 
+def not_run(title: str, backend: str) -> str:
+    """The words of PyTorch's dispatcher for an operator (`add.Tensor`) that doesn't exist for a backend (`SparseCPU`)."""
+    return (
+        f"Could not run 'aten::{title}' with arguments from the '{backend}' backend. This could be because the operator doesn't "
+        "exist for this backend, or was omitted during the selective/custom build process (if using custom build). If you are a "
+        "Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions."
+    )
+
+
 def removed(name: str, instead: str) -> Callable[..., Any]:
     """A function that PyTorch removed from `torch`: it raises RuntimeError and says what replaces it."""
 

@@ -1212,8 +1212,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The tensor itself (in another dtype, if one is given): it is dense."""
     def to_mkldnn(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau computes on the CPU"""
-    def to_padded_tensor(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau computes on the CPU"""
+    def to_padded_tensor(self, padding: _float, output_size: Any = None) -> Tensor:
+        """The tensors of a nested tensor side by side in a dense one, with `padding` where they end."""
     def to_sparse(self, sparse_dim: _int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: _int | None = None) -> Any:
         """The tensor in a sparse layout (COO by default) with the elements that aren't zero."""
     def to_sparse_bsc(self, blocksize: Any, dense_dim: _int | None = None) -> Any:

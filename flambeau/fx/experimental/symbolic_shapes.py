@@ -262,8 +262,8 @@ def is_concrete_bool(a: Any) -> bool:
 
 
 def is_nested_int(s: Any) -> bool:
-    """False: there are no sizes that stand for lengths of ragged rows."""
-    return False
+    """Whether it is a size that stands for the lengths of ragged rows."""
+    return isinstance(s, SymInt) and bool(s.node.is_nested_int())
 
 
 def is_accessor_node(node: Any) -> bool:

@@ -23,6 +23,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import AccumulateGrad, rename
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.operator.unsupported import not_run
 from flambeau.core.operator.variants import OPERATORS
 from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.storage import without_memory
@@ -115,12 +116,7 @@ def refused(name: str, tensor: Tensor, other: Any = None) -> NotImplementedError
     """The error of an operator that doesn't exist for the layout of `tensor`."""
     backend = {layouts.sparse_coo: "SparseCPU", layouts.strided: "CPU"}.get(layout_of(tensor), "SparseCsrCPU")
     title = _OVERLOADS.get(name, name).format("Tensor" if isinstance(other, Tensor) else "Scalar")
-    return NotRun(
-        name,
-        f"Could not run 'aten::{title}' with arguments from the '{backend}' backend. This could be because the operator doesn't "
-        "exist for this backend, or was omitted during the selective/custom build process (if using custom build). If you are a "
-        "Facebook employee using PyTorch on mobile, please visit https://fburl.com/ptmfixes for possible resolutions.",
-    )
+    return NotRun(name, not_run(title, backend))
 
 
 def layout_of(tensor: Tensor) -> Any:

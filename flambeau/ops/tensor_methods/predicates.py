@@ -169,7 +169,7 @@ for _advice, _names in (
             "q_zero_point qscheme"
         ),
     ),
-    ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn to_padded_tensor"),
+    ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn"),
 ):
     for _name in _names.split():
         if not hasattr(Tensor, _name):
