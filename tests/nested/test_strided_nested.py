@@ -149,3 +149,23 @@ def test_bad_lists():
         torch.nested.as_nested_tensor(3)
     with pytest.raises(RuntimeError, match="Specified layout is unsupported"):
         torch.nested.nested_tensor([torch.ones(2)], layout=torch.sparse_coo)
+
+
+def test_attention_layers_take_nested_tensors_where_pytorch_has_a_kernel():
+    torch.manual_seed(0)
+    rows = [torch.randn(2, 8), torch.randn(4, 8)]
+    x = torch.nested.nested_tensor(rows)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    with torch.no_grad():
+        same(layer(x), [layer(t.unsqueeze(0))[0] for t in rows])
+        output, weights = layer.self_attn(x, x, x)
+        alone, own = layer.self_attn(rows[0].unsqueeze(0), *[rows[0].unsqueeze(0)] * 2)
+        torch.testing.assert_close(output[0], alone[0])
+        torch.testing.assert_close(weights[0, :2, :2], own[0])
+        assert weights.shape == (2, 4, 4) and (weights[0, 2:] == 0).all() and (weights[0, :, 2:] == 0).all()
+        with pytest.raises(AssertionError, match="because non-self attention was used"):
+            layer.self_attn(x, x, rows[0])
+    with pytest.raises(AssertionError, match="because grad is enabled"):
+        layer.self_attn(x, x, x)
+    with pytest.raises(AssertionError, match="because training is enabled"):
+        layer.train()(x)

@@ -166,6 +166,8 @@ class MultiheadAttention(Module):
             attn_mask: (L, S) or (N * heads, L, S); True (or -inf) where attention is forbidden.
             is_causal: says that attn_mask is the causal one.
         """
+        if query.is_nested or key.is_nested or value.is_nested:
+            return self._nested(query, key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights)
         batched = query.dim() == 3
         blind = None
         if not (self.training or need_weights) and (attn_mask is not None or key_padding_mask is not None) and batched:
@@ -216,6 +218,37 @@ class MultiheadAttention(Module):
         if self.batch_first and batched:
             output = output.transpose(1, 0)
         return blinded(output, blind), weights
+
+    def _nested(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, need_weights: bool,
+        average: bool,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+        """Attention within each tensor of a nested one. AssertionError where PyTorch has no kernel for it."""
+        learned = (self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias)
+        reasons = (
+            (not (query is key is value), "non-self attention was used (query, key, and value are not the same Tensor)"),
+            (self.training, "training is enabled"),
+            (not self.batch_first, "batch_first was not True"),
+            (self.num_heads % 2 == 1, "self.num_heads is not even"),
+            (not self._qkv_same_embed_dim, "_qkv_same_embed_dim was not True"),
+            (self.bias_k is not None, "self.bias_k was not None"),
+            (self.bias_v is not None, "self.bias_v was not None"),
+            (self.add_zero_attn, "add_zero_attn was enabled"),
+            (padding is not None or mask is not None, "supplying both src_key_padding_mask and src_mask at the same time "
+             "                                 is not supported with NestedTensor input"),
+            (flambeau.is_autocast_enabled(query.device.type), "autocast is enabled"),
+            (self.in_proj_bias is None, ""),
+            (query.layout is flambeau.jagged, "some Tensor argument has_torch_function"),
+            (records((query, *learned)), "grad is enabled and at least one of query or the input/output projection weights or "
+             "biases requires_grad"),
+        )  # fmt: skip
+        for holds, reason in reasons:
+            if holds:
+                raise AssertionError("MultiheadAttention does not support NestedTensor outside of its fast path. The fast path "
+                                     f"was not hit because {reason}")
+        return flambeau._native_multi_head_attention(  # type: ignore[no-any-return]
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight,
+            self.out_proj.bias, None, need_weights, average)  # fmt: skip
 
     def _blind_rows(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
                     padding: Tensor | None) -> Tensor | None:

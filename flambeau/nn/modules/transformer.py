@@ -31,7 +31,9 @@ def _generate_square_subsequent_mask(sz: int, device=None, dtype=None) -> Tensor
     return flambeau.triu(flambeau.full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
 
-def _get_seq_len(src: Tensor, batch_first: bool) -> int:
+def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
+    if src.is_nested:
+        return None
     size = src.size()
     return size[0] if len(size) == 2 else size[1 if batch_first else 0]
 

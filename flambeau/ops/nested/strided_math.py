@@ -12,6 +12,7 @@ from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.strided import contiguous
 from flambeau.ops.nested.tensor import Strided, function, packed, pieces, renamed, rule_of_strided, strided
+from flambeau.ops.nn.encoder_layer import _native_multi_head_attention
 
 rule = rule_of_strided
 UNARY = """abs sgn sqrt neg negative relu gelu tanh silu sin cos logical_not isinf isposinf isneginf isnan selu threshold
@@ -390,6 +391,33 @@ def attention(
             for q, k, v in zip(pieces(query), pieces(key), pieces(value))
         ]
     )
+
+
+@rule("_native_multi_head_attention")
+def multi_head_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    *rest: Any,
+    **named: Any,
+) -> tuple[Strided, Tensor | None]:
+    """Attention of many heads within each tensor, and the weights of the longest with zeros where the others end."""
+    results = [
+        _native_multi_head_attention(
+            *[part.unsqueeze(0) for part in parts], embed_dim, num_head, qkv_weight, qkv_bias, *rest, **named
+        )
+        for parts in zip(*[pieces(x) for x in (query, key, value)])
+    ]
+    longest = max(size[0] for size in query._sizes)
+    weights = None
+    if results[0][1] is not None:
+        padded = [NAMESPACE["constant_pad_nd"](w, [0, longest - w._layout.shape[-1]] * 2, 0.0) for _, w in results]
+        weights = NAMESPACE["cat"](padded)
+    return packed([made.squeeze(0) for made, _ in results]), weights
 
 
 # ---------------------------------------------------------------- with dense tensors
