@@ -11,15 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.func.vmap import _examples, _in_front, _lifted, name_of
+from flambeau.func.vmap import (
+    _create_batched_inputs,
+    _get_name,
+    _maybe_remove_batch_dim,
+    _process_batched_inputs,
+    in_dims_t,
+    out_dims_t,
+)
 from flambeau.transform.batched import Batch
-from flambeau.utils._pytree import tree_unflatten
 
 __all__ = ["vmap"]
-
-in_dims_t = int | tuple[Any, ...]
-out_dims_t = int | tuple[int, ...]
-_get_name = name_of
 
 
 class _OlderBatch(Batch):
@@ -53,21 +55,20 @@ def _vmap(
     @functools.wraps(func)
     def mapped(*args: Any) -> Any:
         _check_out_dims(func, out_dims)
-        size, dims, leaves, spec = _examples(func, in_dims, args, negative=False)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func, negative=False)
         with _OlderBatch(size) as batch:
-            given = [x if dim is None else batch.wrap(_in_front(x, dim)) for x, dim in zip(leaves, dims, strict=True)]
-            result = func(*tree_unflatten(given, spec))
+            result = func(*_create_batched_inputs(dims, leaves, batch.depth, spec))
             if not allow_none_pass_through:
                 _check_outputs(func, result)
             outputs = result if isinstance(result, tuple) else (result,)
             places = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
             if len(places) != len(outputs):
                 raise ValueError(
-                    f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must have one dim per output (got "
-                    f"{len(outputs)} outputs) of {name_of(func)}."
+                    f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must have one dim per output (got "
+                    f"{len(outputs)} outputs) of {_get_name(func)}."
                 )
-            made = [x if x is None else _lifted(func, batch, x, place) for x, place in zip(outputs, places, strict=True)]
-        made = [x.movedim(0, place) if x is not None and place else x for x, place in zip(made, places, strict=True)]
+            made = [x if x is None else _maybe_remove_batch_dim(_get_name(func), x, batch.depth, size, place)
+                    for x, place in zip(outputs, places, strict=True)]
         return made[0] if isinstance(result, Tensor) else tuple(made)
 
     return mapped
@@ -77,13 +78,13 @@ def _check_out_dims(func: Callable[..., Any], out_dims: Any) -> None:
     places = out_dims if isinstance(out_dims, tuple) else (out_dims,)
     if not all(isinstance(place, int) for place in places):
         raise ValueError(
-            f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a tuple of int representing "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int or a tuple of int representing "
             "where in the outputs the vmapped dimension should appear."
         )
 
 
 def _check_outputs(func: Callable[..., Any], outputs: Any) -> None:
-    words = f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type "
+    words = f"vmap({_get_name(func)}, ...): `{_get_name(func)}` must only return Tensors, got type "
     if isinstance(outputs, Tensor):
         return
     if not isinstance(outputs, tuple):

@@ -301,3 +301,11 @@ def test_facts_of_a_tensor_are_asserted():
     ]:
         with pytest.raises(RuntimeError, match=words):
             torch._assert_tensor_metadata(x, **facts)
+
+
+def test_the_executor_of_scripts_keeps_what_is_set() -> None:
+    C = torch._C
+    assert C._jit_set_profiling_executor(True) is True and C._jit_set_profiling_mode(False) is True
+    assert C._jit_set_profiling_mode(True) is False
+    assert not C._jit_can_fuse_on_cpu() and C._jit_override_can_fuse_on_cpu(True) is None and C._jit_can_fuse_on_cpu()
+    C._jit_override_can_fuse_on_cpu(False)

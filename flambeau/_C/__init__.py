@@ -152,21 +152,53 @@ def _get_privateuse1_backend_name() -> str:
     return "privateuseone"
 
 
+# Which executor runs scripts, and what it fuses: kept as it is set, and without influence, for there is one executor here.
+_executor = {"profiling": True, "profiled": True, "cpu": False, "gpu": False, "texpr": True}
+
+
+def _jit_set_profiling_executor(profiling_flag: bool, /) -> bool:
+    """Set whether runs of scripts are profiled first; what was set before."""
+    before, _executor["profiling"] = _executor["profiling"], bool(profiling_flag)
+    return before
+
+
+def _jit_set_profiling_mode(profiling_flag: bool, /) -> bool:
+    """Set whether they are specialized by it; what was set before."""
+    before, _executor["profiled"] = _executor["profiled"], bool(profiling_flag)
+    return before
+
+
 def _jit_can_fuse_on_cpu() -> bool:
-    """False: there are no scripts to fuse."""
-    return False
+    """What was set; a script's operators aren't fused."""
+    return _executor["cpu"]
 
 
-_jit_can_fuse_on_gpu = _jit_can_fuse_on_cpu
-globals().update(
-    _unsupported.all_of(
-        "_C.",
-        _WITHOUT_SCRIPTS,
-        "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_nvfuser_enabled "
-        "_jit_set_nvfuser_guard_mode "
-        "_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled",
-    )
-)
+def _jit_can_fuse_on_gpu() -> bool:
+    """What was set."""
+    return _executor["gpu"]
+
+
+def _jit_override_can_fuse_on_cpu(enabled: bool, /) -> None:
+    """Set whether scripts are fused."""
+    _executor["cpu"] = bool(enabled)
+
+
+def _jit_override_can_fuse_on_gpu(enabled: bool, /) -> None:
+    """Set whether scripts are fused."""
+    _executor["gpu"] = bool(enabled)
+
+
+def _jit_texpr_fuser_enabled() -> bool:
+    """What was set."""
+    return _executor["texpr"]
+
+
+def _jit_set_texpr_fuser_enabled(enabled: bool, /) -> None:
+    """Set whether scripts are fused by tensor expressions."""
+    _executor["texpr"] = bool(enabled)
+
+
+globals().update(_unsupported.all_of("_C.", _WITHOUT_SCRIPTS, "_jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode"))
 
 
 _OF_THE_DISPATCHER = frozenset(

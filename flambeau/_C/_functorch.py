@@ -9,7 +9,9 @@ from __future__ import annotations
 import enum
 
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.transform.batched import Batch, Batched, Fallback
+from flambeau.transform.batched import Batched, Fallback
+from flambeau.transform.batched import add_batch_dim as _add_batch_dim
+from flambeau.transform.batched import remove_batch_dim as _remove_batch_dim
 from flambeau.transform.dual import Dual
 from flambeau.transform.levels import Wrapped, stack
 
@@ -96,22 +98,6 @@ def current_level() -> int:
 def maybe_current_level() -> int | None:
     """The depth of the innermost transform, or None."""
     return stack.levels[-1].depth if stack.levels else None
-
-
-def _batch_at(level: int) -> Batch:
-    if not 0 < level <= len(stack.levels) or not isinstance(stack.levels[level - 1], Batch):
-        raise RuntimeError(f"level {level} is no vmap in progress")
-    return stack.levels[level - 1]  # type: ignore[return-value]
-
-
-def _add_batch_dim(tensor: Tensor, batch_dim: int, level: int) -> Tensor:
-    """One example's view of a tensor whose dimension batch_dim is the batch of the vmap of that depth."""
-    return _batch_at(level).wrap(tensor.movedim(batch_dim, 0))  # type: ignore[attr-defined]
-
-
-def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
-    """All examples of a tensor, the batch of the vmap of that depth at out_dim."""
-    return _batch_at(level).lift(tensor).movedim(0, out_dim)
 
 
 def _unwrap_batched(tensor: Tensor, level: int) -> tuple[Tensor, int | None]:

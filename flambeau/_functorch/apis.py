@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flambeau._functorch.vmap import _process_batched_inputs
 from flambeau.func import grad, grad_and_value, vmap
 
 __all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]
@@ -18,9 +19,7 @@ def chunk_vmap(
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        from flambeau.func.vmap import _examples
-
-        size = _examples(func, in_dims, args)[0]
+        size = _process_batched_inputs(in_dims, args, func)[0]
         return vmap(func, in_dims, out_dims, randomness, chunk_size=max(-(-size // chunks), 1))(*args, **kwargs)
 
     return mapped

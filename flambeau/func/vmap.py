@@ -1,9 +1,13 @@
-"""vmap: a function of examples as a function of batches of them."""
+"""vmap: a function of examples as a function of batches of them.
+
+Its three steps have PyTorch's names and arguments, because classes of tensors' collections (tensordict) put their own in their
+place. Stands on transform; `torch.vmap`, `torch.func.vmap` and torch._vmap_internals are made of it.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
@@ -11,10 +15,13 @@ from flambeau.base.rng import default_generator
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.transform.batched import Batch, Batched
+from flambeau.transform.batched import Batch, Batched, add_batch_dim, remove_batch_dim
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_unflatten
 
-__all__ = ["name_of", "vmap"]
+__all__ = ["in_dims_t", "out_dims_t", "vmap"]
+
+in_dims_t = int | tuple[Any, ...]
+out_dims_t = int | tuple[int, ...]
 
 
 def vmap(
@@ -41,49 +48,46 @@ def vmap(
     @functools.wraps(func)
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        size, dims, leaves, spec = _examples(func, in_dims, args)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
 
-        def run(part: Sequence[Any], count: int) -> tuple[list[Any], list[Any], TreeSpec]:
+        def run(part: list[Any], count: int) -> Any:
             with Batch(count, randomness) as batch:
-                given = [x if dim is None else batch.wrap(_in_front(x, dim)) for x, dim in zip(part, dims, strict=True)]
-                outputs, out_spec = tree_flatten(func(*tree_unflatten(given, spec), **kwargs))
-                places = _places(func, out_dims, outputs, out_spec)
-                return (
-                    [_lifted(func, batch, x, place) for x, place in zip(outputs, places, strict=True)],
-                    places,
-                    out_spec,
-                )
+                outputs = func(*_create_batched_inputs(dims, part, batch.depth, spec), **kwargs)
+                return _unwrap_batched(outputs, out_dims, batch.depth, count, func)
 
         if chunk_size is None or size <= chunk_size:
-            outputs, places, out_spec = run(leaves, size)
-        else:
-            outputs, places, out_spec = _in_chunks(run, leaves, dims, size, chunk_size, randomness)
-        return tree_unflatten(
-            [
-                x if place is None else x.movedim(0, place) if place else x
-                for x, place in zip(outputs, places, strict=True)
-            ],
-            out_spec,
-        )
+            return run(leaves, size)
+        return _in_chunks(run, leaves, dims, size, chunk_size, randomness, out_dims, func)
 
     return mapped
 
 
-def name_of(func: Callable[..., Any]) -> str:
+def _create_batched_inputs(flat_in_dims: list[Any], flat_args: list[Any], vmap_level: int, args_spec: TreeSpec) -> Any:
+    """The arguments as one example sees them."""
+    given = [x if dim is None else add_batch_dim(x, dim, vmap_level) for x, dim in zip(flat_args, flat_in_dims, strict=True)]
+    return tree_unflatten(given, args_spec)
+
+
+def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_size: int, func: Callable[..., Any]) -> Any:
+    """The results for all examples."""
+    outputs, spec = tree_flatten(batched_outputs)
+    places = _places(func, out_dims, outputs, spec)
+    lifted = [_maybe_remove_batch_dim(_get_name(func), x, vmap_level, batch_size, place)
+              for x, place in zip(outputs, places, strict=True)]
+    return tree_unflatten(lifted, spec)
+
+
+def _get_name(func: Callable[..., Any]) -> str:
     """What messages call a function."""
     return getattr(func, "__name__", repr(func))
 
 
-def _in_front(x: Any, dim: int) -> Any:
-    return x.movedim(dim, 0) if dim else x
-
-
-def _examples(
-    func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...], negative: bool = True
+def _process_batched_inputs(
+    in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any], negative: bool = True
 ) -> tuple[int, list[Any], list[Any], TreeSpec]:
     """(how many examples, dimension or None of each leaf of the arguments, leaves, structure); ValueError where they
     don't fit. negative: whether dimensions may be counted from the last."""
-    name = name_of(func)
+    name = _get_name(func)
     call = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -96,7 +100,7 @@ def _examples(
             "function with no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(args)
-    dims = spread(in_dims, spec)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
@@ -133,7 +137,7 @@ def _examples(
     return sizes[0], dims, leaves, spec
 
 
-def spread(tree: Any, spec: TreeSpec) -> list[Any] | None:
+def _broadcast_to_and_flatten(tree: Any, spec: TreeSpec) -> list[Any] | None:
     """A value for each leaf of a structure from a tree whose leaves may stand for whole branches of it; None if it
     doesn't fit."""
     if tree_is_leaf(tree):
@@ -149,7 +153,7 @@ def spread(tree: Any, spec: TreeSpec) -> list[Any] | None:
         return None
     made: list[Any] = []
     for part, child in zip(given[0], spec.children(), strict=True):
-        below = spread(part, child)
+        below = _broadcast_to_and_flatten(part, child)
         if below is None:
             return None
         made += below
@@ -158,7 +162,7 @@ def spread(tree: Any, spec: TreeSpec) -> list[Any] | None:
 
 def _places(func: Callable[..., Any], out_dims: Any, outputs: list[Any], spec: TreeSpec) -> list[Any]:
     """Where the batch goes in each output."""
-    name = name_of(func)
+    name = _get_name(func)
     if not (isinstance(out_dims, (int, tuple, list, dict)) or out_dims is None):
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
@@ -166,7 +170,7 @@ def _places(func: Callable[..., Any], out_dims: Any, outputs: list[Any], spec: T
         )
     if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
-    places = spread(out_dims, spec)
+    places = _broadcast_to_and_flatten(out_dims, spec)
     if places is None:
         raise ValueError(
             f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
@@ -180,26 +184,23 @@ def _places(func: Callable[..., Any], out_dims: Any, outputs: list[Any], spec: T
     return places
 
 
-def _lifted(func: Callable[..., Any], batch: Batch, x: Any, place: int | None) -> Any:
-    """All examples of an output, the batch in front."""
-    if place is None:
-        if isinstance(x, Batched) and x.level is batch:
-            raise ValueError(
-                f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None"
-            )
-        return x
-    if not isinstance(x, Tensor):
+def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None) -> Any:
+    """All examples of an output, the batch at out_dim."""
+    if out_dim is None:
+        if isinstance(batched_output, Batched) and batched_output.level.depth == vmap_level:
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return batched_output
+    if not isinstance(batched_output, Tensor):
         raise ValueError(
-            f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(x)}. Did you mean to "
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(batched_output)}. Did you mean to "
             "set out_dims= to None for output?"
         )
-    wrap_dim(place, x._layout.ndim + 1)
-    return batch.lift(x)
+    wrap_dim(out_dim, batched_output._layout.ndim + 1)
+    return remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
-def _in_chunks(
-    run: Callable[..., Any], leaves: list[Any], dims: list[Any], size: int, chunk_size: int, randomness: str
-) -> Any:
+def _in_chunks(run: Callable[..., Any], leaves: list[Any], dims: list[Any], size: int, chunk_size: int, randomness: str,
+               out_dims: Any, func: Callable[..., Any]) -> Any:
     """The results of at most chunk_size examples at a time, joined."""
     parts = []
     drawn = None if randomness != "same" else default_generator.get_state()
@@ -208,10 +209,10 @@ def _in_chunks(
             default_generator.set_state(drawn)
         count = min(chunk_size, size - start)
         part = [x if dim is None else x.narrow(dim, start, count) for x, dim in zip(leaves, dims, strict=True)]
-        outputs, places, spec = run(part, count)
+        outputs, spec = tree_flatten(run(part, count))
         parts.append(outputs)
     joined = [
-        first if place is None else NAMESPACE["cat"]([part[i] for part in parts], 0)
-        for i, (first, place) in enumerate(zip(parts[0], places, strict=True))
+        first if place is None else NAMESPACE["cat"]([part[i] for part in parts], place)
+        for i, (first, place) in enumerate(zip(parts[0], _places(func, out_dims, parts[0], spec), strict=True))
     ]
-    return joined, places, spec
+    return tree_unflatten(joined, spec)

@@ -37,7 +37,7 @@ from flambeau.transform.levels import (
     operator_of,
 )
 
-__all__ = ["Batched", "Batch", "Fallback", "RULES", "rule"]
+__all__ = ["Batched", "Batch", "Fallback", "RULES", "add_batch_dim", "remove_batch_dim", "rule"]
 
 class Fallback:
     """What is done where no rule answers: whether examples may be run one by one, and with a warning."""
@@ -313,3 +313,20 @@ class Batch(Level):
             made = [self.stacked([x[i] for x in results]) for i in range(len(first))]
             return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
         return first
+
+
+def _batch_at(level: int) -> Batch:
+    if not 0 < level <= len(levels.stack.levels) or not isinstance(levels.stack.levels[level - 1], Batch):
+        raise RuntimeError(f"level {level} is no vmap in progress")
+    return levels.stack.levels[level - 1]  # type: ignore[return-value]
+
+
+def add_batch_dim(tensor: Tensor, batch_dim: int, level: int) -> Tensor:
+    """One example's view of a tensor whose dimension batch_dim is the batch of the vmap of that depth."""
+    return _batch_at(level).wrap(tensor.movedim(batch_dim, 0) if batch_dim else tensor)  # type: ignore[attr-defined]
+
+
+def remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """All examples of a tensor, the batch of the vmap of that depth at out_dim."""
+    lifted = _batch_at(level).lift(tensor)
+    return lifted.movedim(0, out_dim) if out_dim else lifted

@@ -102,6 +102,7 @@ class Wrapped(Tensor):
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
+        func = getattr(func, "as_view", func)   # rules are those of the declared views below public functions
         level = deepest([*args, *keywords.values()])
         if level is None:
             return invoke(func, mapped(remainder, tuple(args)), mapped(remainder, keywords))

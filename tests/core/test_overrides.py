@@ -338,3 +338,10 @@ def test_views_are_called_by_their_public_functions() -> None:
     assert torch.transpose(told, 0, 1) == (torch.transpose, (0, 1))
     assert torch.permute(told, (1, 0)) == (torch.permute, ((1, 0),))
     assert torch.swapaxes(told, 0, 1)[0] is torch.swapaxes
+
+
+def test_transforms_inside_each_other_permute() -> None:
+    rows = torch.arange(1.0, 7.0).reshape(2, 3)
+    made = torch.vmap(torch.func.jacfwd(lambda x: x.reshape(3, 1).permute(1, 0) * x))(rows)
+    assert made.shape == (2, 1, 3, 3)
+    assert made[0, 0].tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]

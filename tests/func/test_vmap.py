@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
 import pytest
@@ -331,3 +332,19 @@ def test_tangents_of_the_median_of_all_elements() -> None:
     jacobian = torch.func.jacfwd(torch.median)(torch.tensor([[3.0, 1.0, 2.0]]))
     assert jacobian.tolist() == [[0, 0, 1]]
     assert vmap(torch.nanmedian)(torch.tensor([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])).tolist() == [2, 5]
+
+
+def test_programs_may_put_their_own_steps_in_the_place_of_vmaps(monkeypatch):
+    steps = importlib.import_module("flambeau._functorch.vmap")
+    seen = []
+
+    def unwrap(outputs, out_dims, level, size, func):
+        seen.append((level, size))
+        return steps._maybe_remove_batch_dim(steps._get_name(func), outputs, level, size, out_dims)
+
+    created = steps._create_batched_inputs
+    monkeypatch.setattr(steps, "_unwrap_batched", unwrap)
+    monkeypatch.setattr(steps, "_create_batched_inputs", lambda dims, given, *rest: created(dims, [given[0] * 2], *rest))
+    assert torch.vmap(lambda x: x + 1, out_dims=-1)(torch.arange(3.0)).tolist() == [1, 3, 5] and seen == [(1, 3)]
+    monkeypatch.undo()
+    assert torch.vmap(lambda x: x + 1)(torch.arange(3.0)).tolist() == [1, 2, 3] and len(seen) == 1

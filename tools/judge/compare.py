@@ -123,6 +123,7 @@ SETTINGS = {
     "sdist": "NAME==VERSION: the source distribution that has the tests",
     "git": "[URL, TAG]: the repository that has them, where distributions don't",
     "paths": "of that repository, what is needed (everything)",
+    "packages": "folders that are packages in the repository, whose empty __init__.py the source distribution leaves out",
     "package": "the installed package that has them",
     "folder": "where in the source pytest is started",
     "install": "what pip installs with its dependencies",

@@ -308,7 +308,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return _transpose(input, dim0, dim1)
 
 
-_transpose.public = transpose   # what overriding classes are told was called
+_transpose.public, transpose.as_view = transpose, _transpose    # overriding classes are told that the first was called
 
 
 @public
@@ -355,6 +355,7 @@ def _permute_method(self: Any, *dims: Any, **keywords: Any) -> Any:
 
 
 NAMESPACE["permute"] = _permute.public = permute
+permute.as_view = _permute  # type: ignore[attr-defined]
 Tensor.permute = _permute_method  # type: ignore[attr-defined]
 
 
