@@ -117,17 +117,26 @@ def __dir__() -> list[str]:
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype of `input` is a floating point type."""
-    return input.is_floating_point()
+    try:
+        return input.is_floating_point()
+    except AttributeError:
+        return _overrides.answered_by(is_floating_point, (input,))
 
 
 def is_complex(input: Tensor) -> bool:
     """Whether the dtype of `input` is a complex type."""
-    return input.is_complex()
+    try:
+        return input.is_complex()
+    except AttributeError:
+        return _overrides.answered_by(is_complex, (input,))
 
 
 def numel(input: Tensor) -> int:
     """The number of elements."""
-    return input.numel()
+    try:
+        return input.numel()
+    except AttributeError:
+        return _overrides.answered_by(numel, (input,))
 
 if _flags.debug >= 1:
     from flambeau.core.modes.op_log import narrate as _narrate

@@ -345,3 +345,15 @@ def test_transforms_inside_each_other_permute() -> None:
     made = torch.vmap(torch.func.jacfwd(lambda x: x.reshape(3, 1).permute(1, 0) * x))(rows)
     assert made.shape == (2, 1, 3, 3)
     assert made[0, 0].tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
+
+
+def test_functions_that_look_for_tensors_ask_what_is_none() -> None:
+    told = Told()
+    assert torch.cat([told, told], 1)[0] is torch.cat and torch.stack([torch.ones(2), told])[0] is torch.stack
+    assert torch.reshape(told, (2,)) == (torch.reshape, ((2,),))
+    for function in (torch.numel, torch.is_floating_point, torch.is_complex):
+        assert function(told) == (function, ())
+        with pytest.raises(AttributeError):
+            function(object())
+    with pytest.raises(TypeError, match="expected Tensor as element 1 in argument 0, but got int"):
+        torch.cat([told, 3])

@@ -99,6 +99,16 @@ def dispatch(
     )
 
 
+def answered_by(function: Callable, args: Sequence[Any], tensors: Iterable[Any] | None = None) -> Any:
+    """In an except clause: what overriding classes say of a call that failed because an argument is no tensor; where there are
+    none, the exception goes on. tensors: who may answer, if not the arguments.
+    """
+    found = overriding_arguments(args if tensors is None else tensors)
+    if not found:
+        raise
+    return dispatch(function, args, {}, found)
+
+
 # ---------------------------------------------------------------- switching it off
 
 

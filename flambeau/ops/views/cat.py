@@ -50,7 +50,7 @@ def _is_list(name: str, tensors: Any) -> list[Tensor]:
         raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     made = list(tensors)
     for i, x in enumerate(made):
-        if not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) and not overrides.any_override((x,)):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
     return made
 

@@ -28,6 +28,7 @@ from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.base.warn import warn_once
 from flambeau.core.autograd.inplace import AsStridedBackward0, check_history, refuse_write, visible_base
 from flambeau.core.autograd.node import rename
+from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import view as views
@@ -171,6 +172,8 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
     if not isinstance(shape, (tuple, list)):
         raise TypeError(f"reshape(): argument 'shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
     if not isinstance(input, Tensor):
+        if overrides.any_override((input,)):
+            return overrides.dispatch(reshape, (input, shape), {})
         raise wrong.refused("reshape", "input", "Tensor", input, 1)
     return _reshape(input, tuple(shape))
 
