@@ -357,3 +357,21 @@ def test_functions_that_look_for_tensors_ask_what_is_none() -> None:
             function(object())
     with pytest.raises(TypeError, match="expected Tensor as element 1 in argument 0, but got int"):
         torch.cat([told, 3])
+
+
+class Listening(torch.Tensor):
+    """Keeps the functions that were called."""
+
+    heard: list = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.heard.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_subclasses_hear_of_the_public_views() -> None:
+    x = torch.ones(2, 3).as_subclass(Listening)
+    Listening.heard.clear()
+    assert torch.transpose(x, 0, 1).shape == (3, 2) and torch.permute(x, (1, 0)).shape == (3, 2)
+    assert Listening.heard[0] is torch.transpose and torch.permute in Listening.heard

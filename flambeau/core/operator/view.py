@@ -112,9 +112,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
 
     def specialize(input: Any, arguments: tuple[Any, ...]) -> Any:
         if overrides.any_override((input,)):
-            # a class that is no tensor hears of the public function; tensors' rules are known by the operator
-            called = operate if isinstance(input, Tensor) else getattr(operate, "public", operate)
-            return overrides.dispatch(called, (input, *arguments), {})
+            return overrides.dispatch(getattr(operate, "public", operate), (input, *arguments), {})
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         try:
