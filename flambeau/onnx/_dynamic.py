@@ -61,9 +61,11 @@ def from_axes(
         ) if unknown else None
     ordered = iter([shapes.get(name) for name in names])
     flat = [None if x is None else next(ordered, None) for x in leaves]
-    tree = pytree.tree_unflatten(flat, spec)
-    var = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return (tuple(tree) if not var else (tuple(tree),)), tuple(x for _, x in inputs), {}
+    tree = tuple(pytree.tree_unflatten(flat, spec))
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):     # what *args takes is one tuple to torch.export
+        named = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        tree = (*tree[:named], tree[named:])
+    return tree, tuple(x for _, x in inputs), {}
 
 
 def _in_order(

@@ -128,6 +128,9 @@ class Evidence:
 
     def require(self, example: Sequence[Any]) -> None:
         """Add the guards without which the call fails, or has other results, elsewhere. Raise Disagreement if none is found."""
+        symbols = self.symbols()
+        if symbols and not self.env.sample_points(symbols, 2):
+            self._specialize(symbols)
         if self._works((), example):
             return
         candidates = list(self._candidates())
@@ -138,6 +141,13 @@ class Evidence:
                         self.env.evaluate(condition)
                     return
         raise Disagreement
+
+    def _specialize(self, symbols: set[Expr]) -> None:
+        """Nothing is known of other sizes, so the call is recorded for those of the example."""
+        if any(self.env.is_unbacked_symint(s) for s in symbols):
+            raise Disagreement
+        for s in sorted(symbols, key=lambda s: s.name):
+            self.env.evaluate(rebuild("Eq", (s, as_expr(self.env.value_of(s)))))
 
     def _works(self, assuming: Sequence[Expr], example: Sequence[Any]) -> bool:
         """Whether the call works at other sizes, and gives as many results of the same kinds."""

@@ -80,7 +80,7 @@ def broadcast(call: Call, shapes: Sequence[Sequence[Expr]]) -> tuple[Expr, ...]:
     return tuple(map(call.env.replace, made))
 
 
-@rule("pointwise")
+@rule("pointwise", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__")
 def _pointwise(call: Call) -> Any:
     shapes = [sizes_of(x) for x in leaves([call.args, list(call.kwargs.values())]) if isinstance(x, Tensor)]
     lists = [x for x in call.args if isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x)]
@@ -127,6 +127,22 @@ def _product(call: Call) -> Any:
     rows, columns = a[:-1], b[-1:] if len(b) > 1 else ()
     batch = broadcast(call, [rows[:-1], b[:-2]]) if len(b) > 2 else rows[:-1]
     return [tuple(map(call.env.replace, (*batch, *rows[-1:], *columns)))]
+
+
+@rule("scaled_dot_product_attention")
+def _attention(call: Call) -> Any:
+    query, key, value = (call.sizes(n) for n in ("query", "key", "value"))
+    call.holds("Eq", query[-1], key[-1])
+    call.holds("Eq", key[-2], value[-2])
+    batches = [query[:-2], key[:-2], value[:-2]]
+    if call["enable_gqa"]:      # groups of the query's heads share one of the others'
+        batches = [query[:-2], (*key[:-3], ONE), (*value[:-3], ONE)]
+    batch = broadcast(call, batches)
+    if isinstance(call["attn_mask"], Tensor):
+        for have, want in zip(call.sizes("attn_mask")[::-1], (key[-2], query[-2], *batch[::-1])):
+            if have != ONE:
+                call.holds("Eq", have, want)
+    return [tuple(map(call.env.replace, (*batch, query[-2], value[-1])))]
 
 
 @rule("arange")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau._subclasses.symbolic.rules import Call, rule
-from flambeau._subclasses.symbolic.state import expr_of
+from flambeau._subclasses.symbolic.rules import Call, broadcast, rule
+from flambeau._subclasses.symbolic.state import expr_of, sizes_of
 from flambeau.base.symbolic.expressions import ONE, ZERO, Expr, integer, product, rebuild
 
 _END = 2**63 - 1
@@ -90,6 +90,19 @@ def _selected(call: Call) -> Any:
     own, dim, index = call.sizes(), call.axis(), expr_of(call["index"])
     call.holds("Ge", own[dim], -index) and call.holds("Gt", own[dim], index)
     return [(*own[:dim], *own[dim + 1 :])]
+
+
+@rule("index")
+def _indexed(call: Call) -> Any:
+    """The sizes of the indices together are where the indexed dimensions were; in front where those aren't side by side."""
+    own, indices = call.sizes(), call["indices"]
+    given = [i for i, x in enumerate(indices) if x is not None]
+    if not given or any(indices[i].dtype.name in ("bool", "uint8") for i in given):
+        return None
+    found = broadcast(call, [sizes_of(indices[i]) for i in given])
+    rest = [n for i, n in enumerate(own) if i not in given]
+    at = given[0] if given[-1] - given[0] + 1 == len(given) else 0
+    return [(*rest[:at], *found, *rest[at:])]
 
 
 @rule("split", "chunk")

@@ -27,6 +27,8 @@ def isolated(e: Expr, symbol: Expr) -> tuple[str, Expr] | None:
     while left != symbol:
         if left.kind == "Add":
             own = [t for t in left.args if symbol in t.free_symbols]
+            if not own:     # each side has it, their difference hasn't
+                return None
             rest = sum_of(*[t for t in left.args if t not in own])
             right = right - rest
             if len(own) > 1:

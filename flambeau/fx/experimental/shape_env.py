@@ -335,15 +335,19 @@ class ShapeEnv:
     # ---------------------------------------------------------------- other sizes
 
     def sample_points(self, symbols: Iterable[Expr], count: int, assuming: Iterable[Expr] = ()) -> list[dict[Expr, Any]]:
-        """Up to `count` other values of symbols that fulfil the guards, the ranges and the conditions in `assuming`."""
-        conditions = [*[g.expr for g in self.guards], *assuming]
-        conditions += [a.expr for found in self.deferred_runtime_asserts.values() for a in found]
-        wanted = set(symbols)
+        """Up to `count` other values of symbols that fulfil the guards, the ranges and the conditions in `assuming`; of those only
+        that nothing stands for.
+        """
+        said = [*[g.expr for g in self.guards], *assuming]
+        said += [a.expr for found in self.deferred_runtime_asserts.values() for a in found]
+        # what symbols are known to be is in their places, so that it needn't be met by chance
+        conditions = [c for c in dict.fromkeys(map(self.replace, said)) if c.free_symbols]
+        wanted = {s for given in symbols for s in self.replace(given).free_symbols}
         for _ in range(4):      # what is said of a symbol may be said by others
             more = {s for e in conditions for s in e.free_symbols if wanted & e.free_symbols} - wanted
             wanted |= more
         own = sorted(wanted, key=lambda s: s.name)
-        key = (tuple(own), len(conditions), tuple(assuming), count)
+        key = (tuple(own), len(said), tuple(assuming), count)
         if key not in self._points:
             self._points[key] = self._sampled(own, count, [c for c in conditions if c.free_symbols <= wanted])
         return self._points[key]
@@ -552,16 +556,20 @@ def _holds(e: Expr) -> bool:
     return e.kind == "true"
 
 
+#: How far from the other side of a relation the value is that fulfils it and is nearest.
+_NEAREST = {"Eq": 0, "Le": 0, "Ge": 0, "Lt": -1, "Gt": 1}
+
+
 def _solve(point: dict[Expr, Any], conditions: list[Expr], values: Mapping[Expr, Any]) -> None:
-    """Give symbols that equations tell the values that they tell."""
+    """Give symbols that equations tell the values that they tell, and those that break a bound the value at the bound."""
     for c in conditions:
-        if c.kind == "Eq":
+        if c.kind in _NEAREST and not _holds(c.xreplace(point)):
             for s in sorted(c.free_symbols, key=lambda s: (values[s], s.name), reverse=True):
                 found = isolated(c, s)
-                if found is not None and found[0] == "Eq":
+                if found is not None and found[0] in _NEAREST:
                     value = found[1].xreplace({k: v for k, v in point.items() if k is not s})
                     if value.kind == "Integer":
-                        point[s] = value.value
+                        point[s] = value.value + _NEAREST[found[0]]
                         break
 
 
