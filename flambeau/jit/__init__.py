@@ -88,6 +88,9 @@ def is_tracing() -> bool:
     return _current_trace() is not None
 
 
+is_tracing._jit_override_qualname = "__torch__.torch.jit._trace.is_tracing"  # type: ignore[attr-defined]
+
+
 def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a method that scripting would keep; gives it back."""
     fn._torchscript_modifier = "export"  # type: ignore[attr-defined]

@@ -45,6 +45,8 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
         return [("\n" * (line - 2) + f"{head}\n  return {body}\n", name)]
     if namespace != "aten":
         return []
+    if name == "_assert":
+        return [("\n" * 6 + "def _assert(condition : bool, message : str):\n  assert condition, message\n", name)]
     if name == "floordiv":
         return [
             (

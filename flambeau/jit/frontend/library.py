@@ -39,6 +39,8 @@ def words() -> dict[int, str]:
         (marks._unwrap_optional, "aten::_unwrap_optional"),
         (marks.is_scripting, "aten::is_scripting"),
         (torch.broadcast_tensors, "aten::broadcast_tensors"),
+        (torch._assert, "aten::_assert"),
+        (torch._C._get_tracing_state, "aten::_get_tracing_state"),
         (torch.device, "device"),
         (warnings.warn, "aten::warn"),
         (builtins.AssertionError, "AssertionError"),
@@ -68,9 +70,12 @@ def functional_name(function: Any) -> str | None:
 
 def substitute(function: Any, owner: type | None = None) -> Any:
     """What is compiled in a function's place: what `shadows` has for it, or itself. `owner`: the class it is a method for."""
+    from flambeau.jit import is_tracing
     from flambeau.jit.shadows import functional as functions
-    from flambeau.jit.shadows import modules
+    from flambeau.jit.shadows import modules, tracing
 
+    if function is is_tracing:
+        return tracing.is_tracing
     name = functional_name(function)
     if name is not None:
         return getattr(functions, name)

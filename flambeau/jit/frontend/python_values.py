@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.base.device import device
 from flambeau.base.dtype import dtype
 from flambeau.base.layout import layout, memory_format
+from flambeau.base.naming import PACKAGE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, Refused, TupleType, Type
 from flambeau.jit.frontend import library
@@ -145,6 +146,8 @@ def _of_ops(obj: Any) -> SugaredValue:
 def _of_function(obj: Any, where: SourceRange) -> SugaredValue:
     from flambeau.jit.frontend import functions
 
+    if f"{obj.__module__}.".startswith(f"{PACKAGE}._C."):   # compiled code in PyTorch, which no program can read
+        raise ErrorReport(where, f"Python builtin {obj} is currently not supported in Torchscript")
     overloads = functions.overloads_of(obj, where)
     if overloads:
         return OverloadedFunction(overloads)

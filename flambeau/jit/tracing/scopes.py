@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flambeau.dispatcher.schema_types import TensorType, TupleType, Type
+from flambeau.dispatcher.schema_types import NoneType, TensorType, TupleType, Type
 from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.nodes import Node
@@ -150,13 +150,18 @@ def _values_reach(block: Block, above: frozenset[Block] = frozenset(), moved: di
 
 
 def _tuples_returned(block: Block) -> None:
-    """Let a block with several results give a tuple."""
+    """Let a block with several results give a tuple, and one without any None."""
     graph = block.owningGraph()
     for node in block.nodes():
         for inner in node.blocks():
             _tuples_returned(inner)
             values = list(inner.outputs())
-            if node.kind() != _FORWARD or len(values) < 2:
+            if node.kind() != _FORWARD or len(values) == 1:
+                continue
+            if not values:
+                nothing = inner.appendNode(graph.create("prim::Constant"))
+                inner.registerOutput(nothing.output().setType(NoneType()))
+                node.addOutput().setType(NoneType())
                 continue
             made = inner.appendNode(graph.create("prim::TupleConstruct", values))
             kind = TupleType([value.type() for value in values])
