@@ -290,13 +290,6 @@ def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | No
     return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
 
 
-def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """The p-norm over all dimensions but `dim`, which are kept with size 1; over all of them for dim=-1."""
-    if dim == -1:
-        return v.norm(pow)
-    return v.norm(pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
-
-
 def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The square root of the sum of squares over `dim` (one or two dimensions, or all)."""
     dims = [dim] if isinstance(dim, int) else list(dim)
@@ -435,6 +428,7 @@ _SPARSE = {
 _LATE = {
     "linalg.addmm_activation": "_addmm_activation",
     "nn.encoder_layer": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
+    "nn.weight_norm": "_weight_norm norm_except_dim",
     "elementwise.gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
     "nested.construction": "_nested_compute_contiguous_strides_offsets _nested_from_padded "
     "_nested_from_padded_and_nested_example _nested_tensor_from_mask "

@@ -80,5 +80,5 @@ def test_compiled_code_of_pytorch_is_no_program() -> None:
     def asks(x):
         return torch._C._is_tracing()
 
-    with pytest.raises(RuntimeError, match="Python builtin .* is currently not supported in Torchscript"):
+    with pytest.raises(RuntimeError, match=r"Python builtin .* is currently not supported in Torchscript"):
         torch.jit.script(asks)

@@ -23,6 +23,18 @@ def dropout_(self: Any, p: float, train: bool) -> Any:
     return aten.copy_.default(self, dropout(self, p, train)) if train and p else self
 
 
+@composite(aten.norm_except_dim.default)
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    if dim == -1:
+        return aten.linalg_vector_norm.default(v, pow)
+    return aten.linalg_vector_norm.default(v, pow, [d for d in range(v.dim()) if d != dim % v.dim()], True)
+
+
+@composite(aten._weight_norm.default)
+def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    return aten.mul.Tensor(v, aten.div.Tensor(g, norm_except_dim(v, 2, dim)))
+
+
 @composite(aten.batch_norm.default)
 def batch_norm(
     input: Any,

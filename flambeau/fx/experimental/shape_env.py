@@ -335,8 +335,8 @@ class ShapeEnv:
     # ---------------------------------------------------------------- other sizes
 
     def sample_points(self, symbols: Iterable[Expr], count: int, assuming: Iterable[Expr] = ()) -> list[dict[Expr, Any]]:
-        """Up to `count` other values of symbols that fulfil the guards, the ranges and the conditions in `assuming`; of those only
-        that nothing stands for.
+        """Up to `count` other values that fulfil the guards, the ranges and the conditions in `assuming`, of those symbols that
+        nothing stands for.
         """
         said = [*[g.expr for g in self.guards], *assuming]
         said += [a.expr for found in self.deferred_runtime_asserts.values() for a in found]

@@ -21,7 +21,7 @@ class WeightNorm:
     def compute_weight(self, module: Module) -> Tensor:
         """g * v / |v|."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / flambeau.norm_except_dim(v, 2, self.dim))
+        return flambeau._weight_norm(v, g, self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
