@@ -1,7 +1,7 @@
 """A small decoder with a cache of keys and values, built as language models of other people are.
 
-Rotary positions, heads in groups, a mask of the padding and of what comes later, made by indexing. Used by the tests of torch.export
-and of torch.onnx.
+Rotary positions, heads in groups, a mask of the padding and of what comes later, made by indexing. Used by the tests of
+torch.export and of torch.onnx.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import flambeau as torch
 from flambeau.export import Dim, export
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("dim", [0, 1, 2, None])
 def test_weight_norm_is_an_operator(dim):
     torch.manual_seed(0)
