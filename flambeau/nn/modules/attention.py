@@ -9,7 +9,9 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import public_module
+from flambeau.core.modes import modes
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 from flambeau.nn import functional as F
 from flambeau.nn.init import constant_, xavier_normal_, xavier_uniform_
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -48,9 +50,14 @@ def blind_rows(attn_mask: Tensor | None, padding: Tensor | None, batch: int) -> 
 
 def blinded(output: Tensor, blind: Tensor | None) -> Tensor:
     """The output (N, L, E) with nan in the rows of queries that may look at no key."""
-    if blind is None or (blind._layout.flavor is None and blind.device.type == "cpu" and not blind.any()):
+    if blind is None or (_is_told(blind) and not blind.any()):
         return output
     return output.masked_fill(blind.unsqueeze(-1), math.nan)
+
+
+def _is_told(x: Tensor) -> bool:
+    """Whether a program may look at the values: they are there, and nobody records what it does for others."""
+    return x._layout.flavor is None and x.device.type == "cpu" and known(x) and not modes.local.dispatch_modes
 
 
 def records(tensors: Iterable[Tensor | None]) -> bool:
