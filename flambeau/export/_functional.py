@@ -214,6 +214,11 @@ def pad(op: Op, input: Any, pad: Any, mode: str = "constant", value: float | Non
     return op("pad", input, list(pad), mode, value)
 
 
+def _scaled(op: Op, input: Any, dim: int, factor: Any) -> Any:
+    """A size times a factor, rounded down."""
+    return torch.sym_int(torch.sym_float(input.shape[dim]) * factor)
+
+
 @_rule
 def interpolate(
     op: Op,
@@ -224,20 +229,25 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
+    scaled: Callable[..., Any] = _scaled,
 ) -> Any:
-    """Another resolution."""
+    """Another resolution. scaled: what works out a size by a factor."""
     dims = input.dim() - 2
     linear = {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(dims)
     known = ("nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear", "bicubic")
-    if recompute_scale_factor or mode not in known or (antialias and (dims != 2 or mode not in ("bilinear", "bicubic"))) or (
-            mode == "area" and size is None):  # fmt: skip
-        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias={antialias}, or "
-                                  "recompute_scale_factor is not implemented in flambeau; give a size, use 'nearest', "
-                                  "'bilinear' or 'bicubic'")
-    sizes = None if size is None else [size] * dims if isinstance(size, (int, torch.SymInt)) else list(size)
+    if mode not in known or (antialias and (dims != 2 or mode not in ("bilinear", "bicubic"))):
+        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias={antialias} is not implemented in "
+                                  "flambeau; use 'nearest', 'bilinear' or 'bicubic'")
+    if size is not None and (scale_factor is not None or recompute_scale_factor):
+        return NotImplemented       # the function itself says what is wrong
+    sizes = None if size is None else [size] * dims if not isinstance(size, (list, tuple)) else list(size)
     scales = None
     if scale_factor is not None:
-        scales = [float(scale_factor)] * dims if isinstance(scale_factor, (int, float)) else [float(s) for s in scale_factor]
+        scales = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * dims
+        if recompute_scale_factor or mode == "area":
+            sizes, scales = [scaled(op, input, i + 2, s) for i, s in enumerate(scales)], None
+        else:
+            scales = [torch.sym_float(s) for s in scales]
     if mode == "area":
         return op(f"adaptive_avg_pool{dims}d", input, sizes)
     if mode in ("nearest", "nearest-exact"):

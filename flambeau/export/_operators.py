@@ -274,6 +274,12 @@ def tensor(
     return op("detach_", op("lift", torch.tensor, data, dtype=dtype))
 
 
+@_function
+def _shape_as_tensor(op: Op, input: Any) -> Any:
+    """The sizes as they are at a run."""
+    return tensor(op, list(input.shape), dtype=torch.int64)
+
+
 def _numbers(data: Any) -> list[Any]:
     return [n for x in data for n in _numbers(x)] if isinstance(data, (list, tuple)) else [data]
 

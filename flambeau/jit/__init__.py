@@ -24,7 +24,7 @@ from flambeau.jit.scripts import (
     script_if_tracing,
 )
 from flambeau.jit.serialization import load, save
-from flambeau.jit.tracing.current import current as _current_trace
+from flambeau.jit.tracing.current import is_tracing
 
 _ADVICE = (
     "flambeau's programs have no such thing; compile functions and modules with torch.jit.script, and save weights with "
@@ -81,14 +81,6 @@ def __getattr__(name: str) -> Any:
 
 class ScriptWarning(Warning):
     """A warning while scripting."""
-
-
-def is_tracing() -> bool:
-    """Whether this is called while torch.jit.trace records a program."""
-    return _current_trace() is not None
-
-
-is_tracing._jit_override_qualname = "__torch__.torch.jit._trace.is_tracing"  # type: ignore[attr-defined]
 
 
 def export(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.jit.tracing.current import submodule_names
-from flambeau.jit.tracing.entry import is_tracing, trace, trace_module
+from flambeau.jit.tracing.current import is_tracing, submodule_names
+from flambeau.jit.tracing.entry import trace, trace_module
 from flambeau.jit.tracing.modules import TopLevelTracedModule, TracedModule
 from flambeau.jit.tracing.warnings import TracerWarning, TracingCheckError
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -33,6 +34,12 @@ def randint_between(
 def _local_scalar_dense(self: Tensor) -> Any:
     """The only element, as a number of Python's."""
     return self.item()
+
+
+@implementation()
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The sizes as an int64 tensor."""
+    return NAMESPACE["tensor"](list(self._layout.shape), dtype=int64)
 
 
 @implementation("lift_fresh", "lift")

@@ -40,6 +40,7 @@ def words() -> dict[int, str]:
         (marks.is_scripting, "aten::is_scripting"),
         (torch.broadcast_tensors, "aten::broadcast_tensors"),
         (torch._assert, "aten::_assert"),
+        (torch._shape_as_tensor, "aten::_shape_as_tensor"),
         (torch._C._get_tracing_state, "aten::_get_tracing_state"),
         (torch.device, "device"),
         (warnings.warn, "aten::warn"),
@@ -70,9 +71,9 @@ def functional_name(function: Any) -> str | None:
 
 def substitute(function: Any, owner: type | None = None) -> Any:
     """What is compiled in a function's place: what `shadows` has for it, or itself. `owner`: the class it is a method for."""
-    from flambeau.jit import is_tracing
     from flambeau.jit.shadows import functional as functions
     from flambeau.jit.shadows import modules, tracing
+    from flambeau.jit.tracing.current import is_tracing
 
     if function is is_tracing:
         return tracing.is_tracing

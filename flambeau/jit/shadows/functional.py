@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """torch.nn.functional for programs: the functions that are no operators. Compiled in the place of those of the same name."""
 
+import math
 from typing import List, Optional
 
 import flambeau as torch
@@ -489,6 +490,8 @@ def interpolate(  # noqa: F811
 ):
     sizes: Optional[List[int]] = None
     factors: Optional[List[float]] = None
+    if (size is None) == (scale_factor is None):
+        raise ValueError("exactly one of size or scale_factor should be defined")
     if size is not None:
         if isinstance(size, (list, tuple)):
             sizes = size
@@ -499,9 +502,32 @@ def interpolate(  # noqa: F811
             factors = scale_factor
         else:
             factors = [scale_factor for _ in range(input.dim() - 2)]
+    recomputed = mode == "area" or (recompute_scale_factor is not None and recompute_scale_factor)
+    if factors is not None and recomputed:
+        sizes = [int(math.floor(float(input.size(i + 2)) * factors[i])) for i in range(input.dim() - 2)]
+        factors = None
     corners = False
     if align_corners is not None:
         corners = align_corners
+    if mode == "area" and sizes is not None:
+        if input.dim() == 3:
+            return torch.ops.aten.adaptive_avg_pool1d(input, sizes)
+        if input.dim() == 4:
+            return torch.ops.aten.adaptive_avg_pool2d(input, sizes)
+        if input.dim() == 5:
+            return torch.ops.aten.adaptive_avg_pool3d(input, sizes)
+    if mode == "nearest-exact" and input.dim() == 3:
+        return torch.ops.aten._upsample_nearest_exact1d(input, sizes, factors)
+    if mode == "nearest-exact" and input.dim() == 4:
+        return torch.ops.aten._upsample_nearest_exact2d(input, sizes, factors)
+    if mode == "nearest-exact" and input.dim() == 5:
+        return torch.ops.aten._upsample_nearest_exact3d(input, sizes, factors)
+    if antialias and mode == "bilinear" and input.dim() == 4:
+        return torch.ops.aten._upsample_bilinear2d_aa(input, sizes, corners, factors)
+    if antialias and mode == "bicubic" and input.dim() == 4:
+        return torch.ops.aten._upsample_bicubic2d_aa(input, sizes, corners, factors)
+    if antialias:
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     if mode == "nearest" and input.dim() == 4:
         return torch.ops.aten.upsample_nearest2d(input, sizes, factors)
     if mode == "nearest" and input.dim() == 3:

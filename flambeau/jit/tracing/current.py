@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flambeau.jit.tracing.state import TracingState
 
-__all__ = ["current", "submodule_names", "tracing"]
+__all__ = ["current", "is_tracing", "submodule_names", "tracing"]
 
 
 class _Local(threading.local):
@@ -22,6 +22,14 @@ local = _Local()
 def current() -> TracingState | None:
     """The trace that this thread is in; None outside of one."""
     return local.state
+
+
+def is_tracing() -> bool:
+    """Whether this is called while torch.jit.trace records a program."""
+    return local.state is not None
+
+
+is_tracing._jit_override_qualname = "__torch__.torch.jit._trace.is_tracing"  # type: ignore[attr-defined]
 
 
 def submodule_names() -> dict[Any, Any] | None:

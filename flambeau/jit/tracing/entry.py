@@ -19,16 +19,11 @@ from flambeau.jit.passes.inlining import inline
 from flambeau.jit.script_function import ScriptFunction
 from flambeau.jit.script_module import ScriptModule
 from flambeau.jit.tracing import checking, modules
-from flambeau.jit.tracing.current import current, local
+from flambeau.jit.tracing.current import local
 from flambeau.jit.tracing.running import recorded, schema_of
 from flambeau.nn import Module
 
-__all__ = ["is_tracing", "parameter_names", "trace", "trace_module"]
-
-
-def is_tracing() -> bool:
-    """Whether a program is being traced."""
-    return current() is not None
+__all__ = ["parameter_names", "trace", "trace_module"]
 
 
 @contextmanager

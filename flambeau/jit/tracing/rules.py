@@ -5,10 +5,12 @@ Rules have the form of those in export._operators: they get `op`, which records 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.export._functional import interpolate
 from flambeau.jit.tracing import indexing
 from flambeau.jit.tracing.sizes import size_of
 from flambeau.jit.tracing.warnings import DATAFLOW, RESULTS, warn
@@ -224,6 +226,12 @@ def from_numpy(op: Op, ndarray: Any) -> Any:
     return op("lift_fresh", torch.from_numpy(ndarray))
 
 
+def _shape_as_tensor(op: Op, input: Any) -> Any:
+    """The sizes, which one operator gives."""
+    return op("_shape_as_tensor", input)
+
+
+FUNCTIONS["_shape_as_tensor"] = _shape_as_tensor
 FUNCTIONS["tensor"], FUNCTIONS["as_tensor"], FUNCTIONS["from_numpy"] = tensor, as_tensor, from_numpy
 
 
@@ -268,6 +276,15 @@ def _adaptive(name: str, dims: int) -> None:
 
 _adaptive("adaptive_avg_pool2d", 2)
 _adaptive("adaptive_avg_pool3d", 3)
+
+
+def _scaled(op: Op, input: Any, dim: int, factor: Any) -> Any:
+    """A size times a factor, rounded down, as a tensor of the graph."""
+    size = op("floor", op("mul", _converted(op, size_of(input, dim), torch.float64), factor))
+    return _converted(op, size, torch.int64)
+
+
+FUNCTIONAL["interpolate"] = functools.partial(interpolate, scaled=_scaled)
 
 
 def split(op: Op, tensor: Any, split_size: Any = None, dim: int = 0, **kwargs: Any) -> Any:
