@@ -32,7 +32,15 @@ class Size:
         self.builder, self.value = builder, value
 
     def _with(self, op_type: str, a: Any, b: Any) -> Any:
+        if isinstance(a, (float, Real)) or isinstance(b, (float, Real)):
+            return Real(self.builder, self.builder.real(self))._with(op_type, a, b)
         return self.builder.as_size(self.builder.op(op_type, self.builder.ints([a]), self.builder.ints([b])))
+
+    def __truediv__(self, other: Any) -> Any:
+        return Real(self.builder, self.builder.real(self)) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / Real(self.builder, self.builder.real(self))
 
     def __add__(self, other: Any) -> Any:
         return self if _is(other, 0) else self._with("Add", self, other)
@@ -66,8 +74,58 @@ class Size:
     def __mod__(self, other: Any) -> Any:
         return self._with("Mod", self, other)
 
+    def __pow__(self, other: Any) -> Any:
+        return self._with("Pow", self, other)
+
     def __rmod__(self, other: Any) -> Any:
         return self._with("Mod", other, self)
+
+
+class Real:
+    """A float that depends on the sizes of inputs: a float64 tensor of shape (1,)."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, builder: Builder, value: Value) -> None:
+        self.builder, self.value = builder, value
+
+    def _with(self, op_type: str, a: Any, b: Any) -> Real:
+        return Real(self.builder, self.builder.op(op_type, self.builder.real(a), self.builder.real(b)))
+
+    def __add__(self, other: Any) -> Real:
+        return self._with("Add", self, other)
+
+    def __radd__(self, other: Any) -> Real:
+        return self._with("Add", other, self)
+
+    def __sub__(self, other: Any) -> Real:
+        return self._with("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> Real:
+        return self._with("Sub", other, self)
+
+    def __mul__(self, other: Any) -> Real:
+        return self._with("Mul", self, other)
+
+    def __rmul__(self, other: Any) -> Real:
+        return self._with("Mul", other, self)
+
+    def __truediv__(self, other: Any) -> Real:
+        return self._with("Div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Real:
+        return self._with("Div", other, self)
+
+    def __pow__(self, other: Any) -> Real:
+        return self._with("Pow", self, other)
+
+    def __neg__(self) -> Real:
+        return Real(self.builder, self.builder.op("Neg", self.value))
+
+    def rounded(self, op_type: str = "") -> Any:
+        """The whole number: towards 0, or as Floor or Ceil gives it."""
+        value = self.builder.op(op_type, self.value) if op_type else self.value
+        return self.builder.as_size(self.builder.cast(value, torch.int64))
 
 
 def _is(x: Any, number: int) -> bool:
@@ -165,8 +223,8 @@ class Builder:
 
     def number(self, x: Any, dtype: torch.dtype | None) -> Value:
         """A tensor without dimensions, of a number or a Size."""
-        if isinstance(x, Size):
-            return self.cast(self.op("Squeeze", x.value, [0], shape=()), dtype or torch.int64)
+        if isinstance(x, (Size, Real)):
+            return self.cast(self.op("Squeeze", x.value, [0], shape=()), dtype or x.value.dtype)
         if dtype is None:
             dtype = torch.bool if isinstance(x, bool) else torch.int64 if isinstance(x, int) else torch.float32
         return self.const(x, dtype)
@@ -186,6 +244,12 @@ class Builder:
             else:
                 parts.append([int(n)])
         return self.op("Concat", *parts, axis=0, shape=(len(numbers),))
+
+    def real(self, x: Any) -> Value:
+        """A float64 vector of one number, Size or Real."""
+        if isinstance(x, Real):
+            return x.value
+        return self.cast(x.value, torch.float64) if isinstance(x, Size) else self.const([x], torch.float64)
 
     # ---------------------------------------------------------------- sizes
 

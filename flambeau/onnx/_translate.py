@@ -18,7 +18,7 @@ from flambeau.export import ExportedProgram
 from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from flambeau.fx.node import Node as GraphNode
 from flambeau.onnx import translations as _translations  # noqa: F401 - they fill the table
-from flambeau.onnx._builder import Builder
+from flambeau.onnx._builder import Builder, Real
 from flambeau.onnx._constants import TRANSLATED_OPSET
 from flambeau.onnx._control import OPERATORS
 from flambeau.onnx._graph import Graph, Model, SymbolicDim, Value
@@ -30,9 +30,12 @@ __all__ = ["missing", "translate"]
 
 _logger = logging.getLogger(__name__)
 _SIZES = ("sym_size", "sym_numel")
-_NUMBERS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg)
+_NUMBERS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg,
+            operator.truediv, operator.pow)
 _COMPARISONS = {operator.eq: "Equal", operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
                 operator.ge: "GreaterOrEqual"}  # fmt: skip
+_ROUNDED = {math.trunc: "", torch.sym_int: "", math.floor: "Floor", math.ceil: "Ceil"}
+_EXTREMES = {torch.sym_max: "Max", torch.sym_min: "Min"}
 #: Operators without results that models need: they check what PyTorch has checked.
 _CHECKS = frozenset(
     """_assert_tensor_metadata _assert_async _assert_scalar _functional_assert_async sym_constrain_range
@@ -267,10 +270,15 @@ class _Translator:
         if target in _NUMBERS:
             return target(*args)
         if target in _COMPARISONS:
-            op_type = _COMPARISONS[target]
-            return self.builder.op(op_type, *(self.builder.ints([x]) for x in args))
-        if target is math.trunc or getattr(target, "__name__", "") == "sym_int":
-            return args[0]
+            if any(isinstance(x, (float, Real)) for x in args):
+                return self.builder.op(_COMPARISONS[target], *map(self.builder.real, args))
+            return self.builder.op(_COMPARISONS[target], *(self.builder.ints([x]) for x in args))
+        if target is torch.sym_float:
+            return Real(self.builder, self.builder.real(args[0]))
+        if target in _ROUNDED:
+            return args[0].rounded(_ROUNDED[target]) if isinstance(args[0], Real) else args[0]
+        if target in _EXTREMES and not any(isinstance(x, (float, Real)) for x in args):
+            return self.builder.as_size(self.builder.op(_EXTREMES[target], *(self.builder.ints([x]) for x in args)))
         raise self._unsupported(node)
 
     def _unsupported(self, node: GraphNode, what: str = "", since: int | None = None) -> UnsupportedOperatorError:

@@ -12,21 +12,52 @@ from flambeau.onnx._registry import translation
 
 def _resized(b: Builder, x: Value, sizes: Any, scales: Any, **how: Any) -> Value:
     axes = list(range(2, x.rank))
-    if sizes is not None and any(s is None for s in scales or [None]):
+    if sizes is not None:
         return b.op("Resize", x, None, None, list(sizes), axes=axes, **how)
     return b.op("Resize", x, None, b.const([float(s) for s in scales], torch.float32), axes=axes, **how)
+
+
+def _is_whole(b: Builder, x: Value, sizes: Any, scales: Any) -> bool:
+    """Whether each element is repeated as often, or every other one left out, so that no place is between two."""
+    if sizes is None:
+        return all(float(s).is_integer() or s == 0.5 for s in scales)
+    known = [(n, b.size(x, i + 2)) for i, n in enumerate(sizes)]
+    return all(isinstance(n, int) and isinstance(m, int) and m and n % m == 0 for n, m in known)
+
+
+def _nearest(b: Builder, x: Value, sizes: Any, scales: Any, exact: bool) -> Value:
+    """The elements at places times a factor, rounded down in float32; Resize rounds otherwise where a place is a whole number."""
+    for axis in range(2, x.rank):
+        size = b.size(x, axis)
+        if sizes is None:
+            factor = float(scales[axis - 2])
+            count = int(size * factor) if isinstance(size, int) else (size * factor).rounded("Floor")
+            scale = b.const(1 / factor, torch.float32)
+        else:
+            count = sizes[axis - 2]
+            scale = b.op("Div", b.number(size, torch.float32), b.number(count, torch.float32))
+        places = b.cast(b.range(0, count), torch.float32)
+        places = b.op("Floor", b.op("Mul", b.op("Add", places, 0.5) if exact else places, scale))
+        index = b.op("Min", b.cast(places, torch.int64), b.number(size - 1, torch.int64))
+        x = b.op("Gather", x, index, axis=axis, shape=[*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]])
+    return x
 
 
 def _interpolation(name: str, **how: Any) -> None:
     aligns = how["mode"] != "nearest"
 
+    def written(b: Builder, x: Value, sizes: Any, scales: Any, align_corners: bool | None) -> Value:
+        if sizes is None or not any(s is None for s in scales or [None]):
+            sizes = None
+        if not aligns and not _is_whole(b, x, sizes, scales):
+            return _nearest(b, x, sizes, scales, how["coordinate_transformation_mode"] == "half_pixel")
+        return _resized(b, x, sizes, scales, **how, **_places(align_corners))
+
     def vec(b: Builder, x: Value, output_size: Any, *rest: Any) -> Value:
-        scales = rest[-1]
-        return _resized(b, x, output_size, scales, **how, **_places(rest[0] if aligns else None))
+        return written(b, x, output_size, rest[-1], rest[0] if aligns else None)
 
     def default(b: Builder, x: Value, output_size: Any, *rest: Any) -> Value:
-        scales = list(rest[1:] if aligns else rest)
-        return _resized(b, x, output_size, scales, **how, **_places(rest[0] if aligns else None))
+        return written(b, x, output_size, list(rest[1:] if aligns else rest), rest[0] if aligns else None)
 
     translation(f"{name}.vec")(vec)
     translation(f"{name}.default")(default)
