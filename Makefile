@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge lint stubs bench \
+.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge coverage lint stubs bench \
 	bench-distributed dist clean
 
 VENV := .venv
@@ -23,6 +23,7 @@ help:
 	@echo "make test-pythons   run them under every Python that is claimed: those found here, others in Debian's releases (as root)"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
 	@echo "make judge   other people's test suites here and under PyTorch, and what differs (TORCH_PYTHON; JUDGE_ARGS, names of suites)"
+	@echo "make coverage   rewrite what docs/coverage.md and the README say is there (CONFORMANCE=run.py to measure operators first)"
 	@echo "make lint    ruff and mypy"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
@@ -96,6 +97,12 @@ endif
 judge: $(VENV)/.installed-test
 	@echo "==> tools/judge/run.py"
 	@$(BIN)/python tools/judge/run.py $(if $(TORCH_PYTHON),--torch-python $(TORCH_PYTHON)) $(JUDGE_ARGS) </dev/null
+
+# CONFORMANCE: a program that replays PyTorch's samples, and writes what it found by --json; without it the last figures stay.
+coverage: $(VENV)/.installed-test
+	@echo "==> tools/make_coverage.py"
+	@$(if $(CONFORMANCE),$(BIN)/python $(CONFORMANCE) --impl flambeau --path . --json .conformance.json </dev/null)
+	@$(BIN)/python -W ignore tools/make_coverage.py $(if $(CONFORMANCE),--measured .conformance.json)
 
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"
