@@ -53,7 +53,7 @@ class Lifeline:
             token = secrets.token_bytes(16)
             listener = listening(0, backlog=size, host="127.0.0.1" if _on_one_machine(store, size) else "")
             self._switchboard = Switchboard(listener, token)
-            address = [_own_address(store), socket.gethostname(), str(listener.getsockname()[1]), token.hex()]
+            address = [own_address(store), socket.gethostname(), str(listener.getsockname()[1]), token.hex()]
             store.set("lifeline", "\n".join(address))
         candidate, name, port, token_text = store.get("lifeline").decode().split("\n")
         hosts = ["127.0.0.1"] if rank == 0 else [candidate, _store_host(store), "127.0.0.1", name]
@@ -159,7 +159,7 @@ def _on_one_machine(store: Store, size: int) -> bool:
     return os.environ.get("LOCAL_WORLD_SIZE") == str(size) or _store_host(store) in ("127.0.0.1", "localhost", "::1")
 
 
-def _own_address(store: Store) -> str:
+def own_address(store: Store) -> str:
     """The address under which this machine reaches the store's, unless they are the same."""
     host = _store_host(store)
     if not host:

@@ -18,24 +18,25 @@ from typing import Any
 from flambeau.distributed.stores.frames import FrameError, Frames, packed
 from flambeau.distributed.stores.listener import accepted, prepare
 
-__all__ = ["Switchboard", "recognized"]
+__all__ = ["NUMBER", "PROOF", "Switchboard", "proof", "recognized"]
 
-_NUMBER, _PROOF = 16, 32    # bytes of a random number, and of a proof
+NUMBER, PROOF = 16, 32    # bytes of a random number, and of a proof
 _PROOF_TAKES = 10.0         # seconds after which somebody without a proof is a stranger
 
 
-def _proof(token: bytes, side: bytes, number: bytes) -> bytes:
+def proof(token: bytes, side: bytes, number: bytes) -> bytes:
+    """That a side ("client" or "server") knows the token, for the number that the other has asked."""
     return hmac.digest(token, side + number, "sha256")
 
 
 def recognized(connection: socket.socket, token: bytes) -> bool:
     """A client's side of the greeting: whether the other end knows the token. Raises OSError."""
-    asked = connection.recv(_NUMBER, socket.MSG_WAITALL)
-    if len(asked) < _NUMBER:
+    asked = connection.recv(NUMBER, socket.MSG_WAITALL)
+    if len(asked) < NUMBER:
         return False
-    own = secrets.token_bytes(_NUMBER)
-    connection.sendall(own + _proof(token, b"client", asked))
-    return hmac.compare_digest(connection.recv(_PROOF, socket.MSG_WAITALL), _proof(token, b"server", own))
+    own = secrets.token_bytes(NUMBER)
+    connection.sendall(own + proof(token, b"client", asked))
+    return hmac.compare_digest(connection.recv(PROOF, socket.MSG_WAITALL), proof(token, b"server", own))
 
 
 class _Line:
@@ -43,7 +44,7 @@ class _Line:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.rank, self.frames = connection, -1, Frames()
-        self.asked, self.greeting = secrets.token_bytes(_NUMBER), b""
+        self.asked, self.greeting = secrets.token_bytes(NUMBER), b""
         self.known, self.came = False, time.monotonic()
 
 
@@ -93,15 +94,15 @@ class Switchboard:
     def _greeted(self, line: _Line, data: bytes) -> bytes:
         """What came behind a proof that is whole and right. Raises FrameError for a wrong one."""
         line.greeting += data
-        if len(line.greeting) < _NUMBER + _PROOF:
+        if len(line.greeting) < NUMBER + PROOF:
             return b""
-        number, proof, rest = (line.greeting[:_NUMBER], line.greeting[_NUMBER:_NUMBER + _PROOF],
-                               line.greeting[_NUMBER + _PROOF:])
-        if not hmac.compare_digest(proof, _proof(self._token, b"client", line.asked)):
+        number, given, rest = (line.greeting[:NUMBER], line.greeting[NUMBER:NUMBER + PROOF],
+                               line.greeting[NUMBER + PROOF:])
+        if not hmac.compare_digest(given, proof(self._token, b"client", line.asked)):
             raise FrameError("a stranger")
         line.known = True
         self._strangers.discard(line)
-        line.connection.sendall(_proof(self._token, b"server", number))
+        line.connection.sendall(proof(self._token, b"server", number))
         return rest
 
     def _drop(self, line: _Line) -> None:

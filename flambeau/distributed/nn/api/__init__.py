@@ -1,0 +1,1 @@
+"""torch.distributed.nn.api: modules on other processes; names to import."""
