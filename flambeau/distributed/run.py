@@ -16,8 +16,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.distributed.elastic.agent import LOCAL_RANK, SignalException
+from flambeau.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException, Std
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError
+from flambeau.distributed.elastic.node_agent import LOCAL_RANK
 from flambeau.distributed.errors import DistError
 from flambeau.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -154,8 +155,8 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, str, list[
     config = LaunchConfig(
         min_nodes=least, max_nodes=most, nproc_per_node=determine_local_world_size(args.nproc_per_node), run_id=run_id,
         role=args.role, rdzv_endpoint=endpoint, rdzv_backend=backend, rdzv_configs=settings, max_restarts=int(args.max_restarts),
-        monitor_interval=float(args.monitor_interval), log_dir=args.log_dir, redirects=str(args.redirects), tee=str(args.tee),
-        local_ranks_filter=shown, signals=args.signals_to_handle)
+        monitor_interval=float(args.monitor_interval), signals_to_handle=args.signals_to_handle,
+        logs_specs=DefaultLogsSpecs(args.log_dir, Std.from_str(str(args.redirects)), Std.from_str(str(args.tee)), shown))
     if args.no_python:
         if args.module:
             raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")

@@ -45,7 +45,7 @@ def test_the_state_of_a_process_alone() -> None:
     assert not dist.is_initialized() and not dist.is_torchelastic_launched()
     assert dist.group.WORLD is None and not dist.is_nccl_available()
     assert dist.is_available() == dist.is_backend_available("gloo") == dist.is_gloo_available()
-    assert not isinstance(torch.ones(1), DTensor) and not dist.rpc.is_available()
+    assert not isinstance(torch.ones(1), DTensor) and dist.rpc.is_available()
     for call in (
         lambda: dist.all_reduce(torch.ones(1)), dist.barrier, dist.get_rank, dist.get_world_size, dist.get_backend,
         lambda: dist.new_group([0]), lambda: dist.nn.functional.all_gather(torch.ones(1)),

@@ -1,7 +1,10 @@
 """torch.distributed.elastic: processes of a training that fail and are begun again, nodes that come and go.
 
-    agent            one node's part of a launch
+    node_agent       one node's part of a launch
+    agent            agents that programs make themselves
+    rendezvous       how those find each other
+    metrics          numbers that those publish
     nodes            how nodes find each other and agree on an attempt
     workers          a node's processes
-    multiprocessing  errors: how a process tells its launcher what failed
+    multiprocessing  processes of functions and commands; errors: how a process tells its launcher what failed
 """

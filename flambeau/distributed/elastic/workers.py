@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from flambeau.distributed.elastic.function_processes import FunctionCall, FunctionProcess
 from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 STDOUT, STDERR = 1, 2       # bits of what --redirects and --tee take
@@ -43,15 +44,15 @@ def streams_of(text: str, count: int) -> list[int]:
 
 
 class Workers:
-    """The processes of one attempt, begun at once. logs: a folder for their output and errors.
+    """The processes of one attempt, begun at once, each of a command or a function. logs: a folder for their output and errors.
 
     redirects, tee: for each, which streams go to files only, or to files and, with its name in front of each line, here.
     shown: local ranks whose output is shown at all (None: all).
     """
 
-    def __init__(self, commands: Sequence[Sequence[str]], environments: Sequence[Mapping[str, str]], logs: Path,
+    def __init__(self, commands: Sequence[Sequence[str] | FunctionCall], environments: Sequence[Mapping[str, str]], logs: Path,
                  redirects: Sequence[int], tee: Sequence[int], role: str, shown: set[int] | None = None) -> None:
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[subprocess.Popen[bytes] | FunctionProcess] = []
         self.error_files: list[Path] = []
         self._threads: list[threading.Thread] = []
         self._files: list[IO[bytes]] = []
@@ -64,11 +65,15 @@ class Workers:
             self.end(signal.SIGKILL)
             raise
 
-    def _start(self, local: int, command: Sequence[str], environment: Mapping[str, str], logs: Path, redirects: int, tee: int,
-               role: str, shown: bool) -> None:
+    def _start(self, local: int, command: Sequence[str] | FunctionCall, environment: Mapping[str, str], logs: Path,
+               redirects: int, tee: int, role: str, shown: bool) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         error_file = logs / "error.json"
         self.error_files.append(error_file)
+        environment = {**environment, "TORCHELASTIC_ERROR_FILE": str(error_file)}
+        if isinstance(command, FunctionCall):
+            self._start_function(local, command, environment, logs, redirects, tee, role, shown)
+            return
         targets: dict[str, Any] = {}
         for name, bit in (("stdout", STDOUT), ("stderr", STDERR)):
             if tee & bit:
@@ -79,14 +84,26 @@ class Workers:
             elif not shown:
                 targets[name] = subprocess.DEVNULL
         process = subprocess.Popen(
-            command, env={**environment, "TORCHELASTIC_ERROR_FILE": str(error_file)}, start_new_session=True,
-            preexec_fn=_die_with_parent, **targets)
+            command, env=environment, start_new_session=True, preexec_fn=_die_with_parent, **targets)
         self.processes.append(process)
         for name, here in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             if targets.get(name) is subprocess.PIPE:
                 thread = threading.Thread(
                     target=_copy_lines, daemon=True,
                     args=(getattr(process, name), logs / f"{name}.log", here if shown else None, f"[{role}{local}]:"))
+                thread.start()
+                self._threads.append(thread)
+
+    def _start_function(self, local: int, call: FunctionCall, environment: Mapping[str, str], logs: Path, redirects: int,
+                        tee: int, role: str, shown: bool) -> None:
+        outputs = {bit: logs / f"{name}.log" if (redirects | tee) & bit else Path(os.devnull)
+                   for name, bit in (("stdout", STDOUT), ("stderr", STDERR)) if (redirects | tee) & bit or not shown}
+        process = FunctionProcess(call, environment, outputs, logs / "result.pickle", _die_with_parent)
+        self.processes.append(process)
+        for bit, here in ((STDOUT, sys.stdout), (STDERR, sys.stderr)):
+            if tee & bit and shown:
+                thread = threading.Thread(target=_follow_lines, daemon=True,
+                                          args=(outputs[bit], process, here, f"[{role}{local}]:"))
                 thread.start()
                 self._threads.append(thread)
 
@@ -139,6 +156,21 @@ def _die_with_parent() -> None:
     """Between fork and exec: should the launcher die, so does this."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _follow_lines(path: Path, process: FunctionProcess, here: Any, prefix: str) -> None:
+    """Lines of a file to here, with a prefix, until the process that writes it has ended."""
+    written, over = b"", False
+    with open(path, "ab+") as file:
+        file.seek(0)
+        while not over:
+            over = process.poll() is not None
+            written += file.read()
+            *lines, written = written.split(b"\n")
+            for line in [*lines, *([written] if over and written else [])]:
+                here.write(prefix + line.decode(errors="replace") + "\n")
+            here.flush()
+            time.sleep(0.02)
 
 
 def _copy_lines(source: IO[bytes], path: Path, here: Any, prefix: str) -> None:

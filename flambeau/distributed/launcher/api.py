@@ -1,4 +1,7 @@
-"""torch.distributed.launcher.api: starting a command in several processes, from Python. Stands on elastic.agent; run uses it."""
+"""torch.distributed.launcher.api: starting a function or a command in several processes, from Python.
+
+Stands on elastic.node_agent; run uses it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flambeau.distributed.elastic.agent import Agent
+from flambeau.distributed.elastic.function_processes import FunctionCall
+from flambeau.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, LogsSpecs, Std, to_map
+from flambeau.distributed.elastic.node_agent import Agent
 
 __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 
@@ -21,12 +26,13 @@ class LaunchConfig:
     """How processes are started: on how many nodes, how many on each, where nodes meet, and what happens to failures and output.
 
     rdzv_endpoint: host:port; empty or port 0 for one node alone. rdzv_backend: "static" (node rank 0 keeps the store, and
-    rdzv_configs["rank"] is the node's), else the first that comes at the address.
+    rdzv_configs["rank"] is the node's), else the first that comes at the address. start_method: of a function's processes.
     """
 
     min_nodes: int
     max_nodes: int
     nproc_per_node: int
+    logs_specs: LogsSpecs | None = None
     run_id: str = ""
     role: str = "default"
     rdzv_endpoint: str = ""
@@ -35,11 +41,13 @@ class LaunchConfig:
     rdzv_timeout: int = -1
     max_restarts: int = 3
     monitor_interval: float = 0.1
-    log_dir: str | None = None
-    redirects: str = "0"
-    tee: str = "0"
-    local_ranks_filter: set[int] | None = None
-    signals: str = _SIGNALS
+    start_method: str = "spawn"
+    log_line_prefix_template: str | None = None
+    metrics_cfg: dict[str, str] = field(default_factory=dict)
+    local_addr: str | None = None
+    event_log_handler: str = "null"
+    numa_options: Any = None
+    signals_to_handle: str = _SIGNALS
 
     def __post_init__(self) -> None:
         if not 0 < self.min_nodes <= self.max_nodes:
@@ -60,7 +68,10 @@ class LaunchConfig:
                 float(self.rdzv_configs.get(name, 0))
             except ValueError:
                 raise ValueError(f"{name} is a number, not {self.rdzv_configs[name]!r}") from None
-        for name in self.signals_to_handle:
+        if self.numa_options is not None:
+            raise NotImplementedError("processes aren't bound to memory nodes: leave numa_options out, and use numactl")
+        self.logs_specs = self.logs_specs or DefaultLogsSpecs()
+        for name in self.signals:
             if not isinstance(getattr(signal, name, None), signal.Signals):
                 raise ValueError(f"there is no signal {name!r} to hand on")
         self.run_id = self.run_id or uuid.uuid4().hex
@@ -100,15 +111,21 @@ class LaunchConfig:
         return float(self.rdzv_configs.get("last_call_timeout", 30))
 
     @property
-    def signals_to_handle(self) -> list[str]:
+    def signals(self) -> list[str]:
         """The signals that are handed on."""
-        return [name.strip() for name in self.signals.split(",") if name.strip()]
+        return [name.strip() for name in self.signals_to_handle.split(",") if name.strip()]
+
+    def streams(self) -> tuple[list[Std], list[Std]]:
+        """Of each process what goes to files only, and what is shown too."""
+        assert self.logs_specs is not None
+        redirects, tee = (to_map(each, self.nproc_per_node) for each in (self.logs_specs._redirects, self.logs_specs._tee))
+        return [*redirects.values()], [*tee.values()]
 
 
 class elastic_launch:
-    """elastic_launch(config, command)(*args): the command with these arguments in all processes, until they have ended.
-
-    Raises ChildFailedError if one fails for the last time.
+    """elastic_launch(config, entrypoint)(*args): a function or a command with these arguments in all processes, until they have
+    ended. Returns what the function returned, of this node's processes by their ranks. Raises ChildFailedError if one fails for
+    the last time.
     """
 
     def __init__(self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None) -> None:
@@ -119,11 +136,10 @@ class elastic_launch:
 
 
 def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
-    """Run a command; {rank: None} of this node. A function needs torch.multiprocessing.spawn."""
+    """Run a function or a command; what it returned (None of a command) by the ranks of this node's processes."""
+    if entrypoint is None:
+        raise ValueError("elastic_launch needs a function or a command")
     if not isinstance(entrypoint, str):
-        raise NotImplementedError(
-            "torch.distributed.launcher.elastic_launch of a function is not implemented in flambeau: start a command, or use "
-            "torch.multiprocessing.spawn")
+        return Agent(config, entrypoint.__qualname__, FunctionCall(entrypoint, tuple(args), config.start_method)).run()
     name = next((str(arg) for arg in [*args] if str(arg).endswith(".py")), entrypoint)
-    Agent(config, name, [entrypoint, *map(str, args)]).run()
-    return dict.fromkeys(range(config.nproc_per_node))
+    return Agent(config, name, [entrypoint, *map(str, args)]).run()

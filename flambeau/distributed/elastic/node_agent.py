@@ -17,9 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from flambeau.distributed.elastic.function_processes import FunctionCall, FunctionProcess
+from flambeau.distributed.elastic.multiprocessing.api import SignalException
 from flambeau.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from flambeau.distributed.elastic.nodes import Attempt, Nodes
-from flambeau.distributed.elastic.workers import Workers, streams_of
+from flambeau.distributed.elastic.workers import Workers
 from flambeau.distributed.errors import DistError, DistNetworkError
 from flambeau.distributed.mpi import library
 
@@ -28,41 +30,34 @@ _SAME_LOSS_TAKES = 10.0         # seconds between a launcher's noticing that a m
 LOCAL_RANK = "${local_rank}"     # stands for it in a command's arguments
 
 
-class SignalException(Exception):
-    """The launcher itself got a signal, which it hands on to its processes. sigval: which."""
-
-    def __init__(self, msg: str, sigval: signal.Signals) -> None:
-        super().__init__(msg)
-        self.sigval = sigval
-
-
 class Agent:
-    """Runs `command` in `processes` processes of this node, as one of `nodes`, and again after a failure, `max_restarts` times.
+    """Runs a command, or a function, in some processes of this node, and again after a failure, `max_restarts` times.
 
     config: launcher.api.LaunchConfig. Raises ChildFailedError when no attempt is left, SignalException for a signal, and
     DistError if nodes don't find each other.
     """
 
-    def __init__(self, config: Any, name: str, command: Sequence[str]) -> None:
-        self.config, self.name, self.command = config, name, list(command)
+    def __init__(self, config: Any, name: str, command: Sequence[str] | FunctionCall) -> None:
+        self.config, self.name, self.command = config, name, command
         self.restarts = 0
+        self._results: dict[int, Any] = {}
 
-    def run(self) -> None:
-        """Until all processes have ended well."""
+    def run(self) -> dict[int, Any]:
+        """Until all processes have ended well: what a function returned, of this node's by their ranks in the world."""
         config = self.config
-        with self._logs() as logs, _signals(config.signals_to_handle):
+        with self._logs() as logs, _signals(config.signals):
             nodes = Nodes(config.host, config.port, config.run_id, config.min_nodes, config.max_nodes, config.node_rank,
                           config.keeps_store, config.join_timeout, config.last_call_timeout)
             while True:
                 attempt = nodes.join(config.nproc_per_node)
                 if self._attempt(nodes, attempt, logs):
                     nodes.leave(attempt)
-                    return
+                    return self._results
 
     @contextlib.contextmanager
     def _logs(self) -> Iterator[Path]:
         """A folder for logs: kept where one was asked for."""
-        given = self.config.log_dir
+        given = self.config.logs_specs._root_log_dir
         name = f"{self.config.run_id}_{uuid.uuid4().hex[:8]}"
         if given:
             folder = Path(given) / name
@@ -80,14 +75,18 @@ class Agent:
         config = self.config
         count = config.nproc_per_node
         environments = [self._environment(nodes, attempt, local) for local in range(count)]
-        commands = [[word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
+        commands = [self.command if isinstance(self.command, FunctionCall) else
+                    [word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
+        redirects, tee = config.streams()
         began, ended_well = time.time(), False
         workers: Workers | None = None
         try:
-            workers = Workers(commands, environments, logs / f"attempt_{attempt.number}",
-                              streams_of(config.redirects, count), streams_of(config.tee, count), config.role,
-                              config.local_ranks_filter)
+            workers = Workers(commands, environments, logs / f"attempt_{attempt.number}", redirects, tee, config.role,
+                              config.logs_specs._local_ranks_filter)
             ended_well = self._watch(nodes, attempt, workers)
+            if ended_well:
+                self._results = {attempt.first_rank + local: process.result() if isinstance(process, FunctionProcess) else None
+                                 for local, process in enumerate(workers.processes)}
             return ended_well
         except SignalException as error:
             with contextlib.suppress(DistNetworkError):
@@ -164,8 +163,8 @@ class Agent:
                     return False
         error = ChildFailedError(self.name, failures)
         rank, first = error.get_first_failure()
-        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of binary: "
-             f"{self.command[0]}")
+        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of: "
+             f"{self.name if isinstance(self.command, FunctionCall) else self.command[0]}")
         if self.restarts >= self.config.max_restarts:
             with contextlib.suppress(DistNetworkError):
                 nodes.fail(attempt, f"rank {rank} failed with exit code {first.exitcode}")

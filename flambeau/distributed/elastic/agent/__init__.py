@@ -1,0 +1,1 @@
+"""torch.distributed.elastic.agent: the agents of nodes that programs make themselves; names to import."""
