@@ -5,6 +5,8 @@ Stands on python_source and the emitter; used by annotations and python_values.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,6 +14,7 @@ from weakref import WeakKeyDictionary
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.frontend import functions
+from flambeau.jit.frontend.dataclass_methods import definition_of_generated, is_generated
 from flambeau.jit.frontend.emitter import Emitter
 from flambeau.jit.frontend.python_resolver import PythonResolver
 from flambeau.jit.frontend.python_source import definition_of
@@ -21,7 +24,7 @@ from flambeau.jit.ir.names import mangled, qualified_name_of
 from flambeau.jit.ir.source import SourceRange, compiling
 from flambeau.jit.ir.types import NONE, ClassType, InterfaceType
 
-__all__ = ["class_type", "interface_type"]
+__all__ = ["class_of_object", "class_type", "interface_type"]
 
 _made: WeakKeyDictionary[Any, ClassType] = WeakKeyDictionary()
 
@@ -53,6 +56,24 @@ def class_type(cls: Any, where: SourceRange | None = None) -> ClassType | None:
     return kind
 
 
+def class_of_object(value: Any) -> ClassType | None:
+    """The type of an object's class, if all that the class has is Python and can be compiled."""
+    from flambeau.nn import Module
+
+    cls = type(value)
+    if cls in _made:
+        return _made[cls]
+    if isinstance(value, (Module, tuple, list, dict, Exception, type)) or functions.is_ignored(cls):
+        return None
+    items = [getattr(cls, name, None) for name in vars(cls)]
+    if not all(hasattr(item, "__code__") for item in items if inspect.isroutine(item)):
+        return None
+    try:
+        return class_type(cls)
+    except Exception:       # it isn't a class of programs; whether that matters is said where the value is used
+        return None
+
+
 def _compile(kind: ClassType, cls: Any) -> None:
     own = vars(cls)
     for name, item in own.items():
@@ -68,7 +89,10 @@ def _compile(kind: ClassType, cls: Any) -> None:
             setter = _method(kind, cls, f"__{name}_setter", item.fset) if item.fset is not None else None
             kind.properties[name] = getter, setter
     for name in ordered:
-        _method(kind, cls, name, methods[name])
+        if is_generated(cls, methods[name]):
+            _generated_method(kind, cls, name, methods[name])
+        else:
+            _method(kind, cls, name, methods[name])
     for function in list(kind.methods.values()):
         if function.name == "__init__":
             function.ensure_defined()
@@ -92,6 +116,30 @@ def _method(kind: ClassType, cls: Any, name: str, item: Any) -> Function:
     made._define = define
     kind.methods[name] = made
     return made
+
+
+def _generated_method(kind: ClassType, cls: Any, name: str, item: Any) -> None:
+    """A method that `dataclasses` wrote, unless programs have nothing of the kind."""
+    found = definition_of_generated(cls, name)
+    if found is None:
+        return
+    definition, names = found
+    made = Function(f"{kind.qualified_name}.{name}")
+    made.python, made.doc, made.owner = item, item.__doc__, kind
+    outer = functions.look_up_of(inspect.unwrap(item))
+    scope = vars(sys.modules[cls.__module__])
+
+    def look_up(word: str) -> Any:
+        return names[word] if word in names else scope[word] if word in scope else outer(word)
+
+    def define(method: Function) -> None:
+        with compiling(f"{kind.name()}.{name}"):
+            resolver = PythonResolver(look_up, kind, cls.__name__)
+            defaults = functions.defaults_of(item) if name == "__init__" else {}
+            Emitter(method, resolver).define(definition, MethodSelf(kind), defaults)  # type: ignore[arg-type]
+
+    made._define = define
+    kind.methods[name] = made
 
 
 class _Declared(Function):

@@ -193,6 +193,7 @@ def _constant(obj: Any, e: Emitter, where: SourceRange) -> SugaredValue | None:
 def type_of_python_value(value: Any) -> Type | None:
     """The type of a Python value that an attribute has: plain values, lists, tuples, dicts, enumerations, objects of classes."""
     from flambeau.jit.frontend.annotations import enum_type, is_namedtuple, named_tuple_type
+    from flambeau.jit.frontend.python_classes import class_of_object
 
     if isinstance(value, enum.Enum):
         return enum_type(type(value))
@@ -214,7 +215,8 @@ def type_of_python_value(value: Any) -> Type | None:
     kind = getattr(value, "script_type", None)
     if isinstance(kind, Type):
         return kind
-    return type_of_value(value)
+    found = type_of_value(value)
+    return class_of_object(value) if found is None else found
 
 
 def _common(kinds: list[Type | None]) -> Type | None:
