@@ -17,6 +17,7 @@ from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunc
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
 from flambeau.core.tensor.tensor import Tensor as TensorBase
+from flambeau.transform.levels import stack as _transforms
 
 _TensorMeta = type(TensorBase)
 _WITHOUT_SCRIPTS = "there are no scripts whose execution could be chosen; leave it out"
@@ -131,6 +132,11 @@ def _is_torch_function_enabled() -> bool:
 def _is_torch_function_mode_enabled() -> bool:
     """Whether a mode sees the calls of this thread."""
     return mode_on()
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a transform (vmap, grad, jvp, functionalize) is in progress in this thread."""
+    return bool(_transforms.levels)
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -62,6 +62,12 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Nothing to do."""
 
 
+@contextlib.contextmanager
+def __allow_nonbracketed_mutation() -> Iterator[None]:
+    """A block in which switches may be set one by one. They always may; other libraries enter it before they do."""
+    yield
+
+
 class _Flags:
     """`flags(name=value, ...)`: a context in which switches of a module have other values."""
 

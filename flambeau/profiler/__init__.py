@@ -239,8 +239,6 @@ class profile:
 class record_function(stretch):
     """Context and decorator: a stretch of the program that the profiler shows under a name. Costs nothing when none is on."""
 
-    __slots__ = ("args",)
-
     def __init__(self, name: str, args: str | None = None):
         super().__init__(name)
         self.args = args

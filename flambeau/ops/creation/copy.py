@@ -171,12 +171,12 @@ def clone_raw(input: Tensor) -> Tensor:
 
 
 @described(jvp=LINEAR)
-def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+def clone(input: Tensor, *, memory_format: memory_format | None = preserve_format) -> Tensor:
     """A copy of `input` that passes gradients on. Strides are kept if dense; `memory_format` may order them otherwise."""
     if input.__class__ not in overrides.PLAIN and overrides.any_override([input]):
         return overrides.dispatch(clone, [input], {} if memory_format is preserve_format else {"memory_format": memory_format})
     if input._layout.device.type == "meta":
-        return _only_layout(CLONE, input, layout_in_format(input._layout, memory_format))
+        return _only_layout(CLONE, input, layout_in_format(input._layout, memory_format or preserve_format))
     if memory_format is preserve_format or (memory_format is contiguous_format and input._layout.dense() is input._layout):
         launch = CLONE.other_plans.get((input._layout, None))
         if launch is None:
@@ -185,7 +185,7 @@ def clone(input: Tensor, *, memory_format: memory_format = preserve_format) -> T
         if input._node is not None and modes.local.grad:
             out._node = record(CLONE, out, (input,), (), ())
         return out
-    target = layout_in_format(input._layout, memory_format)
+    target = layout_in_format(input._layout, memory_format or preserve_format)     # None is as good as none given
     launch = COPY.other_plans.get((input._layout, target))
     if launch is None:
         out = empty_layout(target)
@@ -233,6 +233,8 @@ def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_for
         return layout.is_contiguous
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if memory_format is None:
+        raise TypeError("is_contiguous(): argument 'memory_format' must be torch.memory_format, not NoneType")
     ndim = 4 if memory_format is channels_last else 5
     return layout.ndim == ndim and memory_order.is_channels_last(layout.shape, layout.strides)
 

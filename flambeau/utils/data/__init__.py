@@ -2,6 +2,7 @@
 
 from flambeau.core.operator import unsupported
 from flambeau.utils.data import _utils
+from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader, _DatasetKind
 from flambeau.utils.data.dataset import (
@@ -23,7 +24,6 @@ from flambeau.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from flambeau.utils.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",

@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.utils.data import _utils as _utils
+from flambeau.utils.data._utils.fetch import _DatasetKind
+from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import Dataset, IterableDataset
 from flambeau.utils.data.iterators import (
@@ -23,9 +25,11 @@ from flambeau.utils.data.iterators import (
     _SingleProcessDataLoaderIter,
 )
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from flambeau.utils.data.worker import get_worker_info
 
 Item = TypeVar("Item", covariant=True)
+
+_worker_init_fn_t = Callable[[int], None]
+_collate_fn_t = Callable[[list[Any]], Any]
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -37,11 +41,9 @@ class _InfiniteConstantSampler(Sampler[None]):
         return itertools.repeat(None)
 
 
-class _DatasetKind:
-    """How a dataset is read: by key or in its own order."""
-
-    Map = 0
-    Iterable = 1
+def _sharding_worker_init_fn(worker_init_fn: Any, world_size: int, rank_id: int, worker_id: int) -> None:
+    """What a worker of a pipe of data sets begins with; nothing is one. NotImplementedError."""
+    raise NotImplementedError("torch.utils.data.IterDataPipe is not implemented in flambeau: write an IterableDataset")
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -118,11 +120,11 @@ class DataLoader(Generic[Item]):
         sampler: Sampler[Any] | Iterable[Any] | None = None,
         batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: _collate_fn_t | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
+        worker_init_fn: _worker_init_fn_t | None = None,
         multiprocessing_context: Any = None,
         generator: Any = None,
         *,

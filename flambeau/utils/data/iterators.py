@@ -20,9 +20,8 @@ from flambeau.base.failures import ExceptionWrapper
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes.observing import stretch
 from flambeau.utils.data import transport
-from flambeau.utils.data import worker as workers
-from flambeau.utils.data.dataset import IterableDataset
-from flambeau.utils.data.fetch import fetcher
+from flambeau.utils.data._utils import worker as workers
+from flambeau.utils.data._utils.fetch import _DatasetKind
 from flambeau.utils.data.sampler import draw_seed
 
 #: Seconds that a worker gets to end by itself before it is ended.
@@ -69,7 +68,7 @@ class _BaseDataLoaderIter:
         self._num_yielded += 1
         loader = self.loader
         promised = loader._IterableDataset_len_called
-        if promised is not None and isinstance(loader.dataset, IterableDataset) and self._num_yielded > promised:
+        if promised is not None and loader._dataset_kind == _DatasetKind.Iterable and self._num_yielded > promised:
             message = (
                 f"Length of IterableDataset {loader.dataset} was reported to be {promised}(when accessing "
                 f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
@@ -92,7 +91,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         loader = self.loader
         if loader.timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
-        self.fetch = fetcher(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        self.fetch = _DatasetKind.create_fetcher(
+            loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last).fetch
 
     def _next_data(self) -> Any:
         return self.fetch(next(self._sampler_iter))
@@ -111,6 +111,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         context = loader.multiprocessing_context or multiprocessing.get_context()
         settings = {
+            "kind": loader._dataset_kind,
             "batched": loader._auto_collation,
             "collate_fn": loader.collate_fn,
             "drop_last": loader.drop_last,
