@@ -296,7 +296,13 @@ def frobenius_norm(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     return input.norm(2, dims or None, keepdim)
 
 
-# ---------------------------------------------------------------- deprecated autocast switches
+# ---------------------------------------------------------------- deprecated
+
+
+@_older("'set_vital' is deprecated, please do not call", UserWarning)
+def set_vital(*words: Any) -> None:
+    """A word for statistics that nobody keeps, as in PyTorch."""
+
 
 
 def _deprecated(name: str, instead: str, action: Any) -> Any:

@@ -19,6 +19,7 @@ class Counting:
 
     _IterableDataset_len_called, _auto_collation, drop_last, num_workers, timeout = None, False, False, 0, 0
     _dataset_kind, generator, pin_memory, collate_fn = _DatasetKind.Iterable, None, False, staticmethod(lambda x: x)
+    persistent_workers = False
 
     def __init__(self):
         self.dataset, self._index_sampler = self, range(10)
@@ -29,6 +30,8 @@ class Counting:
 
 def test_a_loader_says_how_its_dataset_is_read() -> None:
     assert [int(x) for x in _SingleProcessDataLoaderIter(Counting())] == [1, 2]
+    made = iter(DataLoader([1, 2, 3], batch_size=2))
+    assert (made._next_index(), made._dataset, made._num_workers, made._timeout) == ([0, 1], [1, 2, 3], 0, 0)
     assert _collate_fn_t is not None and _worker_init_fn_t is not None
 
 

@@ -84,3 +84,8 @@ def test_switches_and_stretches_take_attributes() -> None:
     stretch = torch.profiler.record_function("a")
     stretch.x = 3
     assert vars(stretch) == {"args": None, "x": 3}
+
+
+def test_words_for_statistics_that_nobody_keeps() -> None:
+    with pytest.warns(UserWarning, match="'set_vital' is deprecated, please do not call"):
+        assert torch.set_vital("Dataloader", "enabled", "True") is None

@@ -33,8 +33,23 @@ class _BaseDataLoaderIter:
 
     def __init__(self, loader: Any):
         self.loader = loader
+        self.describe(loader)
         self._base_seed = draw_seed(loader.generator)
         self.begin()
+
+    def describe(self, loader: Any) -> None:
+        """Keep what iterators of other libraries, which are made of this one, ask themselves for."""
+        self._dataset, self._dataset_kind, self._index_sampler = loader.dataset, loader._dataset_kind, loader._index_sampler
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._auto_collation, self._collate_fn, self._drop_last = loader._auto_collation, loader.collate_fn, loader.drop_last
+        self._num_workers, self._timeout, self._pin_memory = loader.num_workers, loader.timeout, False
+        self._persistent_workers = loader.persistent_workers
+        self._pin_memory_device = self._shared_seed = None
+        self._rank, self._world_size = 0, 1
+
+    def _next_index(self) -> Any:
+        """The next key, or keys. Raises StopIteration."""
+        return next(self._sampler_iter)
 
     def begin(self) -> None:
         """Start the order of keys from its beginning."""
