@@ -45,6 +45,7 @@ SIBLINGS = {
     "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
+    "utils": {"optim"},  # lists of tensors are put together as optimizers do
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
     "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
