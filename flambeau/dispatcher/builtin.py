@@ -29,7 +29,7 @@ from flambeau.ops.elementwise.foreach import FOREACH
 
 __all__ = ["answer_of", "overloads_of"]
 
-PREFIXES = ("linalg_", "special_", "fft_", "")
+PREFIXES = ("", "linalg_", "special_", "fft_")      # an operator of the whole name first: torch.svd isn't linalg.svd
 # Names of the dispatcher for what is only a Python function elsewhere.
 _PRIM = {
     "device": lambda a: a.device,

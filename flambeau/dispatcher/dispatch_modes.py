@@ -25,7 +25,17 @@ from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
-from flambeau.dispatcher.aten import contractions, decompositions, indexing, lowerings, recurrent_lowerings, shapes
+from flambeau.dispatcher.aten import (
+    contractions,
+    decompositions,
+    fourier_lowerings,
+    indexing,
+    lowerings,
+    random_lowerings,
+    recurrent_lowerings,
+    resampling_lowerings,
+    shapes,
+)
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import define, record_of
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
@@ -37,8 +47,9 @@ from flambeau.ops.nn import loss, margin_loss
 from flambeau.ops.views.view import _unsafe_view
 
 __all__ = [
-    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "indexing", "lowered", "made_of_others",
-    "name_of", "recurrent_lowerings", "resolve", "shapes", "wrapper_geometry",
+    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "fourier_lowerings", "indexing", "lowered",
+    "made_of_others", "name_of", "random_lowerings", "recurrent_lowerings", "resampling_lowerings", "resolve", "shapes",
+    "wrapper_geometry",
 ]  # fmt: skip
 
 # Names of functions that are an operator of another name.
@@ -62,6 +73,8 @@ class DispatchMode:
     called: Callable[..., Any] | None = None
     #: Told whether gradients are on from now on, at each switch of the program's own; None for modes that don't record it.
     switched_grad: Callable[[bool], None] | None = None
+    #: Told of a function that gives the values of tensors as Python's, and of these tensors.
+    reads: Callable[[str, list[Any]], None] | None = None
     #: Told of a block of autocast that begins, with None of one that ends.
     switched_autocast: Callable[[Any], None] | None = None
 
@@ -110,6 +123,13 @@ def _concerned() -> frozenset[Any]:
 
 
 @functools.cache
+def _is_lowered(function: FunctionType) -> bool:
+    """Whether it is a function of torch.nn.functional that PyTorch computes by other operators than its body calls."""
+    name = function.__name__
+    return function.__module__.endswith(".nn.functional") and name in lowerings.LOWERINGS and name not in NAMESPACE
+
+
+@functools.cache
 def name_of(function: Callable[..., Any]) -> str:
     """The operator that a function is, by the name that PyTorch has for it; "" for none."""
     own = function.__name__
@@ -121,7 +141,8 @@ def name_of(function: Callable[..., Any]) -> str:
     else:
         name = own
     name = _RENAMED.get(name, name)
-    for candidate in (name, *(prefix + name for prefix in ("special_", "linalg_", "fft_"))):
+    prefixes = ("special_", "linalg_", "fft_") if declared is not None else ()     # torch.lu isn't linalg.lu
+    for candidate in (name, *(prefix + name for prefix in prefixes)):
         if builtin_schemas.overloads_of(f"aten::{candidate}"):
             return candidate
     return ""
@@ -132,12 +153,17 @@ def _is_view_front(name: str) -> bool:
     return any(view.__name__ == name for view in views.DECLARED)
 
 
+_READING = frozenset(["tolist", "numpy", "__array__", "__dlpack__", "equal", "allclose"])
+
+
 def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
     stack = modes.local.dispatch_modes
     if stack and stack[-1].before_composites is not None:
         return stack[-1].before_composites(function, own, args, kwargs)
-    if function not in _concerned():
+    if stack and stack[-1].reads is not None and function.__name__ in _READING:
+        stack[-1].reads(function.__name__, [x for x in args if isinstance(x, Tensor)])
+    if function not in _concerned() and not _is_lowered(function):
         return own(*args, **kwargs)
     asked = overrides.overriding_arguments([*args, *kwargs.values()])
     if asked:
@@ -266,6 +292,7 @@ def resolve(
 
     packet = getattr(ops.aten, name)
     composite: Any = None       # an overload that PyTorch makes of others, if no other one fits
+    by_value: Any = None        # one that takes a number where a tensor is given
     named = {("self" if key == "input" else key): value for key, value in kwargs.items() if key != "out" or value is not None}
     with_out = "out" in named
     for overload_name in packet.overloads():
@@ -281,10 +308,13 @@ def resolve(
         except RuntimeError:
             continue
         found = overload, *calling.split(schema, values)
-        if not overload._composite:
+        if len(calling.flat_tensors(values)) < len(calling.flat_tensors([*given[0], *given[1].values()])):
+            by_value = by_value or found
+        elif not overload._composite:
             return found
-        composite = composite or found
-    return composite  # type: ignore[no-any-return]
+        else:
+            composite = composite or found
+    return composite or by_value  # type: ignore[no-any-return]
 
 
 def _with_options(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,10 @@ class _Tracer(PythonKeyTracer):
         self.root, self.graph, self.tensor_attrs = torch.nn.Module(), graph, {}
         self.running: Any = None
 
+    def tracked(self, tensor: Any) -> Any:
+        """What is known of a tensor: `_unseen` refuses others."""
+        return self.known(tensor)
+
     def create_node(self, kind: str, target: Any, *args: Any, **kwargs: Any) -> Any:
         """A node."""
         if kind == "call_function" and getattr(target, "namespace", "") == "flambeau":

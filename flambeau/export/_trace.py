@@ -97,6 +97,10 @@ class _Tracer(PythonKeyTracer):
         super().__init__()
         self.mode = mode
 
+    def tracked(self, tensor: Any) -> Any:
+        """What is known of a tensor; `ExportMode._proxy` says what others are."""
+        return self.known(tensor)
+
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Any:
         """A node."""
         node = super().create_node(kind, *args, **kwargs)

@@ -19,6 +19,7 @@ from flambeau.base.locks import short_lock
 from flambeau.codegen.runtime import state
 from flambeau.core.modes.modes import at_thread_end, local
 from flambeau.core.operator.facets import record_of
+from flambeau.core.tensor.storage import begin_epoch
 
 __all__ = ["MORE", "NO_BACKWARD", "NO_REQUIRES_GRAD", "NO_RETAIN_GRAD", "NO_SETUP_CONTEXT", "guarded", "transformed"]
 
@@ -53,9 +54,7 @@ def guarded(arguments: Iterable[Any]) -> Iterator[None]:
 
     Another write raises RuntimeError in PyTorch's words.
     """
-    with _changing:
-        state.words[state.EPOCH] += 1
-        epoch = state.words[state.EPOCH]
+    epoch = begin_epoch()
     before = local.guard
     held = [(x._storage, x._storage.epoch) for x in arguments]
     for storage, _ in held:

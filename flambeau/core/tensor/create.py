@@ -143,6 +143,16 @@ def over_storage(data: Any, dtype: DType | None) -> Tensor | None:
     return tensor_from(data, 0, Layout.contiguous((data.capacity // dtype.itemsize,), dtype, CPU))
 
 
+#: torch.tensor and torch.empty, which modes below autograd see; ops.creation enters them.
+PUBLIC: dict[str, Any] = {}
+
+
+def constant(data: Any, dtype: DType | None = None) -> Tensor:
+    """`make_tensor` of a program's numbers, which modes below autograd see as they see torch.tensor."""
+    made: Tensor = (PUBLIC["tensor"] if local.dispatch_modes else make_tensor)(data, dtype=dtype)
+    return made
+
+
 def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     """A CPU tensor with the values of `data`: numbers, nested sequences, arrays, tensors. Fresh, but for storages, whose memory
     it shares. Inside a fake tensor mode a fake one, which knows its values.
@@ -150,7 +160,10 @@ def make_tensor(data: Any, dtype: DType | None = None) -> Tensor:
     try:
         stand_ins = stand_ins_in_use()
         if stand_ins is None or isinstance(data, Tensor):
-            return _made_of(data, dtype)
+            made = _made_of(data, dtype)
+            if local.of_data is not None and not isinstance(data, Tensor):
+                local.of_data(made)
+            return made
         use_stand_ins(None)
         try:
             return stand_ins.mode.lifted(_made_of(data, dtype))  # type: ignore[no-any-return]
@@ -301,7 +314,7 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
             raise TypeError("new(): invalid data type 'str'")
         if not hasattr(given, "__len__"):
             raise TypeError(f"new(): data must be a sequence (got {type(given).__name__})")
-        return make_tensor(given, dtype)
+        return constant(given, dtype)
     return _uninitialized(_sizes(args), dtype)
 
 
@@ -313,6 +326,8 @@ def _options(dtype: DType) -> str:
 
 
 def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    if local.dispatch_modes:
+        return PUBLIC["empty"](shape, dtype=dtype)  # type: ignore[no-any-return]
     made = empty_layout(Layout.contiguous(shape, dtype, in_block(CPU)))
     return settings.fill(made) if settings.fills else made
 

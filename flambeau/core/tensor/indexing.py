@@ -298,7 +298,7 @@ def _width(tensor: Any) -> int:
 
 def _truth(value: bool) -> Any:
     """The index that stands for a boolean: position 0 of a new dimension of size 1, or nothing of it."""
-    return create.make_tensor(np.zeros(1 if value else 0, dtype=np.int64))
+    return create.constant(np.zeros(1 if value else 0, dtype=np.int64))
 
 
 def _as_tensor(item: Any) -> Any:
@@ -309,9 +309,9 @@ def _as_tensor(item: Any) -> Any:
             raise IndexError(_WRONG_DTYPE)
         return item
     if isinstance(item, np.ndarray) and item.ndim:
-        return _as_tensor(create.copy_array(item))
+        return _as_tensor(create.constant(item) if local.dispatch_modes else create.copy_array(item))
     if isinstance(item, (list, tuple, range)):
-        made = create.make_tensor(list(item), int64 if not len(item) else None)
+        made = create.constant(list(item), int64 if not len(item) else None)
         return _as_tensor(made)
     if isinstance(item, str):
         raise TypeError("new(): invalid data type 'str'")
@@ -409,7 +409,7 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
         if number:
             if isinstance(value, complex):
                 scalar_range.check(value, view._layout.dtype)
-            value = create.make_tensor(value, view._layout.dtype)
+            value = create.constant(value, view._layout.dtype)
         else:
             value = _without_leading_ones(value)
         _scatter(view, tensors, value, False)

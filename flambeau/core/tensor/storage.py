@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from flambeau.base.locks import short_lock
 from flambeau.codegen.runtime import launch, memory, state
 from flambeau.codegen.targets.cpu import CPU
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         version: int
         writes: int
         inference: int
+        epoch: int
         owner: Any
         size_class: int
 else:
@@ -35,6 +37,7 @@ else:
 
 _BYTE = np.dtype(np.uint8)
 WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
+_counting = short_lock()
 LENT = memory.LENT              # the size class of memory that NumPy was handed, which can't grow any more
 
 
@@ -48,6 +51,14 @@ def empty(nbytes: int) -> Any:
 def empty_without_memory(nbytes: int) -> Any:
     """What a tensor without data stands on: a size, and no address."""
     return launch.new_storage(~nbytes)
+
+
+def begin_epoch() -> int:
+    """The number, greater than those before, that memory allocated from now on has as its `epoch`."""
+    with _counting:
+        state.words[state.EPOCH] += 1
+        epoch: int = state.words[state.EPOCH]
+    return epoch
 
 
 _lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()    # by the block that their memory went to with the first alias

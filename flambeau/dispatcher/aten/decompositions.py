@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.base.dtype import complex128, float64
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher.aten.lowerings import REDUCTIONS, lowering, packets
+from flambeau.dispatcher.aten.lowerings import LOWERINGS, REDUCTIONS, lowering, packets
 
 __all__: list[str] = []
 
@@ -147,6 +148,12 @@ def elu(own: Any, input: Tensor, alpha: float = 1.0, inplace: bool = False) -> A
 
 
 @lowering
+def elu_(own: Any, input: Tensor, alpha: float = 1.0) -> Any:
+    """elu in place."""
+    return packets().elu_.default(input, alpha)
+
+
+@lowering
 def tanhshrink(own: Any, input: Tensor) -> Any:
     """x - tanh(x)."""
     return packets().sub.Tensor(input, packets().tanh.default(input))
@@ -234,3 +241,129 @@ def clamp_(own: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
     if isinstance(min, Tensor) or isinstance(max, Tensor) or (min is None and max is None):
         return NotImplemented
     return packets().clamp_.default(input, min, max)
+
+
+@lowering
+def msort(own: Any, input: Tensor) -> Any:
+    """A sort along the first dimension."""
+    return packets().sort.default(input, 0)[0]
+
+
+@lowering
+def swapaxes_(own: Any, input: Tensor, axis0: int, axis1: int) -> Any:
+    """A transposition in place."""
+    return packets().transpose_.default(input, axis0, axis1)
+
+
+LOWERINGS["swapdims_"] = swapaxes_
+
+
+@lowering
+def unsafe_chunk(own: Any, input: Tensor, chunks: int, dim: int = 0) -> Any:
+    """Parts of one size."""
+    if chunks < 1 or not input.shape[dim]:
+        return NotImplemented
+    return tuple(packets().unsafe_split.Tensor(input, -(-input.shape[dim] // chunks), dim))
+
+
+@lowering
+def float_power(own: Any, input: Any, exponent: Any) -> Any:
+    """A power of double precision."""
+    dtypes = [x._layout.dtype for x in (input, exponent) if isinstance(x, Tensor)]
+    if len(dtypes) < 2:
+        return NotImplemented
+    wide = complex128 if any(dtype.is_complex for dtype in dtypes) else float64
+    base, power = (x if x._layout.dtype is wide else packets()._to_copy.default(x, dtype=wide) for x in (input, exponent))
+    return packets().pow.Tensor_Tensor(base, power)
+
+
+@lowering
+def unique(own: Any, input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any:
+    """The different elements, or parts along a dimension."""
+    if dim is None:
+        made = packets()._unique2.default(input, sorted, return_inverse, return_counts)
+    else:
+        made = packets().unique_dim.default(input, dim, sorted, return_inverse, return_counts)
+    return _wanted(made, return_inverse, return_counts)
+
+
+@lowering
+def unique_consecutive(own: Any, input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Any:
+    """The first of each run of equal elements."""
+    return _wanted(packets().unique_consecutive.default(input, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+def _wanted(made: Any, *which: bool) -> Any:
+    """The first result, with those of the others that are asked for."""
+    found = made[0], *(x for x, wanted in zip(made[1:], which) if wanted)
+    return found if len(found) > 1 else found[0]
+
+
+@lowering
+def adaptive_max_pool1d(own: Any, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """That of images of one row."""
+    size = output_size if isinstance(output_size, int) else output_size[0]
+    made = packets().adaptive_max_pool2d.default(packets().unsqueeze.default(input, -2), [1, size])
+    values, indices = (packets().squeeze.dim(x, -2) for x in made)
+    return (values, indices) if return_indices or not hasattr(own, "operator") else values    # torch's function gives both
+
+
+@lowering
+def adaptive_max_pool3d(own: Any, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of parts of a volume, and where they are."""
+    size = [output_size] * 3 if isinstance(output_size, int) else list(output_size)
+    if None in size:
+        return NotImplemented
+    made = packets().adaptive_max_pool3d.default(input, size)
+    return made if return_indices else made[0]
+
+
+@lowering
+def average_windows(own: Any, input: Tensor, window: Any) -> Any:
+    """The means of windows."""
+    return getattr(packets(), window.name).default(input, *map(list, (window.kernel, window.stride, window.padding)),
+                                                   window.ceil_mode, window.count_include_pad, window.divisor or None)
+
+
+@lowering
+def ctc_loss(own: Any, log_probs: Tensor, targets: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """The losses, and what their gradient is made of; PyTorch's `ctc_loss` reduces them."""
+    made_of_lengths = hasattr(own, "operator")
+    return packets()._ctc_loss.default(log_probs, targets, *args, **kwargs) if made_of_lengths else NotImplemented
+
+
+@lowering
+def binary_cross_entropy(own: Any, input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None,
+                         reduce: Any = None, reduction: str = "mean") -> Any:
+    """The loss of probabilities."""
+    if size_average is not None or reduce is not None or reduction not in REDUCTIONS or target.shape != input.shape:
+        return NotImplemented
+    return packets().binary_cross_entropy.default(input, target, weight, REDUCTIONS.index(reduction))
+
+
+def _unpool(dims: int) -> Any:
+    def rule(own: Any, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+             output_size: Any = None) -> Any:
+        if output_size is not None:
+            return NotImplemented
+        kernel, padding = ([x] * dims if isinstance(x, int) else list(x) for x in (kernel_size, padding))
+        step = kernel if stride is None else [stride] * dims if isinstance(stride, int) else list(stride)
+        size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(input.shape[-dims:], step, padding, kernel)]
+        further = (step, padding) if dims == 3 else ()
+        return getattr(packets(), f"max_unpool{dims}d").default(input, indices, size, *further)
+
+    return rule
+
+
+LOWERINGS["max_unpool2d"], LOWERINGS["max_unpool3d"] = _unpool(2), _unpool(3)
+
+
+@lowering
+def one_hot(own: Any, input: Tensor, num_classes: int = -1) -> Any:
+    """Ones at the classes, where their number is known."""
+    if num_classes < 1 or not input.numel():
+        return NotImplemented
+    zeros = packets().new_zeros.default(input, [*input.shape, num_classes])
+    return packets().scatter.value(zeros, -1, packets().unsqueeze.default(input, -1), 1)

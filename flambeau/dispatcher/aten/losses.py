@@ -1,6 +1,6 @@
 """Losses with PyTorch's numbers for reductions (0 none, 1 mean, 2 sum), their forward and backward operators.
 
-Stands on ops.nn.loss, cross_entropy and margin_loss.
+Stands on ops.nn.loss, cross_entropy, margin_loss and ctc_loss.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import implementation
 from flambeau.ops.nn import cross_entropy, loss, margin_loss
+from flambeau.ops.nn.ctc_loss import fused_ctc_loss
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -203,3 +204,17 @@ def cross_entropy_loss(
     return cross_entropy.cross_entropy(
         self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction], label_smoothing=label_smoothing
     )
+
+
+@implementation()
+def multilabel_margin_loss(self: Tensor, target: Tensor, reduction: int = 1) -> Any:
+    """The loss alone."""
+    return margin_loss.multilabel_margin_loss(self, target, reduction=REDUCTIONS[reduction])
+
+
+@implementation("_ctc_loss", "_ctc_loss.Tensor")
+def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+              zero_infinity: bool = False) -> Any:
+    """The losses of sequences, and the logarithms that their gradient is made of."""
+    lengths = [x.tolist() if isinstance(x, Tensor) else list(x) for x in (input_lengths, target_lengths)]
+    return fused_ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)

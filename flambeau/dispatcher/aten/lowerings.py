@@ -220,6 +220,15 @@ def tensor(own: Any, *args: Any, **kwargs: Any) -> Any:
     return packets().lift_fresh.default(own(*args, **kwargs))
 
 
+LOWERINGS["from_numpy"] = LOWERINGS["frombuffer"] = LOWERINGS["new_tensor"] = tensor
+
+
+@lowering
+def as_tensor(own: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same unless it is given a tensor."""
+    return NotImplemented if isinstance(data, Tensor) else tensor(own, data, *args, **kwargs)
+
+
 @lowering
 def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
     """A copy in another dtype."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base import geometry
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import contiguous_format
 from flambeau.base.symbolic.numbers import is_symbolic_number, plain_value
 from flambeau.core.tensor.tensor import Tensor
@@ -42,6 +43,8 @@ def _reshaped(input: Tensor, sizes: Sequence[Any]) -> Any:
 
 
 def _view(own: Any, input: Tensor, *shape: Any, **named: Any) -> Any:
+    if len(shape) == 1 and isinstance(shape[0], DType):
+        return packets().view.dtype(input, shape[0])
     sizes = named.get("shape", shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
     if own.__name__ == "view" or not isinstance(sizes, (tuple, list)) or not _symbolic(input, sizes):
         return NotImplemented

@@ -16,6 +16,7 @@ import flambeau.utils._pytree as pytree
 from flambeau._subclasses.symbolic.run import run
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
+from flambeau.core.tensor.storage import begin_epoch, root
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.node import Argument
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
@@ -46,18 +47,84 @@ class _Tracked:
         self.memory = weakref.ref(tensor._storage)
 
 
+class TensorTracker:
+    """The tensors that a graph's nodes stand for: all that were made since this tracker was, and the inputs.
+
+    `tracked(tensor)` raises NotImplementedError for one that an unrecorded function has made or written to meanwhile: in the
+    graph it would be the constant that it happened to be.
+    """
+
+    def __init__(self) -> None:
+        self.tensor_tracker: dict[int, _Tracked] = {}
+        self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
+        self._memory: dict[int, tuple[weakref.ref[Any], int]] = {}      # of what is tracked: how often it was written to
+        self._inputs: list[Any] = []        # storages
+        self._epoch = begin_epoch()
+
+    def track(self, tensor: torch.Tensor, known: _Tracked) -> None:
+        """Remember what is known of a tensor."""
+        self.tensor_tracker[id(tensor)] = self.memory_tracker[_place(tensor)] = known
+        if known.proxy.node.op == "placeholder":
+            self._inputs.append(tensor._storage)
+        self.written(tensor)
+
+    def written(self, tensor: torch.Tensor) -> None:
+        """What was written to a tensor until now is recorded."""
+        storage = tensor._storage
+        self._memory[id(storage)] = weakref.ref(storage), storage.writes
+
+    def tracked(self, tensor: Any) -> _Tracked | None:
+        """What is known of a tensor, or of the last one with its very memory and layout; None for one from outside."""
+        storage = tensor._storage
+        reference, writes = self._memory.get(id(storage), (None, 0))
+        if reference is not None and reference() is storage and writes != storage.writes:
+            raise NotImplementedError(_UNRECORDED.format(tuple(tensor.shape), "written to"))
+        found = self.known(tensor)
+        if found is None and (storage.epoch >= self._epoch or self._shows_input(storage)):
+            raise NotImplementedError(_UNRECORDED.format(tuple(tensor.shape), "made"))
+        return found
+
+    def _shows_input(self, storage: Any) -> bool:
+        whole = root(storage)
+        return any(root(x) is whole for x in self._inputs)
+
+    def known(self, tensor: Any) -> _Tracked | None:
+        """What is known of a tensor, whatever it is."""
+        found = self.tensor_tracker.get(id(tensor))
+        if found is not None and found.reference() is tensor:
+            return found
+        outside = isinstance(tensor, Parameter) and tensor._storage.epoch < self._epoch
+        found = None if outside else self.memory_tracker.get(_place(tensor))
+        return found if found is not None and found.memory() is tensor._storage else None
+
+    def lift(self, tensor: torch.Tensor) -> None:
+        """Take a tensor that was made of numbers meanwhile for a constant."""
+        if self.known(tensor) is None:
+            tensor._storage.epoch = 0
+
+    def unwrap_proxy(self, e: Any) -> Any:
+        """The proxy of a tensor that is tracked; anything else as it is."""
+        found = self.tracked(e) if isinstance(e, torch.Tensor) else None
+        return e if found is None else found.proxy
+
+
+_UNRECORDED = (
+    "a tensor of shape {} was {} while make_fx recorded, by a function that flambeau doesn't record: its value would be a "
+    "constant of the graph. Make it before and close over it, or write it by other operators"
+)
+
+
 def _place(tensor: torch.Tensor) -> tuple[int, int, int]:
     """What tells a tensor's values: saved operands and results with a place in the graph are tensors of their own."""
     return id(tensor._storage), tensor._offset, id(tensor._layout)
 
 
-class PythonKeyTracer(Tracer):
+class PythonKeyTracer(TensorTracker, Tracer):
     """The tracer of make_fx: every module is gone into, and parameters from outside become attributes `_param_constant<n>`."""
 
     def __init__(self) -> None:
-        super().__init__(autowrap_modules=())
-        self.tensor_tracker: dict[int, _Tracked] = {}
-        self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
+        Tracer.__init__(self, autowrap_modules=())
+        TensorTracker.__init__(self)
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """forward(*args, **kwargs)."""
@@ -78,27 +145,13 @@ class PythonKeyTracer(Tracer):
             return self.create_node("get_attr", name, (), {})
         return super().create_arg(a)
 
-    def tracked(self, tensor: Any) -> _Tracked | None:
-        """What is known of a tensor, or of the last one with its very memory and layout; None for one from outside."""
-        found = self.tensor_tracker.get(id(tensor))
-        if found is not None and found.reference() is tensor:
-            return found
-        found = None if isinstance(tensor, Parameter) else self.memory_tracker.get(_place(tensor))
-        return found if found is not None and found.memory() is tensor._storage else None
 
-    def unwrap_proxy(self, e: Any) -> Any:
-        """The proxy of a tensor that is tracked; anything else as it is."""
-        found = self.tracked(e) if isinstance(e, torch.Tensor) else None
-        return e if found is None else found.proxy
-
-
-def track_tensor(tensor: torch.Tensor, proxy: Proxy, *, constant: torch.Tensor | None, tracer: PythonKeyTracer) -> None:
+def track_tensor(tensor: torch.Tensor, proxy: Proxy, *, constant: torch.Tensor | None, tracer: TensorTracker) -> None:
     """Let a proxy stand for a tensor from now on."""
-    made = _Tracked(tensor, proxy, constant)
-    tracer.tensor_tracker[id(tensor)] = tracer.memory_tracker[_place(tensor)] = made
+    tracer.track(tensor, _Tracked(tensor, proxy, constant))
 
 
-def track_tensor_tree(inner_res: Any, proxy_res: Any, *, constant: Any, tracer: PythonKeyTracer) -> Any:
+def track_tensor_tree(inner_res: Any, proxy_res: Any, *, constant: Any, tracer: TensorTracker) -> Any:
     """Track the tensors of a result, which may be a tuple or list of them; returns it."""
     if isinstance(inner_res, torch.Tensor):
         track_tensor(inner_res, proxy_res, constant=constant, tracer=tracer)
@@ -205,6 +258,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if self.sizes is not None:
             return self._record_symbolic(func, args, kwargs)
         tracer = self.tracer
+        if func is aten.lift_fresh.default:
+            tracer.lift(args[0])
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [tracer.tracked(x) for x in tensors]
         if func is aten._local_scalar_dense.default and any(t is not None for t in known):
@@ -216,19 +271,26 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         constant = self._constant(func, args, kwargs, known, tensors)
         proxy = tracer.create_proxy("call_function", func, given, named, name=tracer.graph._target_to_str(name))
         out = func(*args, **kwargs)
+        for x in tensors:
+            tracer.written(x)
         if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
             track_tensor(args[0], proxy, constant=None, tracer=tracer)
         return track_tensor_tree(out, proxy, constant=constant, tracer=tracer)
 
     def _record_symbolic(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same where sizes, and numbers that only a run tells, are nodes."""
-        func = aten.lift_fresh_copy.default if func is aten.lift_fresh.default else func
+        if func is aten.lift_fresh.default:
+            self.tracer.lift(args[0])
+            func = aten.lift_fresh_copy.default
         if func in _READING:
             return _READING[func](*args)
         given, named = pytree.tree_map(self.proxy_of, (args, kwargs))
         name = self.tracer.graph._target_to_str(func.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", func, given, named, name=name)
         made = run(func, args, kwargs, self.sizes.env)
+        for x in pytree.tree_leaves((args, kwargs)):
+            if isinstance(x, torch.Tensor):
+                self.tracer.written(x)
         if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
             track_tensor(args[0], proxy, constant=None, tracer=self.tracer)
         return self.track(made, proxy)
@@ -250,6 +312,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if found is not None:
                 self.sizes.of_tensor(x, found.proxy)
         return made
+
+    def reads(self, name: str, tensors: list[Any]) -> None:
+        """RuntimeError where a program asks for the values of tensors that depend on the inputs."""
+        known = [self.tracer.tracked(x) for x in tensors] if self.enable_tracing else []
+        if any(t is not None and t.constant is None for t in known):
+            self._number(aten.equal.default if name == "equal" else aten._local_scalar_dense.default, None)
 
     def _number(self, func: Any, known: _Tracked | None) -> Any:
         if known is not None and known.constant is not None:

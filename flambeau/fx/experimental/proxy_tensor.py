@@ -25,7 +25,7 @@ from flambeau.fx.experimental.proxy_mode import (
     CONSTANT_NUMEL_LIMIT,
     ProxyTorchDispatchMode,
     PythonKeyTracer,
-    _Tracked,
+    TensorTracker,
     track_tensor,
     track_tensor_tree,
     without_modes,
@@ -275,16 +275,12 @@ class DecompositionInterpreter(Interpreter):
             return super().run(*args, **kwargs)
 
 
-class _GraphAppendingTracerEx(GraphAppendingTracer):
+class _GraphAppendingTracerEx(TensorTracker, GraphAppendingTracer):
     """Adds to a graph, and knows the tensors that its nodes stand for."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.tensor_tracker: dict[int, _Tracked] = {}
-        self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
-
-    tracked = PythonKeyTracer.tracked
-    unwrap_proxy = PythonKeyTracer.unwrap_proxy
+        GraphAppendingTracer.__init__(self, graph)
+        TensorTracker.__init__(self)
 
 
 # ------------------------------------------------------------ the modes that are on

@@ -74,6 +74,14 @@ class Recorder(dispatch_modes.DispatchMode):
         state.where, state.names = self._place, self._name
         self._named: dict[str, Any] | None = None
 
+    def __enter__(self) -> Any:
+        self._before, modes.local.of_data = modes.local.of_data, self.state.of_data
+        return super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        modes.local.of_data = self._before
+
     # ---- where the program is
 
     def _place(self) -> Place | None:
@@ -198,6 +206,8 @@ class Recorder(dispatch_modes.DispatchMode):
         values = calling.bind(schema, args, kwargs, numbers=numbers)
         if _makes_fresh(schema):
             values = [False if a.name == "pin_memory" and x is None else x for a, x in zip(schema.arguments, values)]
+        if overload is _aten.lift_fresh.default:
+            self.state.of_data(values[0])
         plain = _plain(values)
         called = calling.split(schema, plain)
         name = schema.name.partition("::")[2]

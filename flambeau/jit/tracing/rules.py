@@ -330,3 +330,13 @@ def embedding_bag(
 
 
 FUNCTIONAL["embedding_bag"] = embedding_bag
+
+
+def unique_consecutive(op: Op, input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """The operator's results that are asked for."""
+    made = op("unique_consecutive", input, return_inverse, return_counts, dim)
+    found = made[0], *(x for x, wanted in zip(made[1:], (return_inverse, return_counts)) if wanted)
+    return found if len(found) > 1 else found[0]
+
+
+FUNCTIONS["unique_consecutive"] = unique_consecutive

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
+from flambeau.core.tensor.storage import begin_epoch
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import (
@@ -60,6 +61,8 @@ class TracingState:
         self.where: Callable[[], Any] = lambda: None
         self.scopes: list[str] = []
         self._values: dict[int, tuple[Any, Value]] = {}
+        self._epoch = begin_epoch()
+        self._data: dict[int, Any] = {}     # storages of what is made of numbers
 
     # ---- which value a tensor is
 
@@ -87,6 +90,13 @@ class TracingState:
 
     def foreign(self, x: Any) -> Value:
         """The constant that a tensor from outside becomes."""
+        memory = x._storage
+        if memory.epoch >= self._epoch and id(memory) not in self._data:
+            raise NotImplementedError(
+                f"torch.jit.trace: a tensor of shape {tuple(x.shape)} was made by a function that is not implemented in "
+                "flambeau as an operator of a graph: its value would be a constant. Make it before, or write it by other "
+                "operators"
+            )
         if x.requires_grad:
             raise RuntimeError(
                 "Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching "
@@ -95,6 +105,10 @@ class TracingState:
         made = self.tensor_constant(x)
         self.set(x, made)
         return made
+
+    def of_data(self, x: torch.Tensor) -> None:
+        """Say that a tensor is made of Python's or NumPy's numbers, and so may be a constant."""
+        self._data[id(x._storage)] = x._storage
 
     def tensor_constant(self, x: Any) -> Value:
         """A constant with the values of a tensor."""

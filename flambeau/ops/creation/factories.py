@@ -259,6 +259,9 @@ def empty(
         raise
 
 
+create.PUBLIC["empty"] = empty
+
+
 @public(method=False)
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Any = None,
                   device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:

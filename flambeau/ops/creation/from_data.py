@@ -17,9 +17,10 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.node import AccumulateGrad
+from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments
 from flambeau.core.operator.variants import NAMESPACE, public
-from flambeau.core.tensor.create import from_array, make_tensor, over_storage
+from flambeau.core.tensor.create import PUBLIC, from_array, make_tensor, over_storage
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import specialize_fill, to
@@ -35,7 +36,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     launch = _of_numbers.get((data.__class__, dtype))
     if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
-            and default_device().type == "cpu":
+            and default_device().type == "cpu" and local.of_data is None:
         made = launch(None, data)
         return made if requires_grad is False else leaf(made, requires_grad)
     if isinstance(data, Tensor):
@@ -52,6 +53,9 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     elif data.__class__ is _OF_NUMBERS.get(made._layout.dtype):
         _of_numbers[data.__class__, dtype] = specialize_fill(made._layout, data)
     return made if requires_grad is False else leaf(made, requires_grad)
+
+
+PUBLIC["tensor"] = tensor
 
 
 _of_numbers: dict[Any, Callable] = register_cache({})     # what makes a zero-dim tensor, by the class of the number and the dtype

@@ -289,7 +289,7 @@ def windowed(frames: Tensor, window: Tensor, norm: str | None) -> Tensor:
     """rfft of the last dimension times a window of as many elements."""
     x, w = frames._layout, window._layout
     alike = x.dtype is w.dtype and x.dtype.name in ("float32", "float64")
-    if not (alike and _plain(frames) and _plain(window) and w.strides == (1,) and x.shape[-1]):
+    if local.dispatch_modes or not (alike and _plain(frames) and _plain(window) and w.strides == (1,) and x.shape[-1]):
         return rfft(frames * window, None, -1, norm)
     key = ("windowed", x, w, norm)
     launch = _plans.get(key)

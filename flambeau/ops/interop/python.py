@@ -237,7 +237,8 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
 @public(namespace=False)
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
-    if dispatching(self.__class__):
+    below = modes.local.dispatch_modes
+    if dispatching(self.__class__) or (below and below[-1].before_composites is None):
         made = self.detach()
         if without_memory(made._storage):
             made._storage = storage.empty_without_memory(made._storage.capacity)

@@ -23,6 +23,7 @@ from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ops.reduction.sum import form, reduction_dims
+from flambeau.ops.tensor_methods.predicates import refuse_graph
 
 
 @described(out=Out(warns=False))
@@ -33,8 +34,7 @@ def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, x's element, y's element), one by one in Python."""
-    if any(tensor._node is not None for tensor in (self, x, y)):
-        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().map2_() instead.")
+    refuse_graph("map2_", self, x, y)
     if not known(self):
         return self
     given = [other.detach().expand_as(self).reshape(-1).tolist() for other in (self, x, y)]

@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base import memory_order
 from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, result_dtype
+from flambeau.core.modes.modes import local
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.variants import public
@@ -108,7 +109,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Te
 @public(namespace=False)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by callable(element), one by one in Python."""
-    _refuse_graph("apply_", self)
+    refuse_graph("apply_", self)
     if not known(self):
         return self
     if _repeats(self):
@@ -119,7 +120,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 @public(namespace=False)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by callable(element, the other tensor's element), one by one in Python."""
-    _refuse_graph("map_", self, tensor)
+    refuse_graph("map_", self, tensor)
     if not known(self):
         return self
     if _repeats(self) and tensor._layout.dtype is self._layout.dtype:
@@ -127,7 +128,11 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _replaced(self, [callable(a, b) for a, b in zip(*_values_with(self, "map_", other=tensor))])
 
 
-def _refuse_graph(name: str, *tensors: Tensor) -> None:
+def refuse_graph(name: str, *tensors: Tensor) -> None:
+    """An error where Python is to be called for each element of what is recorded."""
+    mode = local.dispatch_modes[-1] if local.dispatch_modes else None
+    if mode is not None and (mode.reads is not None or mode.before_composites is not None):
+        raise NotImplementedError(f"{name}() calls Python for each element, which no graph can hold; write it by operators")
     if any(x._node is not None for x in tensors):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
 
