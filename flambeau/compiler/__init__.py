@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.core.modes.modes import local
 from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
@@ -26,18 +27,18 @@ def compile(*args: Any, **kwargs: Any) -> Any:
 
 
 def is_compiling() -> bool:
-    """False."""
-    return False
+    """Whether torch.export records the program that asks. What is given to torch.compile runs as it is, and sees False."""
+    return bool(local.exporting)
 
 
 def is_dynamo_compiling() -> bool:
-    """False."""
-    return False
+    """Whether that is by export(strict=True)."""
+    return local.exporting == "dynamo"
 
 
 def is_exporting() -> bool:
-    """False."""
-    return False
+    """Whether torch.export records the program that asks, without strict=True."""
+    return local.exporting == "export"
 
 
 def reset() -> None:

@@ -14,6 +14,7 @@ from flambeau._subclasses.fake_tensor import DataDependentOutputException, Dynam
 from flambeau._subclasses.symbolic.state import describe, kept, sizes_of
 from flambeau.base.symbolic.expressions import rebuild
 from flambeau.base.symbolic.numbers import is_symbolic_number
+from flambeau.core.modes.modes import local
 from flambeau.export import _trace
 from flambeau.export import dynamic_shapes as dynamic_inputs
 from flambeau.export._builtins import symbolic_builtins
@@ -56,8 +57,8 @@ def export(
 
     args, kwargs: example inputs; tensors and constants in any pytree. dynamic_shapes: which dimensions have other sizes, too: by
     argument name, or in the structure of the arguments, for each tensor a dict or sequence of torch.export.Dim, hints
-    (Dim.AUTO, Dim.DYNAMIC), ints and None; a ShapesCollection or AdditionalInputs. The module isn't changed. `strict` makes no
-    difference: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
+    (Dim.AUTO, Dim.DYNAMIC), ints and None; a ShapesCollection or AdditionalInputs. The module isn't changed. `strict` makes
+    a difference to torch.compiler's questions alone: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
     dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError for what is no
     module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
     NotImplementedError for functions that no operator of aten stands for.
@@ -77,7 +78,7 @@ def export(
     user, names = _user_inputs(mod, given, mode)
     calls = ModuleCalls(mod, mode, preserve_module_call_signature)
     with _on_fakes(mod, fake_mode), calls.followed(), calls.written_down(mod), mode.sizes, symbolic_builtins(), fake_mode, mode:
-        made = _run(mod, given)
+        made = _run(mod, given, "dynamo" if strict else "export")
         written = _written_buffers(mod, mode)
     leaves, out_spec = pytree.tree_flatten(made)
     with mode.sizes:
@@ -126,8 +127,9 @@ def _check(mod: Any, args: Any, kwargs: dict[str, Any]) -> None:
             )
 
 
-def _run(mod: torch.nn.Module, given: Any) -> Any:
-    """What the module gives for fake inputs, (args, kwargs), while a mode records it."""
+def _run(mod: torch.nn.Module, given: Any, by: str) -> Any:
+    """What the module gives for fake inputs, (args, kwargs), while a mode records it; by: what torch.compiler says it is."""
+    before, local.exporting = local.exporting, by
     try:
         return mod(*given[0], **given[1])
     except DynamicOutputShapeException as error:
@@ -137,6 +139,8 @@ def _run(mod: torch.nn.Module, given: Any) -> Any:
         ) from None
     except DataDependentOutputException as error:
         raise _trace.guard_error(error) from None
+    finally:
+        local.exporting = before
 
 
 def _tidy(mode: _trace.ExportMode, env: ShapeEnv) -> None:

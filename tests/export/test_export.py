@@ -374,3 +374,23 @@ def test_cells_and_other_ways_to_resample() -> None:
     x, image = torch.randn(2, 3), torch.randn(1, 2, 5, 6)
     for a, b in zip(pytree.tree_leaves(export(made, (x, image)).module()(x, image)), pytree.tree_leaves(made(x, image))):
         torch.testing.assert_close(a, b)
+
+
+class Asking(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        asked = torch.compiler.is_exporting(), torch.compiler.is_compiling(), torch.compiler.is_dynamo_compiling()
+        return x * (1 + asked[0] + 10 * asked[1] + 100 * asked[2])
+
+
+def test_a_module_sees_that_it_is_exported() -> None:
+    module, x = Asking(), torch.ones(2)
+    assert torch.export.export(module, (x,)).module()(x).tolist() == [12, 12]
+    assert torch.export.export(module, (x,), strict=True).module()(x).tolist() == [111, 111]
+    with pytest.raises(ValueError, match="wrong"):
+        torch.export.export(Failing(), (x,))
+    assert module(x).tolist() == [1, 1] and not torch.compiler.is_compiling()
+
+
+class Failing(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("wrong")

@@ -104,6 +104,7 @@ class _Local(threading.local):
     forward_grad: bool = True   # whether dual tensors move what is computed from them
     draws: Any = None       # who answers for random operators: the innermost vmap of the thread
     own_kernels: bool = False       # whether an operator is computed as it is, whatever kernels a program has put in place
+    exporting: str = ""     # what runs a program to record it: "export", or "dynamo" where that is strict
     of_data: Any = None     # told of each tensor that is made of Python's or NumPy's numbers
     observer: Any = None    # who sees the calls of public functions (core.modes.observing)
 
