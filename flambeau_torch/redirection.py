@@ -44,14 +44,26 @@ def versions(folder: str) -> dict[str, Any]:
 
 
 class AliasLoader(Loader):
-    """Loads a module by handing out the one of another name."""
+    """Loads a module by handing out the one of another name.
+
+    It is that module which the import system keeps under the alias from the beginning: an empty one that is replaced later would
+    be what a second thread gets that asks for the alias meanwhile.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        made = importlib.import_module(self.name)
+        own = made.__spec__
+        while own is not None and isinstance(own.loader, AliasLoader):     # another alias is being imported
+            own = own.loader.spec
+        self.spec = own
+        return made
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system gives its importer what it finds in sys.modules, not the empty module it has made.
-        sys.modules[module.__name__] = importlib.import_module(self.name)
+        module.__spec__ = self.spec     # which is the alias's by now
 
 
 class TorchFinder(MetaPathFinder):

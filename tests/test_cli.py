@@ -246,3 +246,31 @@ def test_a_module_that_is_made_by_the_package_has_the_name_torch_too(run_python:
     program.write_text("import flambeau, flambeau_torch\nflambeau_torch.install()\nimport torch.backends.cudnn as cudnn\n"
                        "print(cudnn is flambeau.backends.cudnn)\n")
     assert run_python(str(program)).stdout == "True\n"
+
+
+MANY_THREADS = """
+import importlib, sys, threading
+import torch
+sys.setswitchinterval(1e-6)
+names = "base.whole_files testing utils.benchmark futures hub distributions signal.windows utils.flop_counter quasirandom".split()
+wrong = []
+def load(name, barrier):
+    barrier.wait()
+    module = __import__("flambeau." + name, fromlist=["x"])     # as the statement does
+    if module is not sys.modules.get("torch." + name) or len(vars(module)) < 9:
+        wrong.append(name)
+for name in names:
+    barrier = threading.Barrier(8)
+    threads = [threading.Thread(target=load, args=(name, barrier)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.modules["torch." + name].__spec__.name == "torch." + name
+assert not wrong, wrong
+"""
+
+
+def test_threads_that_import_an_alias_at_once_get_the_module(flambeau: Run, tmp_path: Path) -> None:
+    ended = flambeau("run", written(tmp_path, "threads.py", MANY_THREADS))
+    assert ended.returncode == 0, ended.stderr

@@ -58,9 +58,9 @@ def export(
     args, kwargs: example inputs; tensors and constants in any pytree. dynamic_shapes: which dimensions have other sizes, too: by
     argument name, or in the structure of the arguments, for each tensor a dict or sequence of torch.export.Dim, hints
     (Dim.AUTO, Dim.DYNAMIC), ints and None; a ShapesCollection or AdditionalInputs. The module isn't changed. `strict` makes
-    a difference to torch.compiler's questions alone: the module runs as Python. torch._dynamo.exc.UserError for args that aren't a tuple, for
-    dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError for what is no
-    module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
+    a difference to torch.compiler's questions alone: the module runs as Python. torch._dynamo.exc.UserError for args that
+    aren't a tuple, for dynamic_shapes of another structure, and where the module needs more of a size than they say; ValueError
+    for what is no module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
     NotImplementedError for functions that no operator of aten stands for.
     """
     kwargs = {} if kwargs is None else kwargs
