@@ -25,8 +25,8 @@ from flambeau.core.tensor import create
 from flambeau.core.tensor import tensor as tensors
 
 __all__ = ["FUNCTION_VIEW", "INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0",
-           "CopySlices", "base_of", "check", "creation_of", "mark", "rebase", "refuse_stale", "refuse_write", "stand_apart",
-           "views_of"]
+           "CopySlices", "base_of", "check", "creation_of", "mark", "owned", "rebase", "refuse_stale", "refuse_write",
+           "stand_apart", "views_of"]
 
 #: Where views come from that must not be written to while a graph is recorded; see `mark`.
 NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW, FUNCTION_VIEW = "no_grad", "inference", "multi", "function"
@@ -69,6 +69,13 @@ def refuse_stale(tensor: Any) -> None:
 def base_of(tensor: Any) -> Any:
     """The tensor this one is a view of, or None."""
     return getattr(tensor, "_root", None)
+
+
+def owned(made: Any) -> Any:
+    """A view of memory that nobody else holds, as what it is to the program: a tensor of its own."""
+    if base_of(made) is not None and made._layout.flavor is None:
+        del made._root
+    return made
 
 
 def visible_base(tensor: Any) -> Any:

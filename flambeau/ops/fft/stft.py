@@ -9,6 +9,7 @@ import builtins
 from typing import Any
 
 from flambeau.base.warn import warn_once
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE
@@ -107,6 +108,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
     made = made.transpose(1, 2)
     if not batched:
         made = made.squeeze(0)
+    made = owned(made)
     return made if return_complex else NAMESPACE["view_as_real"](made)
 
 

@@ -22,6 +22,7 @@ from flambeau.base.layout import Layout
 from flambeau.base.warn import warn_once
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.targets import lowered
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import lower, untouched
 from flambeau.core.modes.modes import active, local
@@ -495,7 +496,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if count > 1:
         ones = NAMESPACE["cat"]([ones, x.unsqueeze(-1).expand(x._layout.shape[0], count - 1).cumprod(-1)], -1)
     made = ones[:, :count]
-    return made if increasing else made.flip(1)
+    return owned(made) if increasing else made.flip(1)
 
 
 def _pieces(name: str, y: Tensor, x: Any, dim: int) -> Tensor:

@@ -21,6 +21,7 @@ from flambeau.codegen.plan import Plan
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
 from flambeau.codegen.targets import lowered
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned
@@ -300,12 +301,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 2 and b.ndim == 1:
         return mv(input, other)
     if a.ndim == 1:
-        made = matmul(input.unsqueeze(0), other).squeeze(-2)
+        made = owned(matmul(input.unsqueeze(0), other).squeeze(-2))
         if made._node is not None:
             rename(made._node, "UnsafeViewBackward0" if b.ndim > 2 else "SqueezeBackward4")
         return made
     if b.ndim == 1:
-        made = mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1])
+        made = owned(mv(input.reshape(math.prod(a.shape[:-1]), a.shape[-1]), other).view(*a.shape[:-1]))
         if made._node is not None:
             rename(made._node, "UnsafeViewBackward0")
         return made

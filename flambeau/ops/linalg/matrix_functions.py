@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.base.dtype import finfo, int64
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import lower, single
 from flambeau.core.operator import return_types
@@ -402,7 +403,7 @@ def linalg_matrix_exp(input: Tensor):
     made = linalg_solve_ex(even - odd, even + odd)[0]
     for done in range(doublings.max()):
         made = NAMESPACE["where"](copy_array(doublings[:, None, None] > done), matmul(made, made), made)
-    return made.contiguous().reshape(*batch, n, n)
+    return owned(made.contiguous().reshape(*batch, n, n))
 
 
 @linalg_matrix_exp.vjp

@@ -11,6 +11,7 @@ from typing import Any
 from flambeau.base import geometry
 from flambeau.base.warn import warn_once
 from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
@@ -98,7 +99,7 @@ def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tens
         raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}")
     computed("lu_cpu", A)
     made, info = _solve(A, right, left)
-    return (made.squeeze(-1) if vector else made), info
+    return (owned(made.squeeze(-1)) if vector else made), info
 
 
 @composite(method=False, function=False, out=Out(dtype=exact, step="_linalg_solve_ex"), node="LinalgSolveExBackward0")

@@ -24,6 +24,7 @@ from flambeau.codegen.resampling import lookups
 from flambeau.codegen.resampling import taps as kernels
 from flambeau.codegen.targets import lowered
 from flambeau.core.autograd import engine
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
@@ -443,7 +444,7 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
     base = _base_grid(theta, tuple(size[2:]), align_corners)
     batch = theta._layout.shape[0]
     made = base.unsqueeze(0).expand(batch, *base._layout.shape).bmm(theta.transpose(1, 2))
-    return made.view(batch, *size[2:], len(size) - 2)
+    return owned(made.view(batch, *size[2:], len(size) - 2))
 
 
 @affine_grid_generator.vjp

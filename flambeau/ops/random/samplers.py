@@ -19,6 +19,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.small_floats import AS_BITS, from_bits
 from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import sampling
 from flambeau.core.operator.arguments import MISSING, is_int, no_combination
@@ -380,7 +381,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if replacement and num_samples != 1:
         weights = input if layout.dtype is float64 else input.to(float32)
         chosen = sampling.choices(draw, contiguous(weights).view(-1, layout.shape[-1]), num_samples)
-        return chosen if rows else chosen.view(-1)
+        return chosen if rows else owned(chosen.view(-1))
     # the numbers are drawn in the order of memory
     turned = layout.ndim == 2 and memory_order.preserved_strides(layout.shape, layout.strides)[1] != 1
     scores = sampling.race(draw, contiguous(input.t())).t() if turned else sampling.race(draw, contiguous(input))
@@ -435,7 +436,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         return made
     order = drawing_order(layout.shape, layout.strides)
     drawn = sampling.binomial(source, *(contiguous(x.expand(shape).permute(order)) for x in (count, prob)))
-    return drawn.permute([order.index(d) for d in range(len(order))])
+    return owned(drawn.permute([order.index(d) for d in range(len(order))]))
 
 
 @operator(out=False, method=False, function=False)

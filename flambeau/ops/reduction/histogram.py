@@ -15,6 +15,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.codegen.ordering import counting
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator import return_types
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import composite
@@ -189,7 +190,7 @@ def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends
         counts = NAMESPACE["zeros"](sizes, dtype=dtype, device=layout.device)
     else:
         counts = _count(rows, sizes, way, edges, weight)
-        counts = counts if dims == 1 else counts.reshape(sizes)
+        counts = counts if dims == 1 else owned(counts.reshape(sizes))
     if density:
         counts = counts / counts.sum()
         for d, e in enumerate(edges):

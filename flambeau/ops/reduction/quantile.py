@@ -14,6 +14,7 @@ from flambeau.base.dtype import bool_, float32, float64, iinfo, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.ordering.runs import longest_run_plan
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types
@@ -190,7 +191,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
         result = _between(result, above, rank, interpolation == "midpoint")
     if keepdim:
         result = result.reshape([1] * ndim + [places.size(0)]) if flat else result.unsqueeze(d) if ndim else result
-    return _quantiles_first(result, q.dim() == 0)
+    return owned(_quantiles_first(result, q.dim() == 0))
 
 
 @one_step("SqueezeBackward4")

@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from flambeau.base.dtype import float32, float64, int64
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -92,7 +93,7 @@ def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=
         empty = out if initial is not None else NAMESPACE["full_like"](out, float("nan"))
         out = NAMESPACE["where"](size > 0, out / size.clamp(min=1).to(data.dtype), empty)
     given = lengths.shape if lengths is not None else (*offsets.shape[:-1], offsets.size(-1) - 1)
-    return out.reshape(*given, *tail)
+    return owned(out.reshape(*given, *tail))
 
 
 @segment_reduce.vjp

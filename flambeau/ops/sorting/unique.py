@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base.dtype import bool_, int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.naming import named
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -93,11 +94,8 @@ def unique(
     starts, counts = _runs(ordered, return_inverse or return_counts)
     inverse = None
     if counts is not None and return_inverse:
-        inverse = (
-            NAMESPACE["empty_like"](order)
-            .scatter_(0, order, _numbered(counts))
-            .reshape(input._layout.shape)
-        )
+        numbers = NAMESPACE["empty_like"](order).scatter_(0, order, _numbered(counts))
+        inverse = owned(numbers.reshape(input._layout.shape))
     return _answer(_of_sorted(input, ordered.index_select(0, starts)), inverse, counts if return_counts else None)
 
 
@@ -122,7 +120,7 @@ def _slices(input: Tensor, at: int) -> Tensor:
 def _back(rows: Tensor, input: Tensor, at: int) -> Tensor:
     """Some of these rows as slices along the dimension that they were cut at."""
     others = [n for d, n in enumerate(input._layout.shape) if d != at]
-    return rows.reshape(rows._layout.shape[0], *others).movedim(0, at)
+    return owned(rows.reshape(rows._layout.shape[0], *others).movedim(0, at))
 
 
 def _orderable(kernel: str, input: Tensor) -> None:
@@ -157,7 +155,9 @@ def unique_consecutive(
     if dim is None:
         row = _row(input)
         starts, counts = _runs(row, return_inverse or return_counts)
-        inverse = _numbered(counts).reshape(input._layout.shape) if counts is not None and return_inverse else None
+        inverse = None
+        if counts is not None and return_inverse:
+            inverse = owned(_numbered(counts).reshape(input._layout.shape))
         return _answer(_of_runs(input, row.index_select(0, starts)), inverse, counts if return_counts else None)
     _check_dimensions(input, dim)
     at = wrap_dim(dim, input._layout.ndim)

@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import bool_, int32, int64
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.modes import local, no_grad
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.variants import NAMESPACE
@@ -78,7 +79,7 @@ def to_dense(x: Any, dtype: Any = None, *, masked_grad: bool | None = None) -> T
     """The dense tensor: zero where there is no value."""
     if dtype is not None:
         raise RuntimeError("dtype argument is not supported by sparse_to_dense")
-    return renamed(_dense(x), "ToDenseBackward0")
+    return renamed(owned(_dense(x)), "ToDenseBackward0")
 
 
 def _dense(x: Any) -> Tensor:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import layout as layouts
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor import storage
@@ -75,7 +76,7 @@ def indices(x: Any) -> Tensor:
     """The places (sparse dimensions, count) of a coalesced COO tensor."""
     if not _coo(x, "indices")._ordered:
         raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
-    return x._places.alias()
+    return owned(x._places.alias())
 
 
 @rule("values")
@@ -111,7 +112,7 @@ def _part(name: str, kinds: tuple[Any, ...], words: str, attribute: str) -> Call
             raise RuntimeError(
                 f"{name} expected sparse {words} compressed tensor layout but got {NAMES[layout_of(x)]}"
             )
-        return getattr(x, attribute).alias()
+        return owned(getattr(x, attribute).alias())
 
     part.__name__ = part.__qualname__ = name
     part.__doc__ = "Of a compressed tensor, " + (

@@ -15,6 +15,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.base.tracebacks import api_boundary
 from flambeau.codegen.gather_scatter.move import Buffer, Move
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import one_step
 from flambeau.core.modes import overrides
 from flambeau.core.modes.autocast import widest
@@ -427,7 +428,7 @@ def _(g, shapes, need):
 
 @one_step("UnsafeViewBackward0")
 def _joined(products: Tensor, shape: list[int]) -> Tensor:
-    return products.reshape(shape)
+    return owned(products.reshape(shape))
 
 
 @composite(out=Out(step="mul", fitted=BEFORE_DTYPE))

@@ -14,6 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, contiguous_strides, register_cache
 from flambeau.base.layout import contiguous_format as _C_ORDER
 from flambeau.codegen.gather_scatter.move import Buffer, Move
+from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.arguments import ints, is_int, no_combination, refused, without_sizes
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
@@ -328,4 +329,4 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return input.clone(memory_format=_C_ORDER)
     if turns == 2:
         return flip_dims(input, (a, b))
-    return flip_dims(input, (b,)).transpose(a, b) if turns == 1 else flip_dims(input, (a,)).transpose(a, b)
+    return owned(flip_dims(input, (b if turns == 1 else a,)).transpose(a, b))
