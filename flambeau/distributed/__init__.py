@@ -15,14 +15,15 @@ from flambeau.distributed.mpi import library as _library
 from flambeau.distributed.without_group import absent as _absent
 
 globals().update((name, getattr(_c10d, name)) for name in _c10d.__all__)
-globals().update(_absent("", "breakpoint", "_remote_device"))
+globals().update(_absent("", "breakpoint"))
 
 if _library.started_by_process_manager() is None:
     _lazy_world.install()
 
 _MODULES = frozenset(
-    "_composable _functional_collectives _shard _tensor algorithms autograd checkpoint constants device_mesh elastic fsdp "
-    "launch launcher nn optim pipelining rpc run tensor utils".split()
+    "_composable _functional_collectives _shard _symmetric_memory _tensor algorithms argparse_util autograd checkpoint "
+    "collective_utils constants device_mesh elastic fsdp launch launcher nn optim pipelining remote_device rpc run tensor "
+    "utils".split()
 )
 
 
@@ -36,6 +37,8 @@ def __getattr__(name: str) -> Any:
         return _importlib.import_module(f"flambeau.distributed.{name}")
     if name in ("DeviceMesh", "init_device_mesh"):
         return getattr(_importlib.import_module("flambeau.distributed.device_mesh"), name)
+    if name == "_remote_device":
+        return _importlib.import_module("flambeau.distributed.remote_device")._remote_device
     if name == "GradBucket":
         return getattr(_importlib.import_module("flambeau.nn.parallel.gradient_buckets"), name)
     if name.startswith("_") and not name.startswith("__") and hasattr(_c10d, name):

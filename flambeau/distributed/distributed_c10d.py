@@ -104,6 +104,17 @@ def _get_process_group_store(group: process_group.ProcessGroup) -> stores.Store:
     return group.get_group_store()
 
 
+def _get_process_group_name(pg: process_group.ProcessGroup) -> str:
+    """A group's own name."""
+    return pg.group_name
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_pg_map":   # (backend, store) of each group there is
+        return {group: (group.name(), group._store) for group in registry.registry.groups}
+    raise AttributeError(f"module 'flambeau.distributed.distributed_c10d' has no attribute '{name}'")
+
+
 def _get_pg_default_device(group: Any = None) -> Any:
     """The device that a group's objects travel on: the CPU. Raises ValueError if the group isn't there."""
     warn("`_get_pg_default_device` will be deprecated, it only stays for backward-compatibility reason. If you need to find a "

@@ -69,6 +69,16 @@ class Recorder(Observer):
             event.name = "ProfilerStep*"
         return functools.partial(self.finish, event)
 
+    def aside(self, name: str) -> Callable[[], None]:
+        """What goes on beside the program; gives what ends it, on any thread."""
+        event = self.start(name)
+        self.open.pop()
+        event.end = event.start
+
+        def end() -> None:
+            event.end = time.perf_counter_ns()
+        return end
+
     def _measure(self, event: FunctionEvent, given: Sequence[Any], call: Callable[..., Any], *args: Any) -> Any:
         """call(*args) inside an event; `given`: the arguments of the operator."""
         try:

@@ -79,6 +79,11 @@ class Observer:
         return call(*args) if self.outer is None else self.outer.applies(node, call, *args)
 
 
+def aside(name: str) -> Callable[[], None] | None:
+    """Tells this thread's observer, if one is on, of something that goes on beside the program: what to call at its end."""
+    return local.observer.aside(name) if observed.count and local.observer is not None else None
+
+
 class stretch:
     """Context: a part of the program that observers see under a name."""
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import flambeau as torch
+from flambeau.core.modes.observing import aside
 from flambeau.distributed import watching
 from flambeau.distributed.buffers import buffer
 from flambeau.distributed.engine.lists import Tensors, shape
@@ -21,6 +22,9 @@ from flambeau.distributed.mpi.world import World
 from flambeau.distributed.process_group import ProcessGroup
 from flambeau.distributed.stores import Store
 from flambeau.distributed.work import Work
+
+#: Calls whose work has another name in PyTorch's profiles.
+_EVENTS = {"all_gather_into_tensor": "gloo:all_gather", "all_to_all_single": "gloo:all_to_all"}
 
 
 class Calls(ProcessGroup):
@@ -117,6 +121,9 @@ class Calls(ProcessGroup):
     def _work(self, begun: tuple[Fingerprint, int], operation: Operation, outputs: Tensors, options: Any,
               source: Callable[[int], int] | None = None, peers: Sequence[int] | None = None) -> Work:
         call, number = begun
+        end = aside(_EVENTS.get(call.call) or f"gloo:{call.call.partition(' ')[0]}")
+        if end is not None:
+            operation.when_done(end)
         allowed = getattr(options, "timeout", None)
 
         def wait(seconds: float | None) -> None:

@@ -39,7 +39,7 @@ from flambeau.distributed.fsdp.api import (
     StateDictSettings,
     StateDictType,
 )
-from flambeau.distributed.state_names import clean_name
+from flambeau.distributed.state_names import clean_name, parameter_names
 
 FlatParameter = _unsupported.kind(
     "distributed.fsdp.FlatParameter", "parameters are DTensors of their own here; look at them by their names"
@@ -337,6 +337,65 @@ class FullyShardedDataParallel(nn.Module):
             StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig(rank0_only=rank0_only)
         )
         return _state_dicts.of_optimizer(model, optim, None, settings)
+
+    @staticmethod
+    def sharded_optim_state_dict(model: nn.Module, optim: torch.optim.Optimizer, group: Any = None) -> dict[str, Any]:
+        """`optim_state_dict` with each rank's parts."""
+        _check_group(model, group)
+        settings = StateDictSettings(
+            StateDictType.SHARDED_STATE_DICT, ShardedStateDictConfig(), ShardedOptimStateDictConfig()
+        )
+        return _state_dicts.of_optimizer(model, optim, None, settings)
+
+    @staticmethod
+    def shard_full_optim_state_dict(
+        full_optim_state_dict: dict[str, Any], model: nn.Module, optim_input: Any = None, optim: Any = None
+    ) -> dict[str, Any]:
+        """What `full_optim_state_dict` gave, with this rank's parts, as the optimizer's load_state_dict takes it.
+
+        ValueError without the optimizer.
+        """
+        if optim is None or optim_input is not None:
+            raise ValueError("give the optimizer itself, `optim`, and no `optim_input`")
+        return _state_dicts.to_load(model, optim, full_optim_state_dict)
+
+    @staticmethod
+    def flatten_sharded_optim_state_dict(
+        sharded_optim_state_dict: dict[str, Any], model: nn.Module, optim: torch.optim.Optimizer
+    ) -> dict[str, Any]:
+        """What `sharded_optim_state_dict` gave, as the optimizer's load_state_dict takes it."""
+        return _state_dicts.to_load(model, optim, sharded_optim_state_dict)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(
+        full_optim_state_dict: dict[str, Any] | None, model: nn.Module, optim_input: Any = None, optim: Any = None,
+        group: Any = None
+    ) -> dict[str, Any]:
+        """`shard_full_optim_state_dict` of what rank 0 was given; the others may give None. All ranks call it."""
+        _check_group(model, group)
+        given = [full_optim_state_dict if c10d.get_rank(group) == 0 else None]
+        c10d.broadcast_object_list(given, group=group, group_src=0)
+        assert given[0] is not None
+        return FullyShardedDataParallel.shard_full_optim_state_dict(given[0], model, optim_input, optim)
+
+    @staticmethod
+    def rekey_optim_state_dict(
+        optim_state_dict: dict[str, Any], optim_state_key_type: OptimStateKeyType, model: nn.Module, optim_input: Any = None,
+        optim: Any = None
+    ) -> dict[str, Any]:
+        """An optimizer's whole state dict with the parameters' names in place of their numbers, or the other way."""
+        if optim_state_key_type not in (OptimStateKeyType.PARAM_NAME, OptimStateKeyType.PARAM_ID):
+            raise ValueError(f"keys are OptimStateKeyType.PARAM_NAME or PARAM_ID, not {optim_state_key_type}")
+        if optim is None or optim_input is not None:
+            raise ValueError("give the optimizer itself, `optim`, and no `optim_input`")
+        by_name = optim_state_key_type == OptimStateKeyType.PARAM_NAME
+        if all(isinstance(key, str) == by_name for key in optim_state_dict["state"]):
+            return optim_state_dict
+        names = list(parameter_names(model).values())
+        to: dict[Any, Any] = dict(enumerate(names)) if by_name else {name: number for number, name in enumerate(names)}
+        return {"state": {to[key]: state for key, state in optim_state_dict["state"].items()},
+                "param_groups": [{**group, "params": [to[key] for key in group["params"]]}
+                                 for group in optim_state_dict["param_groups"]]}
 
     @staticmethod
     def optim_state_dict_to_load(

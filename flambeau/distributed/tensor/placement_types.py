@@ -50,6 +50,9 @@ class Shard(Placement):
         start = min(curr_local_size, full * rank)
         return min(curr_local_size, start + full) - start, start
 
+    def _local_shard_size_and_offset(self, curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        return self.local_shard_size_and_offset(curr_local_size, num_chunks, rank)
+
     def _split_tensor(
         self, tensor: Any, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
     ) -> tuple[list[Any], list[int]]:

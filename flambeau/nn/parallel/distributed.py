@@ -137,13 +137,20 @@ class DistributedDataParallel(Module):
         return self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_send())
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        self._before_forward()
+        output = self._run(inputs, kwargs)
+        self._after_forward(output)
+        return output
+
+    def _before_forward(self) -> None:
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             self.reducer.sync = True
         if self._join_config is not None and self._join_config.enable:
             uneven_inputs.begin(self)
         elif self.will_sync_module_buffers():
             self._send_from(0, self._buffers_to_send())
-        output = self._run(inputs, kwargs)
+
+    def _after_forward(self, output: Any) -> None:
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             self.require_forward_param_sync = True
             leaves = [each for each in torch.utils._pytree.tree_leaves(output) if isinstance(each, torch.Tensor)] \
@@ -152,7 +159,6 @@ class DistributedDataParallel(Module):
         else:
             self.require_forward_param_sync = False
         self.reducer.sync = self.require_backward_grad_sync
-        return output
 
     def _run(self, inputs: Any, kwargs: Any) -> Any:
         if self.mixed_precision is None:
