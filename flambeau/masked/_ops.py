@@ -211,7 +211,7 @@ def _sparse_reduction(name: str, input: Tensor, dim: Any, keepdim: Any, mask: Te
         chosen, identity = _input_mask(input, mask=mask), _reduction_identity(name, input)
         assert identity is not None
         input = where_sparse(chosen, input, identity)
-    made = reduced(name, input, _dims(dim, input.ndim), bool(keepdim))
+    made = reduced(name, input, _dims(dim, input.ndim), bool(keepdim), _reduction_identity(name, input))
     return made.to_sparse_csr() if input.layout is sparse_csr else made
 
 

@@ -54,10 +54,16 @@ def _key(places: Tensor, shape: Sequence[int]) -> Tensor:
     return key
 
 
-def reduced(name: str, x: Tensor, dims: Sequence[int], keepdim: bool) -> Tensor:
-    """The sum, prod, amax, amin or any over dimensions of the elements that are there, in COO layout."""
+def reduced(name: str, x: Tensor, dims: Sequence[int], keepdim: bool, identity: Any) -> Tensor:
+    """The sum, prod, amax, amin or any over dimensions of the elements that are there, in COO layout.
+
+    identity: of the elements of all dimensions together if there are none.
+    """
     given = as_coo(x)
     places, values = given.indices(), given.values()  # type: ignore[attr-defined]
+    if len(dims) in (0, x.ndim):
+        whole = getattr(values, name)() if values.numel() else values.new_full((), identity)
+        return whole.reshape((1,) * x.ndim if keepdim else ()).to_sparse()
     sparse = places.shape[0]
     inner = [d - sparse + 1 for d in dims if d >= sparse]
     if name == "any":

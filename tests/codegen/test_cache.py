@@ -188,3 +188,12 @@ def test_a_process_that_is_killed_leaves_no_unfinished_file(place, tmp_path, mon
     assert not old.exists() and cache.read("key") == IMAGE
 
 
+
+
+def test_nothing_is_made_in_the_home_of_somebody_else(place, tmp_path, monkeypatch):
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)       # the home's owner is neither this user nor root
+    if owner == 0:
+        os.chown(tmp_path, 12345, 12345)
+    assert place(tmp_path / "home" / ".cache" / "flambeau") is None
+    assert os.listdir(tmp_path) == []

@@ -266,6 +266,24 @@ assert any(line[2] == "runtime.launch.fb_launch" for line in lines)
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_names_for_perf_are_not_written_through_a_link(tmp_path, monkeypatch):
+    from flambeau.codegen.object_cache import perf_map
+    from flambeau.codegen.object_cache.image import Image
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("kept\n")
+    link.symlink_to(target)
+    monkeypatch.setattr(perf_map, "path", lambda process: str(link))
+    with pytest.raises(OSError):
+        perf_map.add(Image(b"\xc3", {"kernel": 0}, {}, []), {"kernel": 0}, "name", "kernel")
+    with pytest.raises(OSError):
+        perf_map.in_child(0)
+    link.unlink()
+    os.link(target, link)
+    with pytest.raises(PermissionError, match="somebody else's file"):
+        perf_map.in_child(0)
+    assert target.read_text() == "kept\n"
+
+
 def test_what_kernels_are_found_by_tells_their_arguments_apart():
     from flambeau.codegen.element_type import kind_of
     from flambeau.codegen.factorization.columns import Field

@@ -375,3 +375,15 @@ def test_subclasses_hear_of_the_public_views() -> None:
     Listening.heard.clear()
     assert torch.transpose(x, 0, 1).shape == (3, 2) and torch.permute(x, (1, 0)).shape == (3, 2)
     assert Listening.heard[0] is torch.transpose and torch.permute in Listening.heard
+
+
+def test_an_index_that_overrides_is_asked():
+    class Index:
+        @classmethod
+        def __torch_function__(cls, function, types, args, kwargs=None):
+            return seen.append((function, types))
+    seen, x = [], torch.zeros(3)
+    x[Index()] = 1
+    x[0, Index()] = 1
+    x[Index()]
+    assert seen == [(torch.Tensor.__setitem__, (Index,))] * 2 + [(torch.Tensor.__getitem__, (Index,))]

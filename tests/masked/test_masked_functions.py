@@ -74,3 +74,14 @@ def test_elements_that_are_not_there_are_zeros_where_the_mask_chooses_them() -> 
 def test_sparse_mask_of_a_number() -> None:
     place = torch.tensor(True).to_sparse().coalesce()
     assert torch.tensor(3.0).sparse_mask(place).values().tolist() == [3.0]
+
+
+def test_reductions_of_sparse_tensors_over_everything():
+    nothing = torch.zeros(2, 3, dtype=torch.bool)
+    x = torch.tensor([[1.0, 0, 2], [0, 0, 3]]).to_sparse()
+    for name, expected in (("amin", float("inf")), ("amax", float("-inf")), ("prod", 1.0), ("sum", 0.0)):
+        for dim in ((), (0, 1)):
+            made = getattr(torch.masked, name)(x, dim, mask=nothing)
+            assert made.is_sparse and made.shape == () and made.to_dense().item() == expected
+            assert made._nnz() == (expected != 0)
+    assert torch.masked.amin(x, (), keepdim=True, mask=~nothing).shape == (1, 1)

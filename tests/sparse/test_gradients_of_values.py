@@ -155,3 +155,59 @@ def test_a_function_of_the_users_may_save_sparse_tensors() -> None:
             return None, gradient.matmul(other.t())[rows, columns], None, a.t().matmul(gradient)
 
     assert gradcheck(lambda v, m: Product.apply(INDICES, v, (4, 3), m), (dense(5), dense(3, 2)))
+
+
+def test_values_at_one_place_have_one_gradient() -> None:
+    """The gradient of a tensor with repeated places has each place once, so that its elements are those of the dense one."""
+    def repeated() -> Any:
+        return torch.sparse_coo_tensor([[0, 0, 1, 0], [0, 0, 1, 1]], [1.0, 2.0, 3.0, 4.0], (2, 2)).requires_grad_()
+    other, weight = torch.tensor([[5.0, 7.0], [1.0, 0.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    x = repeated()
+    torch.sparse.mm(x, other).backward(weight)
+    assert x.grad._indices().tolist() == [[0, 0, 1], [0, 1, 1]] and x.grad._values().tolist() == [19, 1, 3]
+    x = repeated()
+    (gradient,) = torch.autograd.grad(x.to_dense(), x, weight)
+    assert gradient.to_dense().tolist() == [[1, 2], [0, 4]]
+    x, seen = repeated(), []
+    x.register_hook(seen.append)
+    x.to_dense().backward(weight)
+    assert seen[0].to_dense().tolist() == [[1, 2], [0, 4]]
+    doubles = torch.sparse_coo_tensor([[0, 0, 1], [0, 0, 1]], torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), (2, 2))
+    assert torch.autograd.gradcheck(lambda x: torch.sparse.mm(x, other.double()), doubles.requires_grad_(), masked=True)
+
+
+def test_sparse_gradients_of_a_leaf() -> None:
+    """Later ones come first in a sum, as in PyTorch; two leaves don't share one whose values aren't contiguous."""
+    class Given(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, gradient: Any) -> Any:
+            ctx.gradient = gradient
+            return x + 0
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return ctx.gradient, None
+    one, two = (torch.sparse_coo_tensor([[place]], [1.0], (3,)) for place in (0, 2))
+    x = torch.zeros(3, requires_grad=True)
+    (Given.apply(x, one) + Given.apply(x, two)).sum().backward()
+    assert x.grad._indices().tolist() == [[0, 2]]
+
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            return a + b
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            places = torch.ones(1, 1, dtype=torch.int64).expand(1, 4)
+            made = torch.sparse_coo_tensor(places, torch.ones(1, 3).expand(4, 3), (5, 3))
+            return made, made
+    a, b = (torch.zeros(5, 3, requires_grad=True) for _ in range(2))
+    Both.apply(a, b).sum().backward()
+    assert a.grad._values().data_ptr() != b.grad._values().data_ptr()
+
+
+def test_repeated_places_round_as_a_dense_gradient_does() -> None:
+    ones = torch.full((1000, 2), 0.9, dtype=torch.bfloat16)
+    x = torch.sparse_coo_tensor(torch.zeros(1, 1000, dtype=torch.int64), ones, (1, 2))
+    assert x.to_dense().tolist() == x.coalesce().values().tolist() == [[256.0, 256.0]]

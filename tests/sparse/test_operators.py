@@ -244,3 +244,18 @@ def test_places_and_values_are_copied():
             copied = getattr(torch, f"{name}_copy")(x)
             assert torch.equal(copied, getattr(x, name)())
             assert copied.data_ptr() != getattr(x, name)().data_ptr()
+
+
+def test_writes_keep_the_dtype() -> None:
+    x, y = (torch.tensor([[1, 0], [0, 3]], dtype=d).to_sparse() for d in (torch.uint8, torch.int16))
+    for name in ("add_", "sub_", "mul_"):
+        assert getattr(x.clone(), name)(y).dtype is torch.uint8
+    with pytest.raises(RuntimeError, match="Can't convert result type Float to output Byte in mul operation"):
+        x.mul_(y.float())
+    assert x.float().floor_divide_(2).to_dense().tolist() == [[0, 0], [0, 1]]
+
+
+def test_no_values_have_no_kind_of_places() -> None:
+    empty = torch.sparse_coo_tensor(size=(2, 2))
+    rows = torch.eye(2).to_sparse(1)
+    assert (empty + rows).to_dense().tolist() == (rows + empty).to_dense().tolist() == [[1, 0], [0, 1]]

@@ -37,9 +37,12 @@ def directory() -> str | None:
     try:
         # One place for the whole process, wherever it changes to and whatever links it passes lead to later.
         root = os.path.realpath(chosen or _usual())
+        # Of what is there, owners are asked before anything is made: root with a user's home leaves nothing of its own in it.
+        above = [place for place in _places_above(root) if os.path.isdir(place)]
+        if not all(_unexchangeable(place) for place in above):
+            return None
         _make(root)
-        own = _private(os.stat(root)) and all(_unexchangeable(place) for place in _places_above(root))
-        return root if own else None
+        return root if _private(os.stat(root)) and all(_unexchangeable(place) for place in _places_above(root)) else None
     except (OSError, RuntimeError, ValueError):
         return None
 

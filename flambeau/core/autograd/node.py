@@ -366,8 +366,10 @@ def held_gradient(tensor: Any) -> Any:
 
 
 def added(first: Any, second: Any) -> Any:
-    """The sum of two gradients. To a dense one a sparse one can be added, not the other way round."""
-    return second + first if first._layout.flavor is not None and second._layout.flavor is None else first + second
+    """The sum of two gradients. To a dense one a sparse one can be added, not the other way round; of sparse ones the later
+    one's elements come first, as in PyTorch."""
+    return second + first if first._layout.flavor is not None and (
+        second._layout.flavor is None or first.is_sparse) else first + second
 
 
 def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
@@ -383,7 +385,8 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
             return _copy_as(layout, gradients[0])
         return gradients[0].clone(memory_format=contiguous_format)
     if given.flavor is not None and gradients[0].is_sparse:
-        return gradients[0] if sys.getrefcount(gradients[0]) == 2 else gradients[0].clone()
+        return gradients[0] if sys.getrefcount(gradients[0]) == 2 and (
+            gradients[0]._values().is_contiguous() and gradients[0]._indices().is_contiguous()) else gradients[0].clone()
     if (modes.active.count or given.flavor is not None) and seen_below(gradients[0]):
         if _fits(layout, given) and sys.getrefcount(gradients[0]) == 2:
             return gradients[0].detach()

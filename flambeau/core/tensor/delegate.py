@@ -41,7 +41,7 @@ class HeldTensor(Tensor):
     def grad(self) -> Any:
         """The gradient of the values as a sparse tensor of the same places; None if there is none."""
         gradient = self._entries.grad
-        return None if gradient is None else self.like(gradient)
+        return None if gradient is None else self.gradient_like(gradient)
 
     @grad.setter
     def grad(self, gradient: Any) -> None:
@@ -85,7 +85,7 @@ class HeldTensor(Tensor):
         """Call hook(gradient) in the backward pass, the gradient being sparse; what it returns replaces that."""
 
         def on_values(gradient: Any) -> Any:
-            replaced = hook(self.like(gradient))
+            replaced = hook(self.gradient_like(gradient))
             return None if replaced is None else self.aligned(replaced)
 
         return self._entries.register_hook(on_values)
@@ -119,7 +119,7 @@ class HeldTensor(Tensor):
             allow_unused=allow_unused,
             materialize_grads=materialize,
         )
-        return tuple(x.like(g) if isinstance(x, HeldTensor) and g is not None else g for x, g in zip(inputs, made))
+        return tuple(x.gradient_like(g) if isinstance(x, HeldTensor) and g is not None else g for x, g in zip(inputs, made))
 
     # ---- what it is can be told without asking anybody
     shape, dtype, device, ndim = Tensor.shape, Tensor.dtype, Tensor.device, Tensor.ndim
@@ -145,6 +145,10 @@ class HeldTensor(Tensor):
     def like(self, entries: Tensor) -> Any:
         """A tensor of this shape with these values at the same places."""
         raise NotImplementedError
+
+    def gradient_like(self, gradient: Tensor) -> Any:
+        """The gradient of the values as one of this tensor."""
+        return self.like(gradient)
 
     def aligned(self, other: Any) -> Tensor:
         """The values of a tensor of this shape, dense or sparse, at the places of this one."""

@@ -367,8 +367,9 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
             if chosen:
                 _scatter(self, chosen, value, False)
                 return
-        if overrides.any_override((self, value)):
-            overrides.dispatch(Tensor.__setitem__, (self, index, value), {})
+        asked = (self, *index, value) if isinstance(index, tuple) else (self, index, value)
+        if overrides.any_override(asked):
+            overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, asked)
             return
         number = isinstance(value, (int, float, complex, np.number, np.bool_)) or (
             isinstance(value, np.ndarray) and value.ndim == 0)
@@ -400,9 +401,6 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
                     view.fill_(math.copysign(math.inf, value))
             else:
                 _copy(view, value)
-            return
-        if overrides.any_override(tensors):
-            overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, tensors)
             return
         if _scatter is None:
             raise NotImplementedError("assigning through tensors needs the operator `index_put_`: import flambeau.ops")

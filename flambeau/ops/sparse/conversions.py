@@ -51,17 +51,32 @@ def coalesce(x: Any) -> SparseCoo:
         raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {NAMES[layout_of(x)]}")
     if x._ordered:
         return x
-    shape = x._layout.shape[: x._places._layout.shape[0]]
-
-    def distinct() -> tuple[Tensor, Tensor, dict[str, Any]]:
-        found, at = NAMESPACE["unique"](keys(x), return_inverse=True)
-        return places_of(found, shape), at, {}
-
-    places, at, derived = kept(x, "distinct", distinct)
+    places, at, derived = _distinct(x)
     entries = renamed(added_up(x._entries, at, places._layout.shape[1]), "CoalesceBackward0")
     made = coo(places, entries, x._layout.shape, True)
     made._kept = derived
     return made
+
+
+def _distinct(x: SparseCoo) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """The places in order and without repetition, which of them each value has, and what is derived from them."""
+
+    def distinct() -> tuple[Tensor, Tensor, dict[str, Any]]:
+        found, at = NAMESPACE["unique"](keys(x), return_inverse=True)
+        return places_of(found, x._layout.shape[: x._places._layout.shape[0]]), at, {}
+
+    return kept(x, "distinct", distinct)
+
+
+@rule("_each_place_once")
+def each_place_once(x: SparseCoo, entries: Tensor) -> SparseCoo:
+    """The tensor that has one of the `entries` at each place of `x`, those of one place being equal."""
+    places, at, _ = _distinct(x)
+    count, given = places._layout.shape[1], at._layout.shape[0]
+    if count == given:
+        return x.like(entries)
+    one = NAMESPACE["zeros"]((count,), dtype=int64).index_copy(0, at, NAMESPACE["arange"](given))
+    return coo(places, entries.index_select(0, one), x._layout.shape)
 
 
 @rule("_coalesced_")

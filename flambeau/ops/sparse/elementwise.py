@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import promote_types, result_dtype
+from flambeau.base.dtype import can_cast, promote_types, result_dtype
 from flambeau.core.operator.pointwise import NUMBERS
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -152,17 +152,19 @@ def _dense_values(a: SparseCoo, b: SparseCoo) -> bool:
 
 def _add_sparse(a: Any, b: Any, alpha: Any) -> SparseCoo:
     _same_size(a, b)
+    common = promote_types(a._layout.dtype, b._layout.dtype)
+    if not b._entries._layout.shape[0]:
+        return a.like(a._entries.to(common))
+    if not a._entries._layout.shape[0]:
+        return b.like((b._entries if alpha == 1 else b._entries * alpha).to(common))
     ours, theirs = a._places._layout.shape[0], b._places._layout.shape[0]
     if ours != theirs:
         raise RuntimeError(
             "add: expected 'self' and 'other' to have same number of sparse dimensions, but 'self' has "
             f"{ours} sparse dimensions while 'other' has {theirs}"
         )
-    if not b._entries._layout.shape[0]:
-        return a.like(a._entries.to(promote_types(a._layout.dtype, b._layout.dtype)))
     if _dense_values(a, b) and _same_places(a, b):
         return a.like(a._entries.add(b._entries, alpha=alpha))
-    common = promote_types(a._layout.dtype, b._layout.dtype)
     parts = [a._entries.to(common), (b._entries if alpha == 1 else b._entries * alpha).to(common)]
     made = coo(NAMESPACE["cat"]([a._places, b._places], 1), NAMESPACE["cat"](parts), a._layout.shape)
     return coalesce(made) if a._ordered and b._ordered else made
@@ -208,6 +210,16 @@ def rsub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     return sub(b, a, alpha=alpha)
 
 
+def _written(a: Any, made: Any, name: str) -> Any:
+    """A tensor that becomes a result, in its own dtype. RuntimeError if that can't hold it."""
+    own, given = a._layout.dtype, made._layout.dtype
+    if own is not given:
+        if not can_cast(given, own):
+            raise RuntimeError(f"Can't convert result type {given.scalar_name} to output {own.scalar_name} in {name} operation")
+        made = made.like(made._entries.to(own))
+    return replace(a, made)
+
+
 @rule("add_")
 def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """Add in place."""
@@ -221,7 +233,7 @@ def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
         ):
             a._entries.add_(b._entries, alpha=alpha)
             return a
-        return replace(a, add(a, b, alpha=alpha))
+        return _written(a, add(a, b, alpha=alpha), "add")
     if isinstance(b, SparseCompressed):
         return a.add_(to_dense(b), alpha=alpha)
     if a._layout.shape != b._layout.shape:
@@ -286,7 +298,7 @@ def mul_(a: Any, b: Any) -> Any:
         if _scalar(b):
             a._entries.mul_(b)
             return a
-        return replace(a, mul(a, b))
+        return _written(a, mul(a, b), "mul")
     return a.copy_(to_dense(mul(a, b)))
 
 
@@ -317,6 +329,12 @@ def div_(a: Any, b: Any, *, rounding_mode: Any = None) -> Any:
 def floor_divide(a: Any, b: Any) -> Any:
     """Quotients rounded down."""
     return div(a, b, rounding_mode="floor")
+
+
+@rule("floor_divide_")
+def floor_divide_(a: Any, b: Any) -> Any:
+    """Divide in place, rounding down."""
+    return div_(a, b, rounding_mode="floor")
 
 
 @rule("zero_")

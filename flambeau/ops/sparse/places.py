@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.base.dtype import bool_, int8, int32, int64
+from flambeau.base.dtype import bfloat16, bool_, float16, int8, int32, int64
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -121,4 +121,7 @@ def added_up(entries: Tensor, at: Tensor, count: int) -> Tensor:
     shape = (count, *entries._layout.shape[1:])
     if entries._layout.dtype is bool_:
         return added_up(entries.to(int8), at, count).ne(0)
-    return NAMESPACE["zeros"](shape, dtype=entries._layout.dtype).index_add(0, at, entries)
+    zeros = NAMESPACE["zeros"](shape, dtype=entries._layout.dtype)
+    if entries._layout.dtype in (bfloat16, float16):    # rounded after every step, as gradients of dense tables are
+        return zeros.index_put((at,), entries, True)
+    return zeros.index_add(0, at, entries)

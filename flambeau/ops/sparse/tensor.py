@@ -233,6 +233,10 @@ class SparseCoo(SparseTensor):
         made._kept = self._kept
         return made
 
+    def gradient_like(self, gradient: Tensor) -> Any:
+        """The gradient with each place once: values at one place are one element, and each of them has its gradient."""
+        return self.like(gradient) if self._ordered else RULES["_each_place_once"](self, gradient)
+
     def aligned(self, other: Any) -> Tensor:
         if isinstance(other, SparseCoo) and other._places is self._places:
             return other._entries
