@@ -182,14 +182,19 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
 
 def _units(tensors: tuple[Any, ...]) -> list[Any]:
     """The unit vectors in the space of all tensors together, each tensor's part: (elements of all, *its shape)."""
-    counts = [tensor._layout.numel for tensor in tensors]
+    parts = _construct_standard_basis_for(tensors, tuple([tensor._layout.numel for tensor in tensors]))
+    return [part.reshape((part._layout.shape[0], *tensor._layout.shape)) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def _construct_standard_basis_for(tensors: tuple[Any, ...], tensor_numels: tuple[int, ...]) -> tuple[Any, ...]:
+    """The unit vectors in the space of all tensors together, each tensor's part: (elements of all, elements of the tensor)."""
     made, begin = [], 0
-    for tensor, count in zip(tensors, counts, strict=True):
-        part = tensor.detach().new_zeros((sum(counts), count))
-        part.narrow(0, begin, count).fill_diagonal_(1)
-        made.append(part.reshape((part._layout.shape[0], *tensor._layout.shape)))
+    for tensor, count in zip(tensors, tensor_numels, strict=True):
+        part = tensor.detach().new_zeros((sum(tensor_numels), count))
+        part.diagonal(-begin).fill_(1)
+        made.append(part)
         begin += count
-    return made
+    return tuple(made)
 
 
 def _rows_at_once(outputs: tuple[Any, ...], inputs: tuple[Any, ...], create_graph: bool) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import filter_traceback
 
 __all__ = ["COMPUTING", "StandIns", "beside", "cpu", "default_device", "device", "get_default_device", "in_block", "meta",
-           "require", "set_default_device", "stand_ins_in_use", "use_stand_ins"]
+           "require", "set_default_device", "stand_ins_in_use", "use_stand_ins", "without_index"]
 
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
           "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
@@ -118,6 +118,8 @@ class StandIns:
         shown = where.shown
         if shown.index is None and shown.type not in COMPUTING:     # an accelerator's first
             shown = _intern(shown.type, 0)
+        elif shown.type in COMPUTING:
+            shown = without_index(shown)
         found = self._known.get(shown)
         if found is None:
             found = object.__new__(device)
@@ -237,4 +239,9 @@ def require(where: device) -> device:
         if stand_ins_in_use() is not None:
             return where
         raise no_accelerator(where.type)
+    return without_index(where)
+
+
+def without_index(where: device) -> device:
+    """The device of a tensor that is made on `where`: the CPU, and meta, are one device, whatever index they were given."""
     return where if where.index is None else _intern(where.type, None)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, count
 from typing import Any, SupportsIndex, TypeVar, overload
 
+from flambeau.base.device import COMPUTING, without_index
 from flambeau.base.device import device as Device
 from flambeau.base.dtype import asked_for as _dtype_asked_for
 from flambeau.base.dtype import dtype as DType
@@ -143,6 +144,8 @@ class Layout:
         if found is None:
             if dtype.__class__ is type and (known := _dtype_asked_for(dtype)) is not dtype:
                 return Layout.of(shape, strides, known, device, flavor)
+            if device.index is not None and device.type in COMPUTING:
+                return Layout.of(shape, strides, dtype, without_index(device), flavor)
             found = _enter(Size(shape), tuple(strides), dtype, device, flavor)
         return found
 
@@ -154,7 +157,7 @@ class Layout:
             if dtype.__class__ is type and (known := _dtype_asked_for(dtype)) is not dtype:
                 return Layout.contiguous(shape, known, device)
             size = Size(shape)
-            found = _enter(size, contiguous_strides(size), dtype, device, None)
+            found = Layout.of(size, contiguous_strides(size), dtype, device)
             _contiguous[size, dtype, device] = found
         return found
 

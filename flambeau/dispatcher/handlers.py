@@ -140,4 +140,6 @@ def shallow(x: Tensor) -> Any:
     if type(x) is not Tensor and interception.watched([x]):
         made = interception.overrides.become(made, type(x))
         made.__dict__.update(x.__dict__)
+        for name, value in interception.overrides.slots_of(x).items():
+            setattr(made, name, value)
     return made

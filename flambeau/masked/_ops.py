@@ -132,7 +132,7 @@ def _output_mask(op: Callable, input: Any, *args: Any, **kwargs: Any) -> Tensor:
     keepdim = bool(kwargs.get("keepdim", False))
     dims = _dims(dim, input.ndim)
     if mask.layout is not strided:
-        found = reduced("any", mask, dims, keepdim)
+        found = reduced("any", mask, dims, keepdim, False)
         return found.to_sparse_csr() if mask.layout is sparse_csr else found
     for d in sorted(dims, reverse=True):
         mask = mask.any(d, keepdim)

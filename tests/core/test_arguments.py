@@ -246,3 +246,51 @@ def test_words_are_the_same_while_a_profiler_looks(call):
     with torch.profiler.profile(), pytest.raises(TypeError) as seen:
         call(x)
     assert str(seen.value) == str(alone.value)
+
+
+def test_complex_numbers_that_an_operator_can_not_take() -> None:
+    m = torch.ones(2, 2)
+    for call in (lambda: torch.scalar_tensor(1j, dtype=torch.float32), lambda: torch.addmm(m, m, m, alpha=1j),
+                 lambda: torch.baddbmm(m[None], m[None], m[None], beta=1j), lambda: torch.arange(0, 1j),
+                 lambda: torch.nn.functional.celu(m, 1j)):
+        with pytest.raises(RuntimeError, match=r"value cannot be converted to type (float|double) without overflow"):
+            call()
+    with pytest.raises(RuntimeError, match="renorm: maxnorm must be real-valued"):
+        torch.renorm(m, 2, 0, 1j)
+
+
+def test_what_gives_elements_without_end_is_no_list() -> None:
+    class Endless:
+        def __getitem__(self, index):
+            return self
+
+        def __len__(self):
+            return 2
+    for function in (torch.stack, torch.cat):
+        with pytest.raises(TypeError, match=r"argument 'tensors' .position 1. must be tuple of Tensors, not Endless"):
+            function(Endless())
+
+
+def test_calls_that_pytorch_refuses() -> None:
+    x = torch.eye(3)
+    with pytest.raises(RuntimeError, match=r"linalg.lu_factor: LU without pivoting is not implemented on the CPU"):
+        torch.linalg.lu(x, pivot=False)
+    with pytest.raises(RuntimeError, match=r"nonzero does not support the out kwarg when as_tuple is True"):
+        torch.nonzero(x, as_tuple=True, out=torch.empty(0, 2, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="rtol tensor of complex type is not supported"):
+        torch.linalg.pinv(x, rtol=torch.tensor(1j))
+    parameter = torch.nn.Parameter(torch.ones(2, device="meta"))
+    parameter.grad = torch.ones(2, device="meta")
+    with pytest.raises(RuntimeError, match=r"`fused=True` requires all the params to be floating point Tensors of supported"):
+        torch.optim.SGD([parameter], fused=True).step()
+    with pytest.raises(RuntimeError, match=r"The size of tensor a .2. must match the size of tensor b .3."):
+        torch._foreach_minimum([torch.ones(2, dtype=torch.complex64)], [torch.ones(3, dtype=torch.complex64)])
+
+
+def test_calls_that_pytorch_answers() -> None:
+    assert torch.ones(3, 1).broadcast_to(3, 5).shape == torch.ones(3, 1).broadcast_to((3, 5)).shape == (3, 5)
+    made = torch._grouped_mm(torch.ones(16, 16), torch.ones(16, 8), offs=torch.zeros(0, dtype=torch.int32))
+    assert made.shape == (0, 16, 8)
+    x = torch.tensor([[1 + 2j, 3 - 1j, 0.5j]])
+    expected = x * ((x * x).mean(-1, True) + torch.finfo(torch.float32).eps).rsqrt()
+    torch.testing.assert_close(torch.nn.functional.rms_norm(x, (3,)), expected)

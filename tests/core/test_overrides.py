@@ -387,3 +387,61 @@ def test_an_index_that_overrides_is_asked():
     x[0, Index()] = 1
     x[Index()]
     assert seen == [(torch.Tensor.__setitem__, (Index,))] * 2 + [(torch.Tensor.__getitem__, (Index,))]
+
+
+def test_a_class_that_answers_operators_overrides_no_functions() -> None:
+    """As in PyTorch: what its operators give is given, as it is; one that says __torch_function__ itself is asked."""
+    class Answers(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    class Plain(torch.Tensor):
+        pass
+
+    class Both(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs)
+
+        __torch_dispatch__ = Answers.__torch_dispatch__
+
+    class Below(Answers):
+        pass
+    disabled = torch._C._disabled_torch_function_impl
+    assert [cls.__torch_function__ is disabled for cls in (Answers, Below, Plain, Both)] == [True, True, False, False]
+
+
+def test_attributes_in_slots_of_a_wrapper_are_kept_in_the_graph() -> None:
+    from flambeau.utils._pytree import tree_map
+
+    class Wrapper(torch.Tensor):
+        __slots__ = ["elem"]
+
+        @staticmethod
+        def __new__(cls, elem):
+            made = torch.Tensor._make_wrapper_subclass(cls, elem.size(), dtype=elem.dtype, requires_grad=elem.requires_grad)
+            made.elem = elem.detach()
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            inner = tree_map(lambda x: x.elem if isinstance(x, Wrapper) else x, (args, kwargs or {}))
+            return tree_map(lambda x: Wrapper(x) if isinstance(x, torch.Tensor) else x, func(*inner[0], **inner[1]))
+    x = Wrapper(torch.ones(3, requires_grad=True))
+    (gradient,) = torch.autograd.grad((x.view_as(x).exp() * 3).sum(), x)
+    assert isinstance(gradient, Wrapper) and gradient.elem.tolist() == (torch.ones(3).exp() * 3).tolist()
+    assert float(Wrapper(torch.tensor(2.5))) == 2.5 and int(Wrapper(torch.tensor(3))) == 3
+    made = torch.autograd.functional.hvp(lambda x: (x.narrow(0, 0, 2) ** 3).sum(), Wrapper(torch.ones(3)), Wrapper(torch.ones(3)))
+    assert made[1].elem.tolist() == [6, 6, 0]
+    columns, units = torch.autograd.functional._construct_standard_basis_for((Wrapper(torch.zeros(2)), torch.zeros(1)), (2, 1))
+    assert columns.elem.tolist() == [[1, 0], [0, 1], [0, 0]] and units.tolist() == [[0], [0], [1]]
+
+
+def test_the_cpu_and_meta_have_no_index() -> None:
+    for name in ("cpu:0", "cpu:1", "meta:1"):
+        device = torch.device(name)
+        made = [torch.empty(0, device=name), torch.zeros_like(torch.ones(2), device=device), torch.rand(2, device=name)]
+        with device:
+            made.append(torch.ones(2))
+        assert {x.device for x in made} == {torch.device(device.type)} and device.index is not None

@@ -26,7 +26,6 @@ CASES = {
     "pinv": (torch.linalg.pinv, A),
     "matrix_rank": (torch.linalg.matrix_rank, S),
     "lu": (torch.linalg.lu, S),
-    "lu without pivots": (lambda s: torch.linalg.lu(s, pivot=False), S),
     "lu_factor": (torch.linalg.lu_factor, S),
     "lu_solve": (lambda s, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(s), b), S, A),
     "lu_solve with one matrix": (lambda b: torch.linalg.lu_solve(*torch.linalg.lu_factor(S[0]), b), A),

@@ -85,3 +85,10 @@ def test_reductions_of_sparse_tensors_over_everything():
             assert made.is_sparse and made.shape == () and made.to_dense().item() == expected
             assert made._nnz() == (expected != 0)
     assert torch.masked.amin(x, (), keepdim=True, mask=~nothing).shape == (1, 1)
+
+
+def test_what_a_sparse_mask_chooses():
+    mask = torch.tensor([[1, 0, 0], [0, 0, 0]], dtype=torch.bool)
+    x = torch.ones(2, 3)
+    made = masked._ops._output_mask(torch.masked.sum, x.to_sparse(), 1, mask=mask.to_sparse())
+    assert made.to_dense().tolist() == [True, False]

@@ -410,9 +410,11 @@ def _asking_property(own: property) -> property:
 
 def init_subclass(cls: type, **_: Any) -> None:
     """Give an overriding subclass the asking forms of the methods and properties that it inherits from Tensor itself."""
+    below = dispatching(cls)    # operators, and so functions themselves, look out for tensors of such a class
+    if below and getattr(cls.__torch_function__, "__func__", None) is torch_function:  # type: ignore[attr-defined]
+        cls.__torch_function__ = disabled  # type: ignore[attr-defined]     # what its operators give is given, as in PyTorch
     if getattr(cls, "__torch_function__", disabled) is disabled:
         return
-    below = dispatching(cls)    # operators, and so functions themselves, look out for tensors of such a class
     inherited = getattr(cls.__torch_function__, "__func__", None) is torch_function  # type: ignore[attr-defined]
     for name, own in list(vars(Tensor).items()):
         if name in _NOT_WRAPPED or (name.startswith("_") and not name.startswith("__")):

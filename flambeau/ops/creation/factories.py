@@ -466,6 +466,9 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
     whole = start.__class__ is int and end.__class__ is int and step.__class__ is int
     if not whole:
         start, end, step = _number(start), _number(end), _number(step)
+        for bound in (start, end, step):
+            if isinstance(bound, complex):
+                scalar_range.check(bound, float64)
         whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     if dtype is None and out is None:
         dtype = int64 if whole else get_default_dtype()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import scalar_range
 from flambeau.base.device import default_device
 from flambeau.base.dtype import bool_, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
@@ -75,7 +76,9 @@ def _foreign(data: Any) -> Tensor | None:
 def scalar_tensor(
     s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
 ) -> Tensor:
-    """A zero-dim tensor of the default (or given) dtype."""
+    """A zero-dim tensor of the default (or given) dtype. RuntimeError for a complex number that it can't hold."""
+    if s.__class__ is complex:
+        scalar_range.check(s, dtype or get_default_dtype())
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.dtype import bool_, finfo
+from flambeau.base import scalar_range
+from flambeau.base.dtype import bool_, finfo, float64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, register_cache
@@ -237,17 +238,19 @@ def _(g, input, alpha):
 def _check_celu(alpha: Any) -> None:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    if isinstance(alpha, complex):
+        scalar_range.check(alpha, float64)
 
 
 @composite(method=False)
-def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+def celu(input: Tensor, alpha: Any = 1.0) -> Tensor:
     """input above 0, alpha * (exp(input / alpha) - 1) below. Raises RuntimeError if alpha is 0."""
     _check_celu(alpha)
     return _celu(input, alpha)
 
 
 @composite(method=False)
-def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+def celu_(input: Tensor, alpha: Any = 1.0) -> Tensor:
     """In-place version of celu()."""
     _check_celu(alpha)
     return _celu.inplace(input, alpha)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base import geometry
 from flambeau.core.tensor.tensor import Tensor
 
 UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt
@@ -96,6 +97,9 @@ def _binary(operator: str, inplace: bool) -> Callable[..., Any]:
             made = [getattr(x, of_tensor)(other, **scale) for x in self]
         elif isinstance(other, (list, tuple)) and other and _are_tensors(other):
             _checked(name, "other", 2, other, self)
+            if of_tensor not in ("add", "sub", "mul", "div", "pow"):      # whose sizes are compared before dtypes are
+                for x, y in zip(self, other, strict=True):
+                    geometry.broadcast(x.shape, y.shape)
             made = [getattr(x, of_tensor)(y, **scale) for x, y in zip(self, other, strict=True)]
         elif isinstance(other, Tensor) and other.dim():
             raise TypeError(f"{name}(): argument 'other' (position 2) must be tuple of Tensors, not Tensor")

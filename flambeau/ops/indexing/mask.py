@@ -43,6 +43,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     dimension."""
     if not as_tuple:
         return _nonzero_public(input, out=out)
+    if out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     found = _nonzero_public(input if input._layout.ndim else input.detach().reshape(1))
     return tuple(found.unbind(1))
 

@@ -142,7 +142,7 @@ def _number(name: str, kind: type) -> None:
             raise ValueError("only one element tensors can be converted to Python scalars")
         if self._node is not None and kind is not int:
             warn_once(REQUIRES_GRAD)
-        value = create.item(self)
+        value = self.item() if dispatching(self.__class__) else create.item(self)  # type: ignore[attr-defined]
         if value.__class__ is complex and kind is not complex and value.imag:
             raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} "
                                f"without overflow")

@@ -97,6 +97,8 @@ def _grouped_mm(
         made = [mm(matrix, columns) for matrix, columns in zip(unbind(self, 0), split(mat2, lengths, 1))]
         return cat([*made, _nothing(self, self.shape[1], lengths[-1])] if lengths[-1] else made, 1)
     lengths = _parts(offs, self.shape[1])
+    if len(lengths) == 1:
+        return zeros((0, self.shape[0], mat2.shape[1]), dtype=self.dtype, device=self._layout.device)
     return stack([mm(a, b) for a, b in zip(split(self, lengths, 1)[:-1], split(mat2, lengths, 0)[:-1])], 0)
 
 

@@ -32,9 +32,14 @@ from flambeau.ops.linalg.solve import linalg_solve_triangular
 
 @operator(method=False, function=False, out=Out(dtype=exact), node="LinalgLuFactorExBackward0", differentiable=1)
 def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False):
-    """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0."""
+    """(LU, pivots, info): both factors in one matrix, row swaps counted from one, the first zero pivot or 0.
+
+    RuntimeError without `pivot` on the CPU, as in PyTorch.
+    """
     matrices("torch.lu_factor", A)
     computed("lu_cpu", A)
+    if not pivot and A._layout.device.shown.type == "cpu":
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     made, pivots, info = factorization_plans.lu.factor(A, bool(pivot))
     if check_errors and failed(info):
         raise refused("torch.linalg.lu_factor_ex", info, _SINGULAR, RuntimeError)

@@ -88,7 +88,7 @@ def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
 
 def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
     """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given. RuntimeError for complex ones."""
-    for title, given in (("atol", atol), ("rcond" if name.endswith("pinv") else "rtol", rtol)):
+    for title, given in (("atol", atol), ("rtol", rtol)):
         if isinstance(given, Tensor) and given.is_complex():
             raise RuntimeError(f"{name}: {title} tensor of complex type is not supported. Got {given._layout.dtype.scalar_name}")
     as_tensor = functools.partial(NAMESPACE["as_tensor"], device=A._layout.device)

@@ -341,10 +341,14 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
     shape = tuple(normalized_shape)
     _check_normalized_shape(input, shape, weight, None, star="[*")
     dtype = input._layout.dtype
-    if dtype.is_complex or not dtype.is_floating_point:
+    if not (dtype.is_complex or dtype.is_floating_point):
         check_floating("rms_norm", input)
     if eps is None:
         eps = dtypes.finfo(compute_dtype(dtype)).eps
+    if dtype.is_complex:
+        along = tuple(range(-len(shape), 0))
+        made = input * (input * input).mean(along, True).add(float(eps)).rsqrt()
+        return made if weight is None else made * weight
     out = fused_rms_norm(input, shape, weight, float(eps))[0]
     if weight is not None and weight._layout.dtype is not dtype:
         return out.to(dtypes.promote_types(weight._layout.dtype, dtype))

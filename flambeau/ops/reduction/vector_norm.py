@@ -207,6 +207,9 @@ def renorm(input: Tensor, p, dim: int, maxnorm):
     layout = input._layout
     if layout.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {layout.ndim} dimensions")
+    for title, given in (("p", p), ("maxnorm", maxnorm)):
+        if isinstance(given, complex):
+            raise RuntimeError(f"renorm: {title} must be real-valued")
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if maxnorm < 0:

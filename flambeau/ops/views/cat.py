@@ -47,8 +47,9 @@ def _converted(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _is_list(name: str, tensors: Any) -> list[Tensor]:
-    if isinstance(tensors, Tensor):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    # What is no list but has elements by numbers may have no end of them.
+    if isinstance(tensors, Tensor) or not (isinstance(tensors, (list, tuple)) or hasattr(tensors, "__iter__")):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
     made = list(tensors)
     for i, x in enumerate(made):
         if not isinstance(x, Tensor) and not overrides.any_override((x,)):
@@ -311,6 +312,8 @@ def _raised(name: str, tensors: Any, least: Callable) -> list[Tensor]:
 def _seen(least: str | None, dim: Callable) -> Callable:
     """Plans of `cat` along dim(layouts) for tensors that are seen with more dimensions: their memory is the same."""
     def planned(tensors: Any) -> Callable | None:
+        if not isinstance(tensors, (list, tuple)):
+            return None
         raised = [(_as_column if least is None else NAMESPACE[least])(x)._layout for x in tensors]
         return _cats.get((dim(raised), *raised))
     return planned

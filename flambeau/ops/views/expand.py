@@ -45,9 +45,9 @@ def expand_as(self: Any, other: Any) -> Any:
 
 
 @public
-def broadcast_to(input: Any, size: Sequence[int]) -> Any:
+def broadcast_to(input: Any, size: Sequence[int], *surplus: Any) -> Any:
     """`expand` to a shape."""
-    return expand(input, tuple(size))
+    return expand(input, (size, *surplus) if surplus else size)
 
 
 @public(namespace=False)
