@@ -1,13 +1,13 @@
 """What libraries write in their models: nn.Identity in traces, `torch._assert` and questions about traces in scripts."""
 
-from __future__ import annotations
-
 import io
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
 import flambeau as torch
+from flambeau.jit.annotations import BroadcastingList2
+from flambeau.nn.modules.utils import _pair
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -82,3 +82,52 @@ def test_compiled_code_of_pytorch_is_no_program() -> None:
 
     with pytest.raises(RuntimeError, match=r"Python builtin .* is currently not supported in Torchscript"):
         torch.jit.script(asks)
+
+
+def empty(names: list[str], sizes: dict[str, int], text: str):
+    return not names, not sizes, bool(text)
+
+
+def test_containers_are_true_unless_they_are_empty() -> None:
+    program = torch.jit.script(empty)
+    assert program([], {"a": 1}, "") == (True, False, False) and program(["a"], {}, "b") == (False, True, True)
+    assert "_0 = torch.__not__(torch.gt(torch.len(names), 0))" in program.code
+
+
+class Targets(torch.nn.Module):
+    def forward(self, x: torch.Tensor, targets: Optional[list[dict[str, torch.Tensor]]] = None):  # noqa: UP045
+        return x, targets
+
+
+class Around(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Targets()
+
+    def forward(self, x: torch.Tensor, targets: Optional[list[dict[str, torch.Tensor]]] = None):  # noqa: UP045
+        x, targets = self.inner(x, targets)
+        return x
+
+
+def test_an_optional_list_is_handed_on_as_it_is() -> None:
+    assert torch.jit.script(Around())(torch.ones(1), None).item() == 1.0
+
+
+def pairs(x, size: BroadcastingList2[int]):
+    return torch.unique(x), _pair(size)[1]
+
+
+def test_unique_and_pairs() -> None:
+    values, second = torch.jit.script(pairs)(torch.tensor([3, 1, 3]), [4, 5])
+    assert values.tolist() == [1, 3] and second == 5
+
+
+@torch.jit.script_if_tracing
+def offsets(boxes, idxs):
+    return boxes + idxs.to(boxes)[:, None] * (boxes.max() + torch.tensor(1).to(boxes))
+
+
+def test_conversions_to_what_another_tensor_is_in_traces() -> None:
+    boxes, idxs = torch.rand(3, 4), torch.tensor([0, 1, 0])
+    traced = torch.jit.trace(lambda x, i: offsets(x, i), (boxes, idxs))
+    assert torch.equal(traced(boxes[:2] * 2, idxs[:2]), offsets(boxes[:2] * 2, idxs[:2]))

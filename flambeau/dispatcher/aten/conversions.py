@@ -23,6 +23,14 @@ def to_device(
     return _to(self, dtype, copy, memory_format)
 
 
+@implementation("to.other")
+def to_other(
+    self: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
+) -> Any:
+    """The tensor in the dtype of another."""
+    return _to(self, other._layout.dtype, copy, memory_format)
+
+
 @implementation("to.dtype_layout")
 def to_dtype_layout(
     self: Tensor,

@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.jit.frontend.text import functions_of_text
 
-__all__ = ["programs_of"]
+__all__ = ["REPEATED", "programs_of"]
 
 # Lines are where PyTorch has them: graphs print `<string>:3:9`.
 _TENSOR_PROPERTIES = {
@@ -34,6 +34,8 @@ _REVERSED = {
     "gt": (7, "b < a"),
     "ge": (9, "b <= a"),
 }
+#: What layers make of a number or several, by name: how many.
+REPEATED = {"_single": 1, "_pair": 2, "_triple": 3, "_quadruple": 4}
 _ORDERED = ("ge", "gt", "le", "lt")
 
 
@@ -47,6 +49,9 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
         return []
     if name == "_assert":
         return [("\n" * 6 + "def _assert(condition : bool, message : str):\n  assert condition, message\n", name)]
+    if name in REPEATED:
+        head = f"def {name}(x : BroadcastingList{REPEATED[name]}[%s]) -> List[%s]:\n  return x\n"
+        return [(head % (kind, kind), name) for kind in ("int", "float")]
     if name == "floordiv":
         return [
             (

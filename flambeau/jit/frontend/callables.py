@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from flambeau.dispatcher.schema_types import Type
+from flambeau.dispatcher.schema_types import DictType, ListType, StringType, Type
 from flambeau.jit.frontend.matching import Kwargs, emit_builtin, match, match_any
 from flambeau.jit.frontend.operators import Candidate, candidates
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir.source import ErrorReport, SourceRange
-from flambeau.jit.ir.types import ANY, DEVICE, STRING, ClassType, FunctionType
+from flambeau.jit.ir.types import ANY, BOOL, DEVICE, STRING, ClassType, FunctionType
 from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
@@ -189,6 +189,10 @@ class SpecialForm(SugaredValue):
         return "special form"
 
 
+#: Types of containers, which are true unless they are empty.
+_COUNTED = (ListType, DictType, StringType)
+
+
 class CastValue(BuiltinFunction):
     """float, int, bool, str ...: what is of the type already stays as it is."""
 
@@ -200,6 +204,10 @@ class CastValue(BuiltinFunction):
         return self.to
 
     def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
+        if self.to == BOOL and len(args) == 1 and not kwargs and isinstance(args[0].type(), _COUNTED):
+            nothing = e.graph.insertConstant(0)
+            count = emit_builtin(e.graph, where, "aten::len", [args[0]])
+            return SimpleValue(emit_builtin(e.graph, where, "aten::gt", [count, nothing]))
         if self.to != DEVICE:
             e.graph.insertConstant(
                 None, where

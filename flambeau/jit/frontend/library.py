@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.naming import PACKAGE
+from flambeau.jit.frontend.builtin_programs import REPEATED
 from flambeau.jit.frontend.text import MethodSelf, TextResolver, define_from_tree, parse_text
 from flambeau.jit.ir.types import ClassType
 
@@ -46,6 +47,7 @@ def words() -> dict[int, str]:
         (warnings.warn, "aten::warn"),
         (builtins.AssertionError, "AssertionError"),
     ]
+    table += [(getattr(torch.nn.modules.utils, name), f"aten::{name}") for name in REPEATED]
     for name in ("isinstance", "range", "zip", "enumerate", "list", "dict", "tuple", "getattr", "hasattr"):
         table.append((getattr(builtins, name), name))
     for name, symbol in _FUNCTIONS.items():
@@ -64,6 +66,20 @@ def _functional() -> dict[int, str]:
     return {id(getattr(functional, name)): name for name in vars(shadows) if callable(getattr(functional, name, None))}
 
 
+@functools.cache
+def _of_torch() -> dict[int, Any]:
+    """What is compiled in the place of functions of torch, by their identity."""
+    import flambeau as torch
+    from flambeau.jit.shadows import namespace
+    from flambeau.jit.tracing.current import is_tracing
+
+    return {
+        id(is_tracing): namespace.is_tracing,
+        id(torch.unique): namespace.unique,
+        id(torch.unique_consecutive): namespace.unique_consecutive,
+    }
+
+
 def functional_name(function: Any) -> str | None:
     """The name in torch.nn.functional of a function that `shadows` has; None for any other."""
     return _functional().get(id(function))
@@ -72,11 +88,11 @@ def functional_name(function: Any) -> str | None:
 def substitute(function: Any, owner: type | None = None) -> Any:
     """What is compiled in a function's place: what `shadows` has for it, or itself. `owner`: the class it is a method for."""
     from flambeau.jit.shadows import functional as functions
-    from flambeau.jit.shadows import modules, tracing
-    from flambeau.jit.tracing.current import is_tracing
+    from flambeau.jit.shadows import modules
 
-    if function is is_tracing:
-        return tracing.is_tracing
+    shadow = _of_torch().get(id(function))
+    if shadow is not None:
+        return shadow
     name = functional_name(function)
     if name is not None:
         return getattr(functions, name)

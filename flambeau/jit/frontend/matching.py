@@ -223,7 +223,7 @@ class _Attempt:
                 if self.allow and self._takes_the_rest(i, argument):
                     kind = args[used].type()
                     wanted = _unwrapped(self.kinds[i])
-                    if not isinstance(kind, ListType) and not _convertible_to_list(kind, wanted):
+                    if not isinstance(_unwrapped(kind), ListType) and not _convertible_to_list(kind, wanted):
                         assert isinstance(wanted, ListType)
                         rest = self._as_list(argument, wanted.element, args[used:])
                         if rest is None:
