@@ -163,8 +163,8 @@ class Agent:
                     return False
         error = ChildFailedError(self.name, failures)
         rank, first = error.get_first_failure()
-        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of: "
-             f"{self.name if isinstance(self.command, FunctionCall) else self.command[0]}")
+        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of "
+             + (f"fn: {self.name}" if isinstance(self.command, FunctionCall) else f"binary: {self.command[0]}"))
         if self.restarts >= self.config.max_restarts:
             with contextlib.suppress(DistNetworkError):
                 nodes.fail(attempt, f"rank {rank} failed with exit code {first.exitcode}")

@@ -92,13 +92,21 @@ def get_elapsed_time_ms(start_time_in_seconds: float) -> int:
     return int((time.time() - start_time_in_seconds) * 1000)
 
 
+def _get_metric_name(fn: Callable[..., Any]) -> str:
+    """The name of a function's numbers: with its class, as in its text."""
+    qualified = fn.__qualname__.split(".")
+    if len(qualified) > 1 and qualified[-2] != "<locals>":
+        return ".".join(qualified[-2:])
+    return f"{fn.__module__.split('.')[-1]}.{fn.__name__}"
+
+
 def prof(fn: Callable[..., Any] | None = None, group: str = "torchelastic") -> Any:
     """Decorates a function whose successes, failures and milliseconds are published: NAME.success, NAME.failure, and
     NAME.duration.ms.
     """
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = function.__qualname__
+        name = _get_metric_name(function)
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

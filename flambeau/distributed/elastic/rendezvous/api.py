@@ -116,10 +116,10 @@ class RendezvousParameters:
         if not backend:
             raise ValueError("The rendezvous backend name must be a non-empty string.")
         if min_nodes < 1:
-            raise ValueError(f"The minimum number of rendezvous nodes must be greater than zero, but got {min_nodes}.")
+            raise ValueError(f"The minimum number of rendezvous nodes ({min_nodes}) must be greater than zero.")
         if max_nodes < min_nodes:
-            raise ValueError(f"The maximum number of rendezvous nodes must be greater than or equal to the minimum number of "
-                             f"rendezvous nodes, but got {max_nodes} < {min_nodes}.")
+            raise ValueError(f"The maximum number of rendezvous nodes ({max_nodes}) must be greater than or equal to the minimum "
+                             f"number of rendezvous nodes ({min_nodes}).")
         self.backend, self.endpoint, self.run_id = backend, endpoint, run_id
         self.min_nodes, self.max_nodes, self.config, self.local_addr = min_nodes, max_nodes, kwargs, local_addr
 

@@ -10,6 +10,7 @@ import abc
 import contextlib
 import enum
 import json
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ from flambeau.distributed.stores import Store
 __all__ = ["ElasticAgent", "RunResult", "SimpleElasticAgent", "Worker", "WorkerGroup", "WorkerSpec", "WorkerState"]
 
 DEFAULT_ROLE = "default"
+
+
+def _get_fq_hostname() -> str:
+    return socket.getfqdn(socket.gethostname())
 
 
 @dataclass
