@@ -45,7 +45,7 @@ SIBLINGS = {
     "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
-    "utils": {"optim"},  # lists of tensors are put together as optimizers do
+    "utils": {"optim", "extensions"},  # lists of tensors as optimizers take them; which packages need no compiler
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
     "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
@@ -90,6 +90,7 @@ OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from
 DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
 OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
+            "utils.cpp_extension": {"setuptools"}, "utils._build_extension": {"setuptools"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
             "fx.passes.graph_drawer": {"pydot"}, "distributed.mpi.library": {"mpi4py"},
             "distributed.checkpoint._fsspec_filesystem": {"fsspec"}, "distributed.checkpoint._extension": {"zstandard"},

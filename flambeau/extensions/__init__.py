@@ -24,10 +24,15 @@ def _torchaudio() -> Any:
     return importlib.import_module("flambeau.extensions.torchaudio").register()
 
 
+def _torch_scatter() -> Any:
+    return importlib.import_module("flambeau.extensions.torch_scatter").register()
+
+
 # Folder and beginning of the file's name, up to the first dot -> what registers the operators.
 _KNOWN = {
     r"torchvision/(_C|_C_stable)": _torchvision,        # the latter from 0.26 on
     r"torchaudio/lib/(_torchaudio|libtorchaudio)": _torchaudio,
+    r"torch_scatter/_(version|scatter|segment_csr|segment_coo)_(cpu|cuda)": _torch_scatter,
 }
 
 
