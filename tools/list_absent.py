@@ -25,7 +25,8 @@ HEAD = """\
 PyTorch has these; here they exist so that programs can import them, test `isinstance` against them and catch them. Calling one
 raises `NotImplementedError` with the advice that stands beside it. Written by `python tools/list_absent.py`.
 """
-NEEDS_A_PACKAGE = {"flambeau.utils._cxx_pytree"}  # modules that are a face of another package, and say so
+# Modules that are a face of another package, and say so.
+NEEDS_A_PACKAGE = {"flambeau.utils._cxx_pytree", "flambeau.utils._build_extension"}
 
 
 def import_everything() -> None:

@@ -205,6 +205,7 @@ def _jit_set_texpr_fuser_enabled(enabled: bool, /) -> None:
 
 
 globals().update(_unsupported.all_of("_C.", _WITHOUT_SCRIPTS, "_jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode"))
+globals().update(_unsupported.all_of("_C.", "export the module, whose values have shapes; see torch.export", "_propagate_shapes"))
 
 
 _OF_THE_DISPATCHER = frozenset(

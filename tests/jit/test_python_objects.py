@@ -84,3 +84,22 @@ class Cook(torch.nn.Module):
 
 def test_attributes_hold_objects_of_classes() -> None:
     assert torch.jit.script(Cook())(torch.ones(1)).tolist() == [10.0]
+
+
+def test_modules_as_programs_by_inner_names() -> None:
+    from flambeau.jit import _recursive
+
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+        @torch.jit.export
+        def twice(self, x):
+            return x * 2
+
+    names = [name for name, _ in _recursive.infer_methods_to_compile(Two())]
+    assert sorted(names) == ["forward", "twice"]
+    made = _recursive.create_script_module(Two(), lambda module: _recursive.infer_methods_to_compile(module)[:1])
+    assert _recursive.wrap_cpp_module(made._c) is made and made(torch.ones(1)).tolist() == [2.0]
+    with pytest.raises(NotImplementedError, match=r"use them as they are"):
+        __import__("flambeau.utils.mkldnn").utils.mkldnn.to_mkldnn(Two())
