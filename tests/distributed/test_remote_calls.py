@@ -139,3 +139,13 @@ def worker(rank: int) -> None:
 
 def test_calls_references_and_gradients() -> None:
     on_ranks(3, worker, begin=False, seconds=60)
+
+
+def test_functions_of_libraries_ask_for_init_rpc() -> None:
+    @rpc.api._require_initialized
+    def call() -> int:
+        return 1
+
+    assert call.__name__ == "call"
+    with pytest.raises(RuntimeError, match=r"RPC has not been initialized. Call torch.distributed.rpc.init_rpc first."):
+        call()

@@ -5,6 +5,7 @@ Stands on agent, rref and gradients; the package offers its functions on.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -24,6 +25,16 @@ __all__ = ["get_worker_info", "init_rpc", "remote", "rpc_async", "rpc_sync", "sh
 
 _MEETING = timedelta(seconds=300)
 _generation = 0
+
+
+def _require_initialized(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function of a library, so that it raises RuntimeError before init_rpc."""
+    @functools.wraps(func)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        current.agent()
+        return func(*args, **kwargs)
+
+    return asked
 
 
 def init_rpc(name: str, backend: BackendType | None = None, rank: int = -1, world_size: int | None = None,
