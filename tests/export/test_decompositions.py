@@ -197,3 +197,15 @@ def test_draws_in_place_become_draws() -> None:
     torch.manual_seed(3)
     made = program.run_decompositions().module()(torch.rand(3))
     assert 0.5 < made.mean() < 6.5
+
+
+def test_broadcast_to_with_open_sizes() -> None:
+    class Spread(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.broadcast_to(x, (3, *y.shape)).clone()
+
+    auto = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    x = torch.arange(20.0).reshape(4, 5)
+    program = torch.export.export(Spread(), (x, x), dynamic_shapes=(auto, auto)).run_decompositions()
+    assert "expand" in program.graph_module.code and "broadcast_to" not in program.graph_module.code
+    assert torch.equal(program.module()(x[:2], x[:2]), x[:2].expand(3, 2, 5))

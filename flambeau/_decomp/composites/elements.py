@@ -186,3 +186,8 @@ def fft_irfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None =
     if length // 2 + 1 != self.shape[axis]:
         return NotImplemented
     return aten._fft_c2r.default(self, [axis], _norm_of(norm, False), length)
+
+
+@composite(aten.broadcast_to.default)
+def broadcast_to(self: Any, size: Any) -> Any:
+    return aten.expand.default(self, list(size))
