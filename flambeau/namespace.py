@@ -93,6 +93,7 @@ from flambeau.ops.interop.typed_storage import KINDS as _TYPED_STORAGES
 from flambeau.ops.interop.typed_storage import TypedStorage, from_file
 from flambeau.ops.tensor_methods.predicates import REMOVED as _REMOVED
 
+StorageBase = UntypedStorage   # a base of its own in PyTorch, by which programs tell storages
 globals().update(_TYPES)
 globals().update(_FOREACH)
 

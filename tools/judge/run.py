@@ -275,8 +275,8 @@ def run_once(
             preexec_fn=limited,
         )
         ended = "budget"
-        quiet_since, size = time.monotonic(), out.stat().st_size
-        until = quiet_since + COLLECTION
+        collections = out.read_text().count('"kept"')
+        quiet_since, size, until, running = time.monotonic(), out.stat().st_size, time.monotonic() + COLLECTION, False
         while time.monotonic() < until:
             try:
                 code = child.wait(0.5)
@@ -285,9 +285,10 @@ def run_once(
             except subprocess.TimeoutExpired:
                 pass
             if out.stat().st_size != size:
-                until = min(until, time.monotonic() + budget)
                 quiet_since, size = time.monotonic(), out.stat().st_size
-            elif size and time.monotonic() - quiet_since > 2 * limit + 30:
+                if not running and out.read_text().count('"kept"') > collections:
+                    until, running = quiet_since + budget, True
+            elif running and time.monotonic() - quiet_since > 2 * limit + 30:
                 ended = "didn't answer"
                 break
         with contextlib.suppress(ProcessLookupError):
