@@ -7,6 +7,7 @@ digest of its name, so that both implementations choose the same ones whatever e
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -57,6 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.append(item)
     write({"collected": len(items), "kept": len(kept)})
     items[:] = kept
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Modules that draw their data when they are imported draw the same ones each time."""
+    if SETTINGS["seed"] and isinstance(collector, pytest.Module):
+        if importlib.util.find_spec("torch"):
+            importlib.import_module("torch")
+        sow()
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
