@@ -99,7 +99,9 @@ class Workplace:
         stamp = self.home / "installed" / hashlib.sha256(json.dumps([what, plain, without]).encode()).hexdigest()[:16]
         if stamp.exists():
             return
-        pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        (self.home / "constraints.txt").write_text("torch<0\n")  # what asks for PyTorch is to be installed without dependencies
+        pip = [self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--constraint"]
+        pip += [self.home / "constraints.txt"]
         for options, names in (([], plain), (["--no-deps"], without)):
             if names:
                 subprocess.run([*pip, *options, *names], check=True, stdin=subprocess.DEVNULL)
