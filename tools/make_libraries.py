@@ -107,7 +107,8 @@ def suites(judged: dict[str, dict[str, Any]]) -> str:
         if found["pytorch"] is None:
             continue
         versions = ", ".join(f"{package} {version}" for package, version in found["versions"].items() if version)
-        lines.append(f"| [{name}]({found['url']}) | {versions} | {found['share']} | {found['tests']} | {found['differ']} | "
+        share = f"{found['share']}{'' if found['whole'] else ', to the end of its time'}"
+        lines.append(f"| [{name}]({found['url']}) | {versions} | {share} | {found['tests']} | {found['differ']} | "
                      f"{found['seconds']:.0f} / {found['pytorch_seconds']:.0f} |")
     if len(lines) == 2:
         return ""

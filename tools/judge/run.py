@@ -341,7 +341,7 @@ def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.
         "tests": total,
         "differ": len(found),
         "unknown": len(new),
-        "whole": ours.whole,
+        "whole": ours.whole and (theirs is None or theirs.whole),
         "pytorch": place.torch["version"] if place.torch else None,
         "seconds": round(ours.seconds, 1),
         "pytorch_seconds": round(theirs.seconds, 1) if theirs else None,
