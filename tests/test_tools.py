@@ -24,8 +24,8 @@ def test_the_table_of_libraries_is_that_of_its_data(libraries) -> None:
 
 
 def test_the_table_of_suites(libraries) -> None:
-    judged = {"url": "u", "versions": {"a": "1.0", "b": None}, "share": 4, "tests": 1200, "differ": 3, "pytorch": "2.13.0", "whole": True,
-              "seconds": 3.4, "pytorch_seconds": 5.6}
+    judged = {"url": "u", "versions": {"a": "1.0", "b": None}, "share": 4, "tests": 1200, "differ": 3, "whole": True,
+              "pytorch": "2.13.0", "seconds": 3.4, "pytorch_seconds": 5.6}
     table = libraries.suites({"a": judged, "b": {**judged, "pytorch": None}})
     assert "| [a](u) | a 1.0 | 4 | 1200 | 3 | 3 / 6 |" in table and "1 suites, 1,200 tests: 3 differ." in table
     assert libraries.suites({}) == ""
