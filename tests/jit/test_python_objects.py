@@ -103,3 +103,10 @@ def test_modules_as_programs_by_inner_names() -> None:
     assert _recursive.wrap_cpp_module(made._c) is made and made(torch.ones(1)).tolist() == [2.0]
     with pytest.raises(NotImplementedError, match=r"use them as they are"):
         __import__("flambeau.utils.mkldnn").utils.mkldnn.to_mkldnn(Two())
+
+
+def test_a_graph_module_is_a_program() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    made = torch.jit.script(torch.fx.symbolic_trace(net))
+    x = torch.ones(1, 2)
+    assert torch.equal(made(x), net(x))

@@ -96,7 +96,7 @@ def substitute(function: Any, owner: type | None = None) -> Any:
     name = functional_name(function)
     if name is not None:
         return getattr(functions, name)
-    if owner is None or not getattr(function, "__module__", "").startswith(f"{PACKAGE}.nn.modules."):
+    if owner is None or not (getattr(function, "__module__", "") or "").startswith(f"{PACKAGE}.nn.modules."):
         return function
     for each in owner.__mro__:
         shadow = getattr(modules, each.__name__, None)
