@@ -84,12 +84,12 @@ class Pointwise(OpDef):
     body: a function of scalar expressions, its parameters being `operands` (tensors or numbers), then `numbers` (run-time
     numbers with defaults; the body gets the Python number of a keyword-only one that has its default), then `statics` (anything
     hashable that shapes the body). kind: PROMOTE, FLOAT, BOOL, REAL or a function (common dtype, *statics) -> (computation,
-    result); undecided: operands that take no part in promotion (a condition). types: the categories of computation that are
-    supported, out of "b" (bool), "i", "f", "w" (wide: float32 and float64), "8" (float8), "c"; `kernel` is what PyTorch's
-    refusal of others calls it. check(computation, operands, numbers, statics) may raise. node: the name of the node without
-    "Backward", or a function of the operands and statics that gives it; undefined: PyTorch's name of an operator whose
-    gradient it refuses to compute; real_gradients: that of one which refuses to record calls with
-    complex results.
+    result); undecided: operands that take no part in promotion (a condition), or as numbers only, if they are `elements` too.
+    types: the categories of computation that are supported, out of "b" (bool), "i", "f", "w" (wide: float32 and float64), "8"
+    (float8), "c"; `kernel` is what PyTorch's refusal of others calls it. check(computation, operands, numbers, statics) may
+    raise. node: the name of the node without "Backward", or a function of the operands and statics that gives it; undefined:
+    PyTorch's name of an operator whose gradient it refuses to compute; real_gradients: that of one which refuses to record
+    calls with complex results.
     """
 
     converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
@@ -162,7 +162,7 @@ class Pointwise(OpDef):
         """(computation, result) for these tensors and numbers."""
         ranks = []
         for name, x in zip(self.operands, operands):
-            if name in self.undecided:
+            if name in self.undecided and (name not in self.elements or x.__class__ in NUMBERS):
                 continue
             if x.__class__ in NUMBERS:
                 ranks.append((number_dtype(x), NUMBER))

@@ -229,7 +229,7 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     own, end, weight = operands[0]._layout.dtype, operands[1]._layout.dtype, operands[2]
     if end is not own:
         raise RuntimeError(f"expected dtype {own.c_name} for `end` but got dtype {end.c_name}")
-    if weight.__class__ not in NUMBERS and weight._layout.dtype is not own:
+    if weight.__class__ not in NUMBERS and weight._layout.dtype is not own and weight._layout.ndim:
         raise RuntimeError(f"expected dtype {own.c_name} for `weight` but got dtype {weight._layout.dtype.c_name}")
 
 
@@ -237,7 +237,7 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
            node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
            out=Out(as_computed=True), elements=("weight",), widened=True)
 def lerp(input: Tensor, end: Tensor, weight: Operand):
-    """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal."""
+    """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal, but for that of a zero-dim weight."""
     weight = s.cast(weight, input.dtype)
     step = end - input
     near = s.abs(weight) < 0.5

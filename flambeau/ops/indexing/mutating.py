@@ -74,6 +74,7 @@ def mutating(
     apart: tuple[str, ...] = (),
     expanded: str | None = None,
     moved: Callable | None = None,
+    overlaps: bool = False,
     real_gradients: str | None = None,
     **facets: Unpack[Facets],
 ) -> Callable:
@@ -81,7 +82,8 @@ def mutating(
 
     fresh: makes the result of the out-of-place form, where cloning and writing is not it; keep_order: the clone keeps
     the order of dimensions in memory, otherwise it is contiguous; apart: tensors that may have no element in common with the
-    written one; expanded: the form of assignment that makes writing to an expanded tensor deprecated, not an error.
+    written one; overlaps: whether elements of the written one may share memory; expanded: the form of assignment that makes
+    writing to an expanded tensor deprecated, not an error.
     moved(layout of the written tensor, *arguments of the call): the writes as moves between it (slot 0) and the other tensors,
     or None; the copy and the writes are then one kept plan. `kernel_error` says what is wrong with an index in that case.
     real_gradients: as of `operator`.
@@ -121,7 +123,7 @@ def mutating(
         if moved is not None:
             made.operator.kept_in_place = register_cache({})
         made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
-                                  apart, expanded)
+                                  apart, expanded, overlaps)
         if method:
             setattr(Tensor, public + "_", made.in_place)
         return made
@@ -183,7 +185,7 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
 
 
 def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str, apart: tuple[str, ...],
-              expanded: str | None) -> Callable:
+              expanded: str | None, overlaps: bool) -> Callable:
     declared = made.operator
     parts, star = [], False
     by_moves = declared.kept_in_place is not None
@@ -197,6 +199,8 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
     keywords = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
 
     def check_repeats(tensor: Tensor) -> None:
+        if overlaps:
+            return
         if expanded is None:
             refuse_overlap(tensor)
         elif memory_order.overlaps_itself(tensor._layout.shape, tensor._layout.strides):

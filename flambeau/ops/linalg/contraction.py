@@ -21,7 +21,7 @@ from flambeau.core.modes.modes import active
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor, tensor_from
-from flambeau.ops.linalg.matmul import batches, bmm, mm, outer, outer_plan, same_dtype
+from flambeau.ops.linalg.matmul import batches, bmm, mm, outer, outer_plan, same_dtype, without_products
 
 Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
 
@@ -65,6 +65,8 @@ def pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], kee
         left = left.reshape((*shape[:b + m], *[1] * len(y_only)))
         right = right.reshape((*shape[:b], *[1] * m, *shape[b + m:]))
         return left * right, labels
+    if without_products(left, right):
+        return right.new_zeros(shape), labels
     same_dtype("einsum", left, right)
     if not batch:
         return mm(left.reshape(rows, length), right.reshape(length, columns)).reshape(shape), labels
@@ -132,11 +134,13 @@ def contraction(x: Tensor, y: Tensor, spec: Spec) -> Any:
         x, y, own, other = y, x, other, own     # the result then is contiguous
     swapped = own is not spec[0]
     a, b = x._layout, y._layout
+    sizes = dict(zip(own, a.shape)) | dict(zip(other, b.shape))
+    if without_products(x, y):
+        return (x if swapped else y).new_zeros([sizes[k] for k in result])
     same_dtype("einsum", x, y)
     batch = [k for k in result if k in own and k in other]
     rows, columns = [k for k in result if k not in other], [k for k in result if k not in own]
     inner = [k for k in own if k not in result]
-    sizes = dict(zip(own, a.shape)) | dict(zip(other, b.shape))
     order = [*batch, *rows, *columns]
     dense = dict(zip(order, contiguous_strides([sizes[k] for k in order])))
     out = Layout.of(tuple([sizes[k] for k in result]), tuple([dense[k] for k in result]), a.dtype, a.device)

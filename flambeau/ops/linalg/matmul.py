@@ -75,6 +75,12 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
     _refuse_dtype(name, *tensors)
 
 
+def without_products(a: Tensor, b: Tensor) -> bool:
+    """Whether there is nothing to multiply of two tensors, whose dtypes PyTorch's batches of matrices then don't compare."""
+    x, y = a._layout, b._layout
+    return x.dtype is not y.dtype and x.device is y.device and not (x.numel and y.numel)
+
+
 def _refuse_dtype(name: str, *tensors: Tensor) -> None:
     first = tensors[0]._layout
     if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
@@ -127,8 +133,10 @@ def bmm(input: Tensor, mat2: Tensor) -> Planned:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
                            f"{a.shape[2]}] but got: "
                            f"[{b.shape[0]}, {b.shape[1]}].")
-    same_dtype("bmm", input, mat2)
     count, m, k = a.shape
+    if without_products(input, mat2):
+        return mat2.new_zeros((count, m, b.shape[2]))
+    same_dtype("bmm", input, mat2)
     return _product((input, mat2), (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), Matrix(1, (0, *a.strides)),
                     Matrix(2, (0, *b.strides)))
 
@@ -500,6 +508,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     if input._layout.dtype is not a.dtype:
         raise RuntimeError(f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
                            f"{a.dtype.c_name}, batch2: {b.dtype.c_name}")
+    if 0 in shape and without_products(batch1, batch2):
+        return batch2.new_empty(shape)
     same_dtype("baddbmm", batch1, batch2)
     return _with_addend((input, batch1, batch2), shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]), (0, *a.strides),
                         (0, *b.strides), beta, alpha, lambda: bmm(batch1, batch2))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry, memory_order
+from flambeau.base.dtype import DIMENSIONED, ZERO_DIM, promote_types, result_dtype
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn_once
@@ -236,6 +237,16 @@ def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None, transposed:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {other._layout.dtype.scalar_name}")
 
 
+def _of_one_dtype(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Operands of several dtypes, of an input without elements, in the dtype of the result that PyTorch gives."""
+    x, w = input._layout, weight._layout.dtype
+    if x.shape[0] and x.ndim > 1 and not x.shape[1]:
+        dtype = promote_types(x.dtype, w)
+    else:
+        dtype = result_dtype([(x.dtype, DIMENSIONED), (w, ZERO_DIM)])
+    return input.to(dtype), weight.to(dtype), bias if bias is None else bias.to(dtype)
+
+
 def _check_integers(dtype: DType, n: int, transposed: bool, dilated: bool) -> None:
     """NotImplementedError for the integers that PyTorch's kernel of such a convolution doesn't know."""
     if dtype.is_floating_point or dtype.is_complex or dtype.name == "int64":
@@ -303,6 +314,9 @@ _complete: dict[Any, tuple] = register_cache({})
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
                 output_padding: Any, groups: int) -> Tensor:
     """A convolution with all its arguments, over a batch. Raises RuntimeError where they don't fit."""
+    x = input._layout
+    if x.dtype is not weight._layout.dtype and not x.numel and (bias is None or bias._layout.dtype is x.dtype):
+        input, weight, bias = _of_one_dtype(input, weight, bias)
     key = (input._layout, weight._layout, None if bias is None else bias._layout, stride, padding, dilation, transposed,
            output_padding, groups)
     try:
@@ -419,7 +433,7 @@ def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride:
         else:
             raise RuntimeError(f"Invalid padding string: '{padding}'")
     made = convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
-    if x is input and key is not None and not layout.dtype.is_complex:
+    if x is input and key is not None and not layout.dtype.is_complex and layout.dtype is weight._layout.dtype:
         _calls[key] = _check(x, weight, bias, stride, padding, dilation, False, 0, groups)[:3]
     return made if batched else made.squeeze(0)
 

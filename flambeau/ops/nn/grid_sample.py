@@ -372,8 +372,14 @@ def grid_sampler(
         )
     if x.ndim == 5 and MODES[interpolation_mode] == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    if x.dtype is not places.dtype:
-        raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {places.dtype.scalar_name}")
+    shape = (*x.shape[:2], *places.shape[1:-1])
+    if 0 in shape and x.ndim == 4 and not x.dtype.is_floating_point:
+        return input.new_empty(shape)
+    if x.dtype is not places.dtype and x.dtype.is_floating_point:
+        if 0 not in shape:
+            raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {places.dtype.scalar_name}")
+        grid = grid.to(x.dtype)
+        places = grid._layout
     if not x.dtype.is_floating_point:
         kernel = "grid_sampler_2d_cpu_kernel_impl" if x.ndim == 4 else "grid_sampler3d_cpu"
         raise NotImplementedError(f'"{kernel}" not implemented for \'{x.dtype.scalar_name}\'')

@@ -138,7 +138,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-@mutating(function=False, out=False, name="fill_diagonal")
+@mutating(function=False, out=False, name="fill_diagonal", overlaps=True)
 def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
     """Write `fill_value` to the main diagonal."""
     shape = input._layout.shape
