@@ -1,9 +1,9 @@
-"""Tensors that stand for a plain one in everything but their place in the graph: sparse and masked tensors.
+"""Tensors that stand for a plain one in everything but their place in the graph: sparse, nested and masked tensors.
 
 A `HeldTensor` is an instance of a class with a layout of its own flavor and a storage without memory, so that every operator
 hands it on and no kernel reads it. Its place in the graph is that of a plain tensor that it holds, `_entries`: **only plain
 tensors are in the graph**. A leaf's `grad` is the gradient of that one, seen as a tensor of the class. Stands on the engine;
-used by ops.sparse and by the room masked.
+used by ops.sparse, ops.nested and by the room masked.
 """
 
 from __future__ import annotations
