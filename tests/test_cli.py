@@ -189,7 +189,10 @@ def test_what_python_reads_itself(flambeau: Run, run_python: Run, tmp_path: Path
 
 
 def test_a_prompt(root: Path, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+    try:
+        ours, theirs = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"needs a pseudo-terminal: {error}")
     environment = {**os.environ, "PYTHONPATH": str(root), "TERM": "dumb", "PYTHON_BASIC_REPL": "1", "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-m", "flambeau_torch", "run"], stdin=theirs, stdout=theirs, stderr=theirs,
                                env=environment, cwd=tmp_path, close_fds=True)
