@@ -294,3 +294,11 @@ def test_calls_that_pytorch_answers() -> None:
     x = torch.tensor([[1 + 2j, 3 - 1j, 0.5j]])
     expected = x * ((x * x).mean(-1, True) + torch.finfo(torch.float32).eps).rsqrt()
     torch.testing.assert_close(torch.nn.functional.rms_norm(x, (3,)), expected)
+
+
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_a_tensor_is_no_list_of_its_rows(name: str) -> None:
+    x = torch.arange(6.0).reshape(3, 2)
+    getattr(torch, name)(list(x))       # which makes a plan for such rows
+    with pytest.raises(TypeError, match=r"argument 'tensors' \(position 1\) must be tuple of Tensors, not Tensor"):
+        getattr(torch, name)(x)
