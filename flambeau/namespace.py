@@ -19,6 +19,7 @@ from typing import Any
 from flambeau.base.device import device as _Device
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.base.streams import Event, Stream
 from flambeau.base.warn import deprecated as _older
 from flambeau.core.autograd.node import anomaly as _anomaly
 from flambeau.core.autograd.node import rename as _rename
@@ -351,11 +352,6 @@ class FatalError(RuntimeError):
 globals().update(_TYPED_STORAGES)
 Storage = _TYPED_STORAGES["FloatStorage"]
 _storage_classes = {UntypedStorage, TypedStorage, *_TYPED_STORAGES.values()}
-globals().update(
-    _unsupported.all_of(
-        "", "calls on the CPU are finished when they return; leave streams and events out", kinds="Event Stream"
-    )
-)
 globals().update(
     _unsupported.all_of(
         "",

@@ -8,6 +8,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
+from flambeau._C._jit_settings import SETTINGS
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import running as _running
@@ -20,7 +21,6 @@ from flambeau.core.tensor.tensor import Tensor as TensorBase
 from flambeau.transform.levels import stack as _transforms
 
 _TensorMeta = type(TensorBase)
-_WITHOUT_SCRIPTS = "there are no scripts whose execution could be chosen; leave it out"
 
 _disabled_torch_function_impl = disabled
 
@@ -158,53 +158,34 @@ def _get_privateuse1_backend_name() -> str:
     return "privateuseone"
 
 
-# Which executor runs scripts, and what it fuses: kept as it is set, and without influence, for there is one executor here.
-_executor = {"profiling": True, "profiled": True, "cpu": False, "gpu": False, "texpr": True}
+def _jit_get_emit_hooks() -> tuple[Any, Any]:
+    """What is called with each module and function that is compiled: nothing."""
+    return None, None
 
 
-def _jit_set_profiling_executor(profiling_flag: bool, /) -> bool:
-    """Set whether runs of scripts are profiled first; what was set before."""
-    before, _executor["profiling"] = _executor["profiling"], bool(profiling_flag)
-    return before
+def _jit_set_emit_hooks(module: Any, function: Any) -> None:
+    """Have nothing called. NotImplementedError for hooks."""
+    if module is not None or function is not None:
+        raise NotImplementedError(
+            "torch._C._jit_set_emit_hooks is not implemented in flambeau; look at what torch.jit.script gives"
+        )
 
 
-def _jit_set_profiling_mode(profiling_flag: bool, /) -> bool:
-    """Set whether they are specialized by it; what was set before."""
-    before, _executor["profiled"] = _executor["profiled"], bool(profiling_flag)
-    return before
+def _jit_try_infer_type(obj: Any) -> Any:
+    """The type that TorchScript gives a value, or why it gives none."""
+    from flambeau.jit.ir.inference import inferred_type
+
+    return inferred_type(obj)
 
 
-def _jit_can_fuse_on_cpu() -> bool:
-    """What was set; a script's operators aren't fused."""
-    return _executor["cpu"]
+def _jit_clear_class_registry() -> None:
+    """Forget the classes of Python that were compiled: one of the same name is compiled again."""
+    from flambeau.jit.frontend import python_classes
+
+    python_classes.forget()
 
 
-def _jit_can_fuse_on_gpu() -> bool:
-    """What was set."""
-    return _executor["gpu"]
-
-
-def _jit_override_can_fuse_on_cpu(enabled: bool, /) -> None:
-    """Set whether scripts are fused."""
-    _executor["cpu"] = bool(enabled)
-
-
-def _jit_override_can_fuse_on_gpu(enabled: bool, /) -> None:
-    """Set whether scripts are fused."""
-    _executor["gpu"] = bool(enabled)
-
-
-def _jit_texpr_fuser_enabled() -> bool:
-    """What was set."""
-    return _executor["texpr"]
-
-
-def _jit_set_texpr_fuser_enabled(enabled: bool, /) -> None:
-    """Set whether scripts are fused by tensor expressions."""
-    _executor["texpr"] = bool(enabled)
-
-
-globals().update(_unsupported.all_of("_C.", _WITHOUT_SCRIPTS, "_jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode"))
+globals().update(SETTINGS)
 globals().update(_unsupported.all_of("_C.", "export the module, whose values have shapes; see torch.export", "_propagate_shapes"))
 
 

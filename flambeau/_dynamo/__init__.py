@@ -44,9 +44,10 @@ globals().update(
 __all__ = [
     "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "decorators", "disable",
     "disable_nested_graph_breaks", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "eval_frame", "exc",
-    "explain", "export", "external_utils", "forbid_in_graph", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
-    "mark_static", "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert",
-    "patch_dynamo_config", "reset", "run", "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "utils",
+    "explain", "export", "external_utils", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported",
+    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize",
+    "optimize_assert", "patch_dynamo_config", "reset", "run", "set_stance", "skip_frame", "step_unsupported",
+    "substitute_in_graph", "utils",
 ]
 
 
@@ -58,6 +59,11 @@ def get_recursion_limit() -> int:
 def set_recursion_limit(limit: int) -> None:
     """Set Python's limit of nested calls."""
     _sys.setrecursionlimit(limit)
+
+
+def is_dynamo_supported() -> bool:
+    """False: functions are not captured."""
+    return False
 
 
 def reset_code_caches() -> None:

@@ -34,6 +34,7 @@ error_on_nested_jit_trace = True
 error_on_recompile = False
 fail_on_cache_limit_hit = False
 fail_on_recompile_limit_hit = False
+fake_tensor_cache_crosscheck_enabled = False
 fake_tensor_cache_enabled = True
 force_nn_module_property_static_shapes = True
 force_parameter_static_shapes = True

@@ -48,6 +48,11 @@ _FROZEN = ("freeze", "optimize_for_inference", "run_frozen_optimizations")
 
 def __getattr__(name: str) -> Any:
     # What stands on the compiler, which is loaded with it.
+    if name in ("_recursive", "_state"):
+        import flambeau.jit._recursive
+        import flambeau.jit._state
+
+        return vars(flambeau.jit)[name]
     if name == "ScriptFunction":
         from flambeau.jit.script_function import ScriptFunction as found
     elif name == "CompilationUnit":

@@ -18,7 +18,7 @@ globals().update(_unsupported.all_of(
     "compile_unbound_method create_hooks_from_stubs create_methods_and_properties_from_stubs create_script_class "
     "create_script_module_impl get_hook_stubs get_module_concrete_type get_property_stubs infer_concrete_type_builder "
     "interface_script lazy_bind make_stub make_stub_from_method make_stubs_for_overloads make_stubs_from_exported_methods "
-    "try_compile_fn wrap_cpp_class", "ConcreteTypeStore PropertyStub ScriptMethodStub"))
+    "try_compile_fn wrap_cpp_class", "PropertyStub ScriptMethodStub"))
 
 
 def infer_methods_to_compile(nn_module: Module) -> list[tuple[str, Any]]:
@@ -35,3 +35,14 @@ def create_script_module(nn_module: Module, stubs_fn: Callable[[Module], Sequenc
 def wrap_cpp_module(cpp_module: Any) -> RecursiveScriptModule:
     """The compiled module whose `_c` this is."""
     return getattr(cpp_module, "_module", cpp_module)
+
+
+class ConcreteTypeStore:
+    """The types of modules that were compiled: none, as each module's is its own. Suites make a fresh one before each test."""
+
+    def __init__(self) -> None:
+        self.type_store: dict[type, list[Any]] = {}
+        self.methods_compiled: set[Any] = set()
+
+
+concrete_type_store = ConcreteTypeStore()

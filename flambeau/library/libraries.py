@@ -269,6 +269,11 @@ def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()
     return None
 
 
+def _key_of(kind: str) -> str:
+    """The dispatch key that a type of device has, or that is named itself."""
+    return kind if kind in keys.DispatchKey.__members__ else key_of_device(kind)
+
+
 def key_of_device(kind: str) -> str:
     """The dispatch key of kernels for a type of device: "cpu" is CPU."""
     name = Device(kind).type
@@ -307,7 +312,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
 
         return wrap
     kinds: Sequence[str] = (types,) if isinstance(types, str) else tuple(types)
-    found = {"CompositeExplicitAutograd" if kind == "default" else key_of_device(kind) for kind in kinds}
+    found = {"CompositeExplicitAutograd" if kind == "default" else _key_of(kind) for kind in kinds}
     namespace = qualified(qualname)[0]
 
     def register(function: Callable[..., Any]) -> None:

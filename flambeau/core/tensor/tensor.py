@@ -22,6 +22,24 @@ from flambeau.core.tensor.storage import Storage
 _get_shape = attrgetter("_layout.shape")
 
 
+class Field(property):
+    """A property of tensors that is read without Python code, by an attrgetter; its `fget` has a name, as those of others do."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @property
+    def fget(self) -> Any:  # type: ignore[override]
+        """What reads it."""
+        read = super().fget
+
+        def getter(tensor: Any) -> Any:
+            return read(tensor)
+
+        getter.__name__ = self._name
+        return getter
+
+
 class Tensor:
     """A multi-dimensional array of one dtype that can record what is done to it.
 
@@ -51,12 +69,12 @@ class Tensor:
         pass
 
     # ---- what it is
-    shape = property(_get_shape, doc="Size of each dimension.")
-    dtype = property(attrgetter("_layout.dtype"), doc="Element type.")
-    device = property(attrgetter("_layout.device.shown"), doc="Where the elements are.")
-    ndim = property(attrgetter("_layout.ndim"), doc="Number of dimensions.")
-    nbytes = property(attrgetter("_layout.nbytes"), doc="Bytes of the elements, without gaps.")
-    itemsize = property(attrgetter("_layout.dtype.itemsize"), doc="Bytes of an element.")
+    shape = Field(_get_shape, doc="Size of each dimension.")
+    dtype = Field(attrgetter("_layout.dtype"), doc="Element type.")
+    device = Field(attrgetter("_layout.device.shown"), doc="Where the elements are.")
+    ndim = Field(attrgetter("_layout.ndim"), doc="Number of dimensions.")
+    nbytes = Field(attrgetter("_layout.nbytes"), doc="Bytes of the elements, without gaps.")
+    itemsize = Field(attrgetter("_layout.dtype.itemsize"), doc="Bytes of an element.")
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""

@@ -10,8 +10,8 @@ from flambeau.core.symbolic_numbers import sym_sqrt
 __all__ = ["SymNode", "magic_methods", "method_to_operator", "sym_sqrt", "to_node"]
 
 SymTypes = (SymInt, SymFloat, SymBool)
-#: The operations of symbolic numbers.
-magic_methods = set(FUNCTIONS)
+#: The operations of symbolic numbers, by name.
+magic_methods = dict(FUNCTIONS)
 
 
 def method_to_operator(method: str) -> Any:

@@ -74,6 +74,11 @@ def class_of_object(value: Any) -> ClassType | None:
         return None
 
 
+def forget() -> None:
+    """Compile classes again that were compiled before."""
+    _made.clear()
+
+
 def _compile(kind: ClassType, cls: Any) -> None:
     own = vars(cls)
     for name, item in own.items():

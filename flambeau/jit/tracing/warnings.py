@@ -10,13 +10,19 @@ import warnings
 
 from flambeau.base.naming import PACKAGE
 
-__all__ = ["CONTAINER_ADVICE", "DATAFLOW", "RESULTS", "TracerWarning", "TracingCheckError", "ignore_library", "warn"]
+__all__ = ["CONTAINER_ADVICE", "DATAFLOW", "RESULTS", "TracerWarning", "TracingCheckError", "warn"]
 
 
 class TracerWarning(Warning):
     """A warning while tracing."""
 
     __module__ = PACKAGE + ".jit"
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Show no such warnings of lines of this package, but for those of jit."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module=f"{PACKAGE}.(?!jit)")
+        warnings.filterwarnings("ignore", "torch::jit::fuser::cuda", UserWarning)
 
 
 class TracingCheckError(Exception):
@@ -75,10 +81,4 @@ def warn(what: str, why: str = DATAFLOW) -> None:
     warnings.warn(what + why, category=TracerWarning, stacklevel=level)
 
 
-def ignore_library() -> None:
-    """Show no such warnings of lines of this package, but for those of jit."""
-    warnings.filterwarnings("ignore", category=TracerWarning, module=f"{PACKAGE}.(?!jit)")
-    warnings.filterwarnings("ignore", "torch::jit::fuser::cuda", UserWarning)
-
-
-ignore_library()
+TracerWarning.ignore_lib_warnings()
