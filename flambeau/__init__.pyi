@@ -270,9 +270,9 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer that is not below input."""
 def ceil_(input: Tensor) -> Tensor:
     """In-place version of ceil()."""
-def celu(input: Tensor, alpha: _float = 1.0) -> Tensor:
+def celu(input: Tensor, alpha: Any = 1.0) -> Tensor:
     """input above 0, alpha * (exp(input / alpha) - 1) below. Raises RuntimeError if alpha is 0."""
-def celu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
+def celu_(input: Tensor, alpha: Any = 1.0) -> Tensor:
     """In-place version of celu()."""
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of matrices in the cheapest order."""
@@ -650,7 +650,7 @@ def ldexp_(input: Tensor, other: Tensor) -> Tensor:
 def le(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input <= other."""
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
-    """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal."""
+    """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal, but for that of a zero-dim weight."""
 def less(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input < other."""
 def less_equal(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
@@ -936,7 +936,7 @@ def rsqrt_(input: Tensor) -> Tensor:
 def rsub(input: Tensor, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """other - alpha * input. Raises RuntimeError for bool."""
 def scalar_tensor(s: Any, *, dtype: _dtype | None = None, device: Any = None, requires_grad: _bool = False, layout: Any = None) -> Tensor:
-    """A zero-dim tensor of the default (or given) dtype."""
+    """A zero-dim tensor of the default (or given) dtype. RuntimeError for a complex number that it can't hold."""
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _complex | None = None, *, reduce: Any = None, value: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
     "multiply"."""

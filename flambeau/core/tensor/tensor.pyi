@@ -729,7 +729,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def le_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of le()."""
     def lerp(self, end: Tensor, weight: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
-        """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal."""
+        """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal, but for that of a zero-dim weight."""
     def lerp_(self, end: Tensor, weight: Tensor | _complex) -> Tensor:
         """In-place version of lerp()."""
     def less(self, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:

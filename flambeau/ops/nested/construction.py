@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from flambeau.base.dtype import bool_, int64
@@ -114,8 +115,8 @@ def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Strided) 
 
 def _nested_compute_contiguous_strides_offsets(nested_size: Tensor) -> tuple[Tensor, Tensor]:
     """The strides of contiguous tensors of these sizes, and where each begins if they lie one after the other."""
-    made = strided(NAMESPACE["empty"](0), [tuple(size) for size in nested_size.tolist()])
-    return NAMESPACE["tensor"](made._strides, dtype=int64), NAMESPACE["tensor"](made._starts, dtype=int64)
+    made = strided(nested_size.new_empty(0), [tuple(size) for size in nested_size.tolist()])
+    return nested_size.new_tensor(made._strides), nested_size.new_tensor(made._starts)
 
 
 def _nested_view_from_buffer(self: Tensor, nested_size: Tensor, nested_strides: Tensor, offsets: Tensor) -> Strided:
@@ -176,27 +177,18 @@ def jagged_from_list(
     values = NAMESPACE["cat"](list(tensors), along).to(dtype=dtype, device=device)
     lengths = [shape[along] for shape in shapes]
     if offsets is None:
-        offsets = NAMESPACE["tensor"](
-            [sum(lengths[:n]) for n in range(len(lengths) + 1)] if len(lengths) < 64 else [0, *_running(lengths)],
-            dtype=int64,
-        )
+        offsets = values.new_tensor([0, *accumulate(lengths)], dtype=int64)
     rows = Ragged(offsets, None, min(lengths), max(lengths))
     return renamed(jagged(values, rows, along + 1), "CatBackward0")  # type: ignore[no-any-return]
-
-
-def _running(lengths: Sequence[int]) -> list[int]:
-    total, sums = 0, []
-    for n in lengths:
-        total += n
-        sums.append(total)
-    return sums
 
 
 def jagged_from_dense(tensor: Tensor, dtype: Any = None, device: Any = None) -> Jagged:
     """The slices of a tensor (batch, length, ...) along its first dimension; a view of it where it is contiguous."""
     count, length = tensor._layout.shape[:2]
     offsets = (
-        NAMESPACE["arange"](0, count * length + 1, length) if length else NAMESPACE["zeros"](count + 1, dtype=int64)
+        NAMESPACE["arange"](0, count * length + 1, length, device=tensor.device)
+        if length
+        else tensor.new_zeros(count + 1, dtype=int64)
     )
     flat = tensor.reshape((count * length, *tensor._layout.shape[2:]))
     values = flat.to(dtype=dtype, device=device)
@@ -234,7 +226,7 @@ def jagged_from_rows(
 def jagged_from_narrow(tensor: Tensor, starts: Tensor, lengths: Tensor) -> Jagged:
     """Of each slice of a tensor (batch, length, ...) the rows from `starts` on, `lengths` of them; a view."""
     count, extent = tensor._layout.shape[:2]
-    begins = (NAMESPACE["arange"](count) * extent + starts).to(int64)
+    begins = (NAMESPACE["arange"](count, device=starts.device) * extent + starts).to(int64)
     offsets = NAMESPACE["cat"]([begins, (begins[-1:] + lengths[-1:])])
     values = tensor.reshape((count * extent, *tensor._layout.shape[2:]))
     kept = lengths.to(int64)

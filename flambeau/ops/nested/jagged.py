@@ -154,7 +154,7 @@ def getitem(x: Jagged, key: Any) -> Any:
     """Numbers and stretches, `...` and None; a number takes a tensor first."""
     keys = list(key) if isinstance(key, tuple) else [key]
     if any(isinstance(k, (Tensor, list)) for k in keys):
-        raise x.refused("index", (x, NAMESPACE["empty"](0)))
+        raise x.refused("index", (x, x._entries))
     used = sum(k is not None and k is not Ellipsis for k in keys)
     if used > x._layout.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x._layout.ndim}")
@@ -520,7 +520,7 @@ def dense_rows(t: Tensor, like: Jagged) -> Tensor:
 
 def row_numbers(x: Jagged) -> Tensor:
     """For each place along the rows, to which tensor it belongs; places in holes to the one before."""
-    places = NAMESPACE["arange"](x._entries._layout.shape[x._ragged_idx - 1])
+    places = NAMESPACE["arange"](x._entries._layout.shape[x._ragged_idx - 1], device=x._rows.offsets.device)
     found = NAMESPACE["searchsorted"](x._rows.offsets.to(int64), places, right=True) - 1
     return found.clamp_(0, max(x._rows.count - 1, 0))  # type: ignore[no-any-return]
 

@@ -295,9 +295,9 @@ def to_padded_tensor(x: Jagged, padding: float, output_size: Sequence[Any] | Non
     count = x._rows.count
     starts, lengths = (
         x._rows.offsets[:-1],
-        NAMESPACE["tensor"]([n for _, n in x._rows.bounds], dtype=x._rows.offsets.dtype),
+        x._rows.offsets.new_tensor([n for _, n in x._rows.bounds]),
     )
-    places = NAMESPACE["arange"](length)
+    places = NAMESPACE["arange"](length, device=starts.device)
     inside = places < lengths.unsqueeze(1)
     if not rows._layout.shape[0]:
         made = rows.new_full((count, length, *rows._layout.shape[1:]), padding)

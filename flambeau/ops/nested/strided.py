@@ -33,13 +33,13 @@ def strides(x: Strided) -> Tensor:
 @rule("_nested_tensor_storage_offsets")
 def starts(x: Strided) -> Tensor:
     """Where each tensor begins in the buffer: int64 (tensors,)."""
-    return NAMESPACE["tensor"](x._starts, dtype=int64)  # type: ignore[no-any-return]
+    return NAMESPACE["tensor"](x._starts, dtype=int64, device="cpu")  # type: ignore[no-any-return]
 
 
 def _table(x: Strided, rows: Sequence[Sequence[int]]) -> Tensor:
     if not rows or not rows[0]:
-        return NAMESPACE["empty"](0 if not rows else (len(rows), 0), dtype=int64)  # type: ignore[no-any-return]
-    return NAMESPACE["tensor"]([list(row) for row in rows], dtype=int64)  # type: ignore[no-any-return]
+        return NAMESPACE["empty"](0 if not rows else (len(rows), 0), dtype=int64, device="cpu")  # type: ignore[no-any-return]
+    return NAMESPACE["tensor"]([list(row) for row in rows], dtype=int64, device="cpu")  # type: ignore[no-any-return]
 
 
 @rule("values", "_nested_get_values")
@@ -181,7 +181,7 @@ def getitem(x: Strided, key: Any) -> Any:
             dim += 1
         elif isinstance(k, slice):
             if place not in untouched:
-                raise made.refused("slice", (made, NAMESPACE["empty"](0)))
+                raise made.refused("slice", (made, made._entries))
             dim += 1
         else:
             made = select(made, dim, k)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from flambeau.base import layout as layouts
 from flambeau.base.aten_schemas import table
+from flambeau.base.dtype import get_default_dtype
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size, contiguous_strides
 from flambeau.base.naming import public_module
@@ -354,7 +355,7 @@ class Ragged:
     def known(self) -> dict[str, Tensor]:
         """What is known of the lengths, as PyTorch keeps it: as the shapes of empty tensors."""
         return {
-            name: NAMESPACE["empty"]((n, 0))
+            name: self.offsets.new_empty((n, 0), dtype=get_default_dtype())
             for name, n in (("min_seqlen", self._least), ("max_seqlen", self._most))
             if n is not None
         }

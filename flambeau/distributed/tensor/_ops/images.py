@@ -33,7 +33,9 @@ def convolution_backward(call: OpCall) -> Iterable[Way]:
     "max_pool2d",
 )
 @rule("_adaptive_avg_pool3d", "adaptive_max_pool2d", "resample")
-@rule("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+@rule("upsample_nearest1d", "upsample_linear1d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
+@rule("upsample_nearest3d", "upsample_trilinear3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d")
+@rule("_upsample_nearest_exact3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
 @rule(
     "reflection_pad1d", "reflection_pad2d", "replication_pad2d", "grid_sampler_2d", "max_pool2d_with_indices_backward"
 )

@@ -1,4 +1,5 @@
-"""Sharding of matrix products: rows, columns, batches, or the summed dimension, which leaves a sum to be made."""
+"""Sharding of matrix products: rows, columns, batches, or the summed dimension, which leaves a sum to be made; of factorizations
+and Fourier transforms: batches."""
 
 from __future__ import annotations
 
@@ -86,3 +87,13 @@ def each_matrix(call: OpCall) -> Iterable[Way]:
     if call.func._opname in ("tril", "triu"):
         for partial in partials(call):
             yield Way((partial,), (partial,))
+
+
+@rule("_fft_r2c", "_fft_c2c", "_fft_c2r")
+def fourier_transform(call: OpCall) -> Iterable[Way]:
+    """Dimensions that aren't transformed may be cut."""
+    ndim = call.operands[0].ndim
+    transformed = {d % ndim for d in call["dim"]}
+    for dim in range(ndim):
+        if dim not in transformed:
+            yield Way((S(dim),), (S(dim),))
