@@ -47,7 +47,6 @@ def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
         lambda: torch.compile(print, fullgraph=True),
         lambda: torch.export.draft_export(None),
-        lambda: torch.distributed.rpc.init_rpc("worker"),
         lambda: torch.ao.quantization.quantize_dynamic(None),
         lambda: torch.sparse.to_sparse_semi_structured(torch.eye(4)),
     ):

@@ -12,14 +12,17 @@ import flambeau.fft
 import flambeau.linalg
 import flambeau.nn.functional
 import flambeau.special
+from flambeau.core.operator.unsupported import ADVICE
 from flambeau.core.operator.variants import OPERATORS
 
 ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 
-# TorchScript's helpers, functions of sizes, our own, and a method of tuples that a tensor only refuses.
+# TorchScript's helpers, functions of sizes, our own, a method of tuples that a tensor only refuses, and older names.
 NO_OPERATORS = {"nn.functional.assert_int_or_pair", "nn.functional.boolean_dispatch", "nn.functional.adopt",
                 "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index",
-                *(f"torch.sym_{name}" for name in "float int ite max min not sqrt".split())}
+                *(f"torch.sym_{name}" for name in "constrain_range constrain_range_for_size float fresh_size int ite max min not sqrt "
+                  "sum".split()),
+                *(f"torch.{name}" for name in "dsmm hsmm saddmm spmm".split())}      # older names of mm and addmm
 
 # Of names that PyTorch doesn't have, it can't say what they give.
 ONLY_HERE = {"torch.absolute_", "torch.native_dropout_backward", "Tensor.alias"}
@@ -41,8 +44,9 @@ def public(room: str) -> list[str]:
     names = [name for name in dir(place) if not name.startswith("_")]
     if room == "Tensor":
         return names
+    prefix = "" if room == "torch" else room + "."
     return [name for name in names if getattr(getattr(place, name), "__module__", "") == place.__name__
-            and callable(getattr(place, name)) and not isinstance(getattr(place, name), type)]
+            and callable(getattr(place, name)) and not isinstance(getattr(place, name), type) and prefix + name not in ADVICE]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -7,6 +7,7 @@ goes to `general`. Stands on core.operator.pointwise; the decorators here are wh
 
 from __future__ import annotations
 
+import functools
 import inspect
 import linecache
 from collections.abc import Callable, Sequence
@@ -603,13 +604,28 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
     return made
 
 
+def _signature_of_own(function: Any) -> Callable[[], inspect.Signature]:
+    """What gives a function's signature, also while its code is exchanged for one that looks at calls first."""
+    code = function.__code__
+
+    @functools.cache
+    def signature() -> inspect.Signature:
+        if function.__code__ is code:
+            return signature_of(function)
+        own = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+        own.__kwdefaults__, own.__annotations__ = function.__kwdefaults__, function.__annotations__
+        return inspect.signature(own)
+
+    return signature
+
+
 def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
            out: bool | Out = True, **facets: Unpack[Facets]) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
         return lambda given: public(given, names=names, method=method, namespace=namespace, out=out, **facets)
     described(out, **facets)(function)
-    arguments.PUBLIC[function.__code__] = (function.__name__, lambda: signature_of(function), method, namespace)
+    arguments.PUBLIC[function.__code__] = (function.__name__, _signature_of_own(function), method, namespace)
     for name in (function.__name__, *names):
         publish(name, function, method, namespace)
     return function
