@@ -20,8 +20,8 @@ ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 # TorchScript's helpers, functions of sizes, our own, a method of tuples that a tensor only refuses, and older names.
 NO_OPERATORS = {"nn.functional.assert_int_or_pair", "nn.functional.boolean_dispatch", "nn.functional.adopt",
                 "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index",
-                *(f"torch.sym_{name}" for name in "constrain_range constrain_range_for_size float fresh_size int ite max min not sqrt "
-                  "sum".split()),
+                *(f"torch.sym_{name}" for name in "constrain_range constrain_range_for_size float fresh_size int ite max min not "
+                  "sqrt sum".split()),
                 *(f"torch.{name}" for name in "dsmm hsmm saddmm spmm".split())}      # older names of mm and addmm
 
 # Of names that PyTorch doesn't have, it can't say what they give.

@@ -14,6 +14,7 @@ from flambeau.fx.names import _get_qualified_name, public_functions
 OTHERS = frozenset("""is_tensor is_storage typename compile save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_printoptions vmap tensor as_tensor asarray from_numpy boolean_dispatch handle_torch_function
     has_torch_function assert_int_or_pair described""".split())
+LATE = (".namespace", ".dispatcher.schema", "._lobpcg")
 DEFAULTS = (inspect.Parameter.empty, MISSING)
 
 
@@ -31,7 +32,7 @@ def recorded(function, *args, **kwargs) -> fx.Node:
 def cases():
     for function, name in public_functions().items():
         short = name.rpartition(".")[2]
-        if short in OTHERS or short.startswith("_") or function.__module__.endswith((".namespace", ".dispatcher.schema", "._lobpcg")):
+        if short in OTHERS or short.startswith("_") or function.__module__.endswith(LATE):
             continue    # the modules: names of torch that are loaded when a program, or another test, asks for them
         parameters = [
             p for p in plain_signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
