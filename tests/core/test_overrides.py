@@ -445,3 +445,10 @@ def test_the_cpu_and_meta_have_no_index() -> None:
         with device:
             made.append(torch.ones(2))
         assert {x.device for x in made} == {torch.device(device.type)} and device.index is not None
+
+
+def test_a_list_that_contains_itself_is_refused_also_while_calls_are_looked_at():
+    endless: list = []
+    endless.append(endless)
+    with torch.overrides.BaseTorchFunctionMode(), pytest.raises(ValueError, match="too many dimensions 'list'"):
+        torch.tensor(endless)

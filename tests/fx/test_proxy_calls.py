@@ -14,7 +14,7 @@ from flambeau.fx.names import _get_qualified_name, public_functions
 OTHERS = frozenset("""is_tensor is_storage typename compile save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_printoptions vmap tensor as_tensor asarray from_numpy boolean_dispatch handle_torch_function
     has_torch_function assert_int_or_pair described""".split())
-LATE = (".namespace", ".dispatcher.schema", "._lobpcg")
+LATE = (".namespace", ".dispatcher.schema", ".jit.ir.types", "._lobpcg")
 DEFAULTS = (inspect.Parameter.empty, MISSING)
 
 

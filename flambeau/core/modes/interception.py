@@ -146,7 +146,11 @@ def watching() -> bool:
     return bool(_watched)
 
 
-def watched(values: Iterable[Any]) -> list[Tensor]:
+#: How deep lists among arguments are looked through: as many levels as a tensor has dimensions, for a list may contain itself.
+LEVELS = 64
+
+
+def watched(values: Iterable[Any], levels: int = LEVELS) -> list[Tensor]:
     """The tensors among values and in their lists whose classes answer operators below autograd."""
     found: list[Tensor] = []
     if not local.classes_answer:
@@ -155,8 +159,8 @@ def watched(values: Iterable[Any]) -> list[Tensor]:
         if isinstance(x, Tensor):
             if dispatching(x.__class__):
                 found.append(x)
-        elif isinstance(x, (tuple, list)):
-            found += watched(x)
+        elif isinstance(x, (tuple, list)) and levels:
+            found += watched(x, levels - 1)
     return found
 
 
@@ -340,11 +344,12 @@ def overriding(args: Iterable[Any], kwargs: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _search(values: Iterable[Any], found: list[Any]) -> None:
+def _search(values: Iterable[Any], found: list[Any], levels: int = LEVELS) -> None:
     """Collect the values that are looked out for, also those in lists, tuples and slices."""
     for x in values:
         if isinstance(x, (tuple, list)):
-            _search(x, found)
+            if levels:
+                _search(x, found, levels - 1)
         elif isinstance(x, _classes):
             found.append(x)
         elif x.__class__ is slice:
