@@ -59,6 +59,7 @@ class Active:
 
 active = Active()
 observed = Active()     # the same of observers (core.modes.observing), which change nothing
+told_of_data = Active()     # the same of those that `local.of_data` tells
 
 
 _thread_state = ctypes.pythonapi.PyThreadState_Get

@@ -76,10 +76,12 @@ class Recorder(dispatch_modes.DispatchMode):
 
     def __enter__(self) -> Any:
         self._before, modes.local.of_data = modes.local.of_data, self.state.of_data
+        modes.told_of_data.enter()
         return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
+        modes.told_of_data.leave()
         modes.local.of_data = self._before
 
     # ---- where the program is

@@ -18,7 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import register_cache
 from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.node import AccumulateGrad
-from flambeau.core.modes.modes import local
+from flambeau.core.modes.modes import local, told_of_data
 from flambeau.core.operator import arguments
 from flambeau.core.operator.variants import NAMESPACE, public
 from flambeau.core.tensor.create import PUBLIC, from_array, make_tensor, over_storage
@@ -37,7 +37,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     launch = _of_numbers.get((data.__class__, dtype))
     if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
-            and default_device().type == "cpu" and local.of_data is None:
+            and default_device().type == "cpu" and (not told_of_data.count or local.of_data is None):
         made = launch(None, data)
         return made if requires_grad is False else leaf(made, requires_grad)
     if isinstance(data, Tensor):
