@@ -128,7 +128,6 @@ SETTINGS = {
     "folder": "where in the source pytest is started",
     "install": "what pip installs with its dependencies",
     "install_no_deps": "what pip installs without: whatever depends on torch",
-    "needs_torch": "built against torch by setup.py: installed without isolation",
     "tests": "pytest's arguments",
     "deselect": "regular expressions of tests that need a network, a graphics processor or much time",
     "env": "environment variables",

@@ -13,6 +13,7 @@ from flambeau.base.geometry import wrap_dim, wrap_dims
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.construction import jagged_from_list
+from flambeau.ops.nested.entries import CONVERSIONS, FACTS, convert, tell, write
 from flambeau.ops.nested.tensor import Jagged, Ragged, is_ragged, jagged, renamed, row_views, rule_of_jagged, view_of
 
 rule = rule_of_jagged
@@ -37,23 +38,9 @@ def values(x: Jagged) -> Tensor:
     return renamed(x._entries.alias(), "NestedGetValuesBackward0")  # type: ignore[no-any-return]
 
 
-def _fact(name: str) -> None:
-    method = getattr(Tensor, name)
-    rule(name)(lambda x, *args, **kwargs: method(x._entries, *args, **kwargs))
-
-
-for _name in (
-    "is_pinned",
-    "is_inference",
-    "get_device",
-    "is_conj",
-    "is_neg",
-    "untyped_storage",
-    "storage",
-    "is_shared",
-    "type",
-):
-    _fact(_name)
+tell(rule, *FACTS, "type")
+convert(Jagged, rule, *CONVERSIONS)
+write(rule, "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_", "exponential_")
 
 
 @rule("data_ptr", "const_data_ptr")
@@ -387,40 +374,6 @@ def clone(x: Jagged, *, memory_format: Any = layouts.preserve_format) -> Jagged:
     return x.like(x._entries.clone(memory_format=memory_format))
 
 
-def _converted(name: str) -> None:
-    method = getattr(Tensor, name)
-
-    @rule(name)
-    def convert(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(x, Jagged):
-            return method(x, args[0]._entries, *args[1:], **kwargs)
-        if args and isinstance(args[0], Jagged):
-            args = (args[0]._entries, *args[1:])
-        made = method(x._entries, *args, **kwargs)
-        return x if made is x._entries else x.like(made)
-
-
-for _name in (
-    "to",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "int",
-    "long",
-    "short",
-    "char",
-    "byte",
-    "bool",
-    "cpu",
-    "cuda",
-    "pin_memory",
-    "type_as",
-    "share_memory_",
-):
-    _converted(_name)
-
-
 @rule("copy_")
 def copy_(x: Any, src: Any, non_blocking: bool = False) -> Any:
     """Take on the elements of a tensor with the same rows."""
@@ -463,19 +416,6 @@ def new(x: Jagged, *size: Any, **kwargs: Any) -> Any:
     if list(size[0] if size and isinstance(size[0], (tuple, list)) else size):
         raise RuntimeError("new_empty() not supported for NJT with shape != ()")
     return x._entries.new_empty((), **kwargs)
-
-
-def _writes(name: str) -> None:
-    method = getattr(Tensor, name)
-
-    @rule(name)
-    def write(x: Jagged, *args: Any, **kwargs: Any) -> Jagged:
-        method(x._entries, *args, **kwargs)
-        return x
-
-
-for _name in ("fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_", "exponential_"):
-    _writes(_name)
 
 
 @rule("apply_")

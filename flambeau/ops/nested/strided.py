@@ -11,6 +11,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.nested.entries import CONVERSIONS, FACTS, convert, tell, write
 from flambeau.ops.nested.tensor import Strided, packed, pieces, renamed, rule_of_strided, strided, view_of
 
 rule = rule_of_strided
@@ -48,25 +49,9 @@ def values(x: Strided) -> Tensor:
     return x._entries.alias()
 
 
-def _buffer_fact(name: str) -> None:
-    method = getattr(Tensor, name)
-    rule(name)(lambda x, *args, **kwargs: method(x._entries, *args, **kwargs))
-
-
-for _name in (
-    "data_ptr",
-    "storage",
-    "untyped_storage",
-    "storage_offset",
-    "_typed_storage",
-    "is_pinned",
-    "is_shared",
-    "is_inference",
-    "get_device",
-    "is_conj",
-    "is_neg",
-):
-    _buffer_fact(_name)
+tell(rule, *FACTS, "data_ptr", "storage_offset", "_typed_storage")
+convert(Strided, rule, *CONVERSIONS)
+write(rule, "fill_", "zero_")
 
 
 @rule("item")
@@ -424,39 +409,10 @@ def _spelled(memory_format: Any) -> str:
     )
 
 
-def _converted(name: str) -> None:
-    method = getattr(Tensor, name)
-
-    @rule(name)
-    def convert(x: Strided, *args: Any, **kwargs: Any) -> Any:
-        if name == "type" and not args and not kwargs:
-            return x._entries.type()
-        if args and isinstance(args[0], Strided):
-            args = (args[0]._entries, *args[1:])
-        made = method(x._entries, *args, **kwargs)
-        return x if made is x._entries else x.like(made)
-
-
-for _name in (
-    "to",
-    "type",
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "int",
-    "long",
-    "short",
-    "char",
-    "byte",
-    "bool",
-    "cpu",
-    "cuda",
-    "pin_memory",
-    "type_as",
-    "share_memory_",
-):
-    _converted(_name)
+@rule("type")
+def type_(x: Strided, *args: Any, **kwargs: Any) -> Any:
+    """The values' type by name, or a conversion to another."""
+    return x.like(x._entries.type(*args, **kwargs)) if args or kwargs else x._entries.type()
 
 
 @rule("copy_")
@@ -471,20 +427,6 @@ def copy_(x: Any, src: Any, non_blocking: bool = False) -> Any:
         return x
     for own, given in zip(pieces(x), pieces(src)):
         own.copy_(given)
-    return x
-
-
-@rule("fill_")
-def fill_(x: Strided, value: Any) -> Strided:
-    """Write a number everywhere."""
-    x._entries.fill_(value)
-    return x
-
-
-@rule("zero_")
-def zero_(x: Strided) -> Strided:
-    """Write zeros."""
-    x._entries.zero_()
     return x
 
 
