@@ -75,6 +75,17 @@ def test_a_run_that_was_stopped_says_nothing_of_what_it_did_not_reach(compare: M
     assert ours.not_ended() == ["t.py::b"] and not ours.whole
 
 
+def test_a_run_is_resumed_at_the_test_that_was_running(compare: ModuleType) -> None:
+    kept = [*ran(a="passed")[:-1], *lines({"start": "t.py::b"}, {"died": "t.py::b", "said": "SIGSEGV"}, {"broken": "u.py", "said": "no"})]
+    assert compare.resumable([*kept, *lines({"start": "t.py::c"})]) == kept
+    assert compare.resumable([*kept, *lines({"finished": 3})]) == kept and compare.resumable(ran(a="passed")) == ran(a="passed")
+
+
+@pytest.mark.parametrize(("code", "whole"), [(0, True), (1, True), (2, False), (3, False)])
+def test_a_run_that_pytest_itself_broke_is_not_whole(compare: ModuleType, code: int, whole: bool) -> None:
+    assert compare.read([*ran(a="passed")[:-1], *lines({"finished": code})]).whole is whole
+
+
 def test_causes_are_messages_without_their_numbers(compare: ModuleType) -> None:
     found = {"a": "failed: sizes [2, 3] and 4", "b": "failed: sizes [5] and 6", "c": "failed: other"}
     assert [len(tests) for _, tests in compare.by_cause(found)] == [2, 1]

@@ -18,10 +18,16 @@ import flambeau.utils._pytree as pytree
 from flambeau._subclasses.functional_views import View, written_back
 from flambeau._subclasses.symbolic.run import run
 from flambeau.core.modes.modes import local
+from flambeau.core.operator.unsupported import kind
 from flambeau.dispatcher.handlers import hand_over
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["FunctionalTensorMode", "ViewCopyMode"]
+__all__ = ["FunctionalTensor", "FunctionalTensorMode", "ViewCopyMode", "mb_unwrap_functional_tensor"]
+
+FunctionalTensor = kind(
+    "_subclasses.functional_tensor.FunctionalTensor",
+    "tensors stay the objects that they are; FunctionalTensorMode.current(tensor) gives what one stands for",
+)
 
 _aten = torch.ops.aten
 #: What writes to its arguments under a name that doesn't say so, or has its results under another.
@@ -219,6 +225,11 @@ class ViewCopyMode(TorchDispatchMode):
             if copies is not None and func._overloadname in copies.overloads():
                 func = getattr(copies, func._overloadname)
         return func(*args, **(kwargs or {}))
+
+
+def mb_unwrap_functional_tensor(tensor: Any) -> Any:
+    """What a tensor of functionalization holds; any other, as it is."""
+    return tensor
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int, int]:

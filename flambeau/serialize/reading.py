@@ -7,6 +7,7 @@ without, it is a program, as with any pickle.
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap as mapping
 import os
 import pickle
@@ -39,9 +40,9 @@ def load(
 ) -> Any:
     """Read what torch.save wrote, here or in PyTorch.
 
-    f: a path, or a binary file object with read, readline, tell and seek. map_location: where the storages go: a string,
-    a torch.device, a dict of locations, or a function (storage, location) -> storage or None. weights_only (default):
-    accept tensors, plain containers and what `torch.serialization.add_safe_globals` allows, refuse everything else.
+    f: a path, or a binary file object with read, tell and seek, and readline where it isn't an archive. map_location: where
+    the storages go: a string, a torch.device, a dict of locations, or a function (storage, location) -> storage or None.
+    weights_only (default): accept tensors, plain containers and what `torch.serialization.add_safe_globals` allows, refuse everything else.
     With weights_only=False the file can run any code: only for files you trust. mmap: map the file (a path) into memory
     instead of reading it.
 
@@ -96,14 +97,16 @@ def _flag(name: str) -> bool:
 
 
 def checked(file: Any) -> IO[bytes]:
-    """The file object, if it can do what reading needs. Raises AttributeError in PyTorch's words."""
-    for method in ("seek", "tell", "read", "readline"):
-        if not hasattr(file, method):
-            raise AttributeError(
-                f"'{type(file).__name__}' object has no attribute '{method}'. You can only torch.load from a file that is "
-                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
-            )
-    return file
+    """The file object, if it can be read at any place. Raises what it raises, with PyTorch's advice where it can't be set."""
+    try:
+        file.seek(file.tell())
+    except (io.UnsupportedOperation, AttributeError) as error:
+        advice = ("You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO "
+                  "and try to load from it instead.")
+        if any(method in str(error) for method in ("seek", "tell")):
+            raise type(error)(f"{error}. {advice}") from None
+        raise
+    return file  # type: ignore[no-any-return]
 
 
 Unpickle = Callable[[IO[bytes], Callable[[Any], Any]], Any]

@@ -1,6 +1,7 @@
 """Nested tensors of the layout torch.jagged: sizes, views, elements, reductions, products, attention, derivatives."""
 
 import copy
+import importlib
 import io
 
 import pytest
@@ -200,3 +201,17 @@ def test_bad_lists():
         torch.nested.nested_tensor([], layout=torch.jagged)
     with pytest.raises(RuntimeError, match="At least one of offsets or lengths is required"):
         torch.nested.nested_tensor_from_jagged(torch.ones(2))
+
+
+def test_a_copy_of_the_rows_can_be_given_their_size(nested):
+    internal = importlib.import_module(f"{torch.__name__}.nested._internal.nested_tensor")
+    NestedTensor, _tensor_symint_registry = internal.NestedTensor, internal._tensor_symint_registry
+    extract_kwargs = importlib.import_module(f"{torch.__name__}.nested._internal.ops").extract_kwargs
+    given = extract_kwargs(nested)
+    assert NestedTensor(nested._values, **given).shape == nested.shape
+    given["offsets"] = nested._offsets.clone()
+    assert NestedTensor(nested._values, **given).shape != nested.shape
+    given["offsets"] = nested._offsets.clone()
+    _tensor_symint_registry[given["offsets"]] = _tensor_symint_registry[nested._offsets]
+    assert NestedTensor(nested._values, **given).shape == nested.shape
+    same(NestedTensor(nested._values, **given) + nested, [2 * t for t in nested.unbind()])

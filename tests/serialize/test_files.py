@@ -197,6 +197,31 @@ def test_a_file_may_begin_elsewhere_and_know_little(zipped: bool, into: bool) ->
     assert torch.equal(loaded["x"], saved["x"]) and torch.equal(loaded["y"], saved["y"])
 
 
+class OnlyRead(Plain):
+    """A file without readline, which reading an archive doesn't need."""
+
+    def __init__(self, content: bytes):
+        super().__init__(content)
+        del self.readline
+
+
+def test_an_archive_is_read_without_readline() -> None:
+    buffer = io.BytesIO()
+    torch.save({"x": torch.ones(3)}, buffer)
+    assert torch.load(OnlyRead(buffer.getvalue()))["x"].sum() == 3
+    buffer = io.BytesIO()
+    torch.save({"x": torch.ones(3)}, buffer, _use_new_zipfile_serialization=False)
+    with pytest.raises(AttributeError, match="readline"):
+        torch.load(OnlyRead(buffer.getvalue()))
+
+
+def test_a_file_that_refuses_its_place_says_so_itself() -> None:
+    file = Plain(b"")
+    file.tell = lambda: (_ for _ in ()).throw(NotImplementedError("not yet"))
+    with pytest.raises(NotImplementedError, match="^not yet$"):
+        torch.load(file)
+
+
 def test_records_one_by_one(tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "a.pt")
     with torch.serialization._open_zipfile_writer(path) as writer:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+WHOLE = (0, 1, 5)  # pytest's exit codes of runs that reached their end: all passed, some failed, none were left to run
 Departures = dict[str, dict[str, str]]  # suite: {test: why it differs}
 
 
@@ -43,8 +44,16 @@ def read(lines: Iterable[str]) -> Outcomes:
         elif "broken" in entry:
             found.broken[entry["broken"]] = entry["said"]
         elif "finished" in entry:
-            found.whole = True
+            found.whole = entry["finished"] in WHOLE
     return found
+
+
+def resumable(lines: Iterable[str]) -> list[str]:
+    """The lines of a run that is to go on: without the start of a test that didn't end, and without an end that wasn't one."""
+    entries = [(line, json.loads(line)) for line in lines]
+    over = {entry.get("end", entry.get("died")) for _, entry in entries}
+    return [line for line, entry in entries
+            if entry.get("start", entry.get("end", entry.get("died"))) in over and entry.get("finished", 0) in WHOLE]
 
 
 def differing(ours: Outcomes, theirs: Outcomes) -> dict[str, str]:

@@ -6,8 +6,12 @@
 
 `suites.toml` says where each suite comes from, what it needs and which share of it is run; `departures.json` names the
 tests that are known to differ, with reasons. Suites and packages are kept in --home; each suite runs in a process of its own,
-with limits of memory and time, and is continued behind a test that ends the process. PyTorch's outcomes are kept and used
-again until the suite, its share or PyTorch changes (--again).
+with limits of memory and time, and is continued behind a test that ends the process. Outcomes are kept as each test ends:
+--resume continues a run of flambeau's that was stopped, and PyTorch's are used again, and continued where its run was stopped,
+until the suite, its share or PyTorch changes (--again).
+
+Some suites are in no distribution of their library, only in its repository: those need git and the network. Where git reaches
+copies of repositories instead (git's `url.*.insteadOf`), it takes them from there.
 """
 
 from __future__ import annotations
@@ -45,8 +49,9 @@ RUNNER = ["pytest", "hypothesis"]
 BUILDERS = ["setuptools", "wheel", "hatchling", "hatch-vcs", "flit_core", "poetry-core", "setuptools_scm", "versioneer"]
 
 TORCHS = """
-import importlib.util, json, pathlib, sys
+import importlib.metadata, importlib.util, json, pathlib, sys
 import torch
+needs = [each for each in importlib.metadata.requires("torch") if "extra ==" not in each and not each.startswith("nvidia")]
 names = ("torch", "torchgen", "functorch", "torchvision", "torchaudio", "nvidia", "triton")
 found = {}
 for name in names:
@@ -57,7 +62,7 @@ for name in names:
         for other in folder.parent.glob("*"):
             if other.name.startswith((name + "-", name + ".libs")):
                 found[other.name] = str(other)
-print(json.dumps({"version": torch.__version__, "python": sys.version_info[:2], "entries": found}))
+print(json.dumps({"version": torch.__version__, "python": sys.version_info[:2], "entries": found, "needs": needs}))
 """
 
 
@@ -71,7 +76,7 @@ class Workplace:
         if not self.python.exists():
             subprocess.run([python, "-m", "venv", home / "env"], check=True)
         self.install("runner", [*RUNNER, *BUILDERS], [])
-        self.install(f"flambeau {ROOT}", ["--editable", str(ROOT)], [])
+        self.install(f"flambeau {ROOT}", ["--editable", f"{ROOT}[dist]"], [])
         if torch_python:
             self.torch = self._link_torch(torch_python)
 
@@ -87,6 +92,8 @@ class Workplace:
             raise SystemExit(
                 f"{torch_python} is Python {torch['python']}, {self.python} {mine}: give another --home and --python"
             )
+        needs = [each for each in torch["needs"] if not each.startswith(("triton", "cuda"))]
+        self.install("what PyTorch stands on", needs, [])
         folder = self.home / f"torch-{torch['version']}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -150,27 +157,10 @@ class Workplace:
         return into / suite.get("folder", ".")
 
     def _unpack(self, requirement: str, part: Path) -> None:
-        bins = f"{self.python.parent}:{os.environ['PATH']}"
-        subprocess.run(
-            [
-                self.python,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--no-build-isolation",
-                "--no-binary",
-                ":all:",
-                "--dest",
-                part,
-                requirement,
-            ],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PATH": bins, "PIP_NO_CACHE_DIR": "1"},
-        )
+        """Its source distribution; pip asks its builder for the metadata, in an environment of its own."""
+        pip = [self.python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", part]
+        package = requirement.partition("==")[0]
+        subprocess.run([*pip, "--no-binary", package, requirement], check=True, stdin=subprocess.DEVNULL)
         (archive,) = part.glob("*.tar.gz")
         with tarfile.open(archive) as file:
             file.extractall(part / "all", filter="data")
@@ -184,14 +174,20 @@ def limited() -> None:
 
 
 def run_suite(
-    place: Workplace, name: str, suite: dict[str, Any], implementation: str, longest: float
+    place: Workplace, name: str, suite: dict[str, Any], implementation: str, longest: float, resume: bool
 ) -> compare.Outcomes:
-    """Run a suite's share under one implementation, again behind a test that ended the process, to its end or its budget's."""
+    """Run a suite's share under one implementation, again behind a test that ended the process, to its end or its budget's.
+
+    One that is resumed keeps the outcomes that the last run left, and begins with the test at which that one was stopped.
+    """
     folder, into = place.source(name, suite), place.home / "runs"
     into.mkdir(exist_ok=True)
     out, log = into / f"{name}.{implementation}.jsonl", into / f"{name}.{implementation}.log"
-    out.write_text("")
+    kept = compare.resumable(out.read_text().splitlines()) if resume and out.exists() else []
+    out.write_text("".join(f"{line}\n" for line in kept))
     log.write_text("")
+    if compare.read(kept).whole:
+        return compare.read(kept)
     budget = min(suite.get("budget", 300), longest)
     for _ in range(DEATHS):
         found = compare.read(out.read_text().splitlines())
@@ -304,10 +300,11 @@ def torch_outcomes(place: Workplace, name: str, suite: dict[str, Any], options: 
     assert place.torch is not None
     key = hashlib.sha256(json.dumps([suite, place.torch["version"]], sort_keys=True).encode()).hexdigest()[:16]
     stamp, lines = place.home / "runs" / f"{name}.torch.key", place.home / "runs" / f"{name}.torch.jsonl"
-    if options.again or not stamp.exists() or stamp.read_text() != key:
-        found = run_suite(place, name, suite, "torch", options.budget)
-        stamp.write_text(key if found.tests else "")
-    return compare.read(lines.read_text().splitlines())
+    resume = not options.again and stamp.exists() and stamp.read_text() == key
+    stamp.write_text(key)
+    if options.last and resume:
+        return compare.read(lines.read_text().splitlines())
+    return run_suite(place, name, suite, "torch", options.budget, resume)
 
 
 def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -317,7 +314,7 @@ def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.
     ours = (
         compare.read((place.home / "runs" / f"{name}.flambeau.jsonl").read_text().splitlines())
         if options.last
-        else run_suite(place, name, suite, "flambeau", options.budget)
+        else run_suite(place, name, suite, "flambeau", options.budget, options.resume)
     )
     found = compare.differing(ours, theirs) if theirs else compare.failing(ours)
     total = compare.counted(ours, theirs) if theirs else len(ours.tests)
@@ -357,6 +354,7 @@ def main() -> int:
         "--home", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "flambeau" / "judge"
     )
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds for a run of a suite, at most")
+    parser.add_argument("--resume", action="store_true", help="continue flambeau's last run where it was stopped")
     parser.add_argument("--again", action="store_true", help="run PyTorch's side again too")
     parser.add_argument("--last", action="store_true", help="run nothing of flambeau: compare what the last run left")
     parser.add_argument("--all", action="store_true", help="name the known departures too")
@@ -372,7 +370,7 @@ def main() -> int:
         try:
             results[name] = judge(place, name, suites[name], options)
         except subprocess.CalledProcessError as error:
-            print(f"{name}: could not be made ready: {error}")
+            print(f"{name}: could not be made ready: {error}", flush=True)
             unknown += 1
             continue
         unknown += results[name]["unknown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from flambeau.base.symbolic.nested_int import nested_int
@@ -15,6 +16,7 @@ from flambeau.ops.nested.tensor import Ragged
 
 __all__ = [
     "NestedTensor",
+    "_tensor_symint_registry",
     "buffer_from_jagged",
     "get_tensor_symint",
     "jagged_from_list",
@@ -23,6 +25,34 @@ __all__ = [
     "nested_view_from_values_offsets",
     "nested_view_from_values_offsets_lengths",
 ]
+
+
+class _SizesOfRows(MutableMapping[Tensor, Any]):
+    """The sizes that stand for the lengths which tensors of offsets or lengths hold, by the tensors.
+
+    An entry of one tensor is written for another that holds the same lengths: both then stand for equal sizes.
+    """
+
+    def __getitem__(self, rows: Tensor) -> Any:
+        if id(rows) not in Ragged._numbers:
+            raise KeyError(rows)
+        return nested_int(Ragged.number(rows))
+
+    def __setitem__(self, rows: Tensor, size: Any) -> None:
+        Ragged.give_number(rows, size.node.nested_int())
+
+    def __delitem__(self, rows: Tensor) -> None:
+        if Ragged._numbers.pop(id(rows), None) is None:
+            raise KeyError(rows)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (rows for rows in [seen() for seen, _ in Ragged._numbers.values()] if rows is not None)
+
+    def __len__(self) -> int:
+        return len(Ragged._numbers)
+
+
+_tensor_symint_registry = _SizesOfRows()
 
 
 def get_tensor_symint(tensor: Tensor, *, coeff: int = 1) -> Any:

@@ -317,11 +317,16 @@ class Ragged:
     @classmethod
     def number(cls, rows: Tensor) -> int:
         """The number of the nested int that stands for what a tensor of offsets or lengths holds."""
-        key = id(rows)
-        if key not in cls._numbers:
+        if id(rows) not in cls._numbers:
             Ragged._last += 1
-            cls._numbers[key] = (weakref.ref(rows, lambda _: cls._numbers.pop(key, None)), Ragged._last)
-        return cls._numbers[key][1]
+            cls.give_number(rows, Ragged._last)
+        return cls._numbers[id(rows)][1]
+
+    @classmethod
+    def give_number(cls, rows: Tensor, number: int) -> None:
+        """Have a tensor of offsets or lengths hold what another with this number holds."""
+        key = id(rows)
+        cls._numbers[key] = (weakref.ref(rows, lambda _: cls._numbers.pop(key, None)), number)
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
