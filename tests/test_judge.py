@@ -76,7 +76,8 @@ def test_a_run_that_was_stopped_says_nothing_of_what_it_did_not_reach(compare: M
 
 
 def test_a_run_is_resumed_at_the_test_that_was_running(compare: ModuleType) -> None:
-    kept = [*ran(a="passed")[:-1], *lines({"start": "t.py::b"}, {"died": "t.py::b", "said": "SIGSEGV"}, {"broken": "u.py", "said": "no"})]
+    died = lines({"start": "t.py::b"}, {"died": "t.py::b", "said": "SIGSEGV"}, {"broken": "u.py", "said": "no"})
+    kept = [*ran(a="passed")[:-1], *died]
     assert compare.resumable([*kept, *lines({"start": "t.py::c"})]) == kept
     assert compare.resumable([*kept, *lines({"finished": 3})]) == kept and compare.resumable(ran(a="passed")) == ran(a="passed")
 

@@ -218,7 +218,7 @@ def test_an_archive_is_read_without_readline() -> None:
 def test_a_file_that_refuses_its_place_says_so_itself() -> None:
     file = Plain(b"")
     file.tell = lambda: (_ for _ in ()).throw(NotImplementedError("not yet"))
-    with pytest.raises(NotImplementedError, match="^not yet$"):
+    with pytest.raises(NotImplementedError, match=r"^not yet$"):
         torch.load(file)
 
 
