@@ -42,7 +42,8 @@ def load(
 
     f: a path, or a binary file object with read, tell and seek, and readline where it isn't an archive. map_location: where
     the storages go: a string, a torch.device, a dict of locations, or a function (storage, location) -> storage or None.
-    weights_only (default): accept tensors, plain containers and what `torch.serialization.add_safe_globals` allows, refuse everything else.
+    weights_only (default): accept tensors, plain containers and what `torch.serialization.add_safe_globals` allows, refuse
+    everything else.
     With weights_only=False the file can run any code: only for files you trust. mmap: map the file (a path) into memory
     instead of reading it.
 
