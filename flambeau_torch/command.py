@@ -4,7 +4,7 @@
     flambeau run -m module [args]      the same for a module
     flambeau run [-c code | -]         a prompt; the same for a line of code, for standard input
     flambeau launch [options] script.py [args]      the same in several processes: torchrun, and its options
-    flambeau install-torch             make it so for every program of this environment
+    flambeau install-torch             make it so for every program of this environment; --version chooses what it is told
     flambeau uninstall-torch
     flambeau where relu                declaration, derivative and generated code of an operator
     flambeau --version
@@ -34,7 +34,7 @@ usage: flambeau run script.py [args]     run a program in which `import torch` m
        flambeau run -m module [args]     the same for a module
        flambeau run [-c code | -]        a prompt; the same for a line of code, for standard input
        flambeau launch [options] script.py [args]    the same in several processes, as torchrun; --help for options
-       flambeau install-torch            make it so for every program of this environment
+       flambeau install-torch [--version X.Y.Z]    make it so for every program of this environment
        flambeau uninstall-torch          take that back
        flambeau where OPERATOR           show an operator's declaration, derivative and generated code
        flambeau --version
@@ -215,9 +215,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from flambeau import locate
 
         return locate.show(operands[0])
-    if command in (["install-torch"], ["uninstall-torch"]) and not operands:
+    chosen = command == ["install-torch"] and operands[:1] == ["--version"] and len(operands) == 2
+    if command in (["install-torch"], ["uninstall-torch"]) and (chosen or not operands):
         from . import distribution
 
-        return distribution.command(command[0])
+        return distribution.command(command[0], operands[1] if chosen else None)
     print(USAGE, end="", file=sys.stderr)
     return 2

@@ -6,7 +6,8 @@ never does is not slowed), and the metadata by which pip and importlib.metadata 
 
 Other packages ask for torch in versions of their own, often the newest, for which pip would replace this one by PyTorch. So
 `install-torch` also writes a constraint and, where there is no such file, the environment's `pip.conf` that names it: pip then
-takes releases that go with this torch, or says that there are none. Stands on `redirection` and the standard library.
+takes releases that go with this torch, or says that there are none. Programs that ask for the version are told that of the API
+that flambeau implements, unless another was chosen. Stands on `redirection` and the standard library.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import base64
 import hashlib
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -22,10 +24,12 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .redirection import OURS, THEIRS, folder_of_flambeau, versions
+from .redirection import OURS, THEIRS, TOLD, folder_of_flambeau, versions
 
 STUB = '''\
 """torch, as flambeau implements it. `flambeau uninstall-torch`, or `pip uninstall torch`, takes it back."""
+
+{told}"{version}"
 
 try:
     from flambeau_torch.redirection import replace_stub
@@ -73,15 +77,22 @@ class CannotInstall(Exception):
     """The environment can't be changed so; the message says why and what to do."""
 
 
-def files(installer: str | None = None, beside: dict[str, str] | None = None) -> dict[str, str]:
+def full_version(release: str | None = None) -> str:
+    """The version of the distribution that answers for a release of PyTorch, by default the one whose API is implemented."""
+    found = versions(folder_of_flambeau())
+    if release is not None and not re.fullmatch(r"\d+\.\d+(\.\d+)?", release):
+        raise CannotInstall(f"{release!r} is no release of PyTorch: give numbers, as in --version {found['PYTORCH']}")
+    return f"{release or found['PYTORCH']}+{OURS}.{found['FLAMBEAU']}"
+
+
+def files(version: str, installer: str | None = None, beside: dict[str, str] | None = None) -> dict[str, str]:
     """Path below site-packages -> content, of all that is installed. installer: who does so, where it isn't pip; beside: what
     else is.
     """
-    found = versions(folder_of_flambeau())
-    about = {"version": found["__version__"], "flambeau": found["FLAMBEAU"]}
+    about = {"version": version, "flambeau": versions(folder_of_flambeau())["FLAMBEAU"]}
     folder = f"{THEIRS}-{about['version']}.dist-info"
     made = {
-        f"{THEIRS}/__init__.py": STUB,
+        f"{THEIRS}/__init__.py": STUB.format(told=TOLD, **about),
         f"{folder}/METADATA": METADATA.format(**about),
         f"{folder}/WHEEL": WHEEL.format(**about),
         f"{folder}/top_level.txt": f"{THEIRS}\n",
@@ -102,10 +113,10 @@ def pip_conf() -> str:
     return os.path.join(sys.prefix, "pip.ini" if os.name == "nt" else "pip.conf")
 
 
-def constraints(folder: str) -> dict[str, str]:
+def constraints(version: str, folder: str) -> dict[str, str]:
     """Path below site-packages -> content, of what keeps pip from replacing torch; no pip.conf where there is another."""
     texts = {
-        constraint_file(): CONSTRAINT.format(version=versions(folder_of_flambeau())["__version__"]),
+        constraint_file(): CONSTRAINT.format(version=version),
         pip_conf(): PIP_CONF.format(constraint=constraint_file()),
     }
     if os.path.exists(pip_conf()) and read("", pip_conf()) != texts[pip_conf()]:
@@ -124,11 +135,11 @@ def record(contents: dict[str, str], own: str) -> str:
 
 def write_wheel(folder: str | Path) -> Path:
     """Write the wheel into `folder`; returns its path."""
-    version = versions(folder_of_flambeau())["__version__"]
+    version = full_version()
     path = Path(folder) / f"{THEIRS}-{version}-py3-none-any.whl"
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files().items():
+        for name, text in files(version).items():
             entry = zipfile.ZipInfo(name)  # of a fixed date: the same sources make the same wheel
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text)
@@ -179,10 +190,14 @@ def refuse_in(folder: str) -> None:
         raise CannotInstall("flambeau itself is not installed in this environment, only on the path: pip install flambeau")
 
 
-def install(folder: str) -> str:
-    """Install torch into a folder of packages; returns what was done, in words. Raises CannotInstall, OSError."""
+def install(folder: str, release: str | None = None) -> str:
+    """Install torch into a folder of packages; returns what was done, in words. Raises CannotInstall, OSError.
+
+    release: the release of PyTorch that programs and pip are told, where it isn't the one whose API flambeau implements.
+    """
+    version = full_version(release)
     refuse_in(folder)
-    wanted = files(OURS, constraints(folder))
+    wanted = files(version, OURS, constraints(version, folder))
     present = next(torches(folder), None)
     if present is not None and all(read(folder, path) == text for path, text in wanted.items()):
         return f"torch {present.version} is already installed in {folder}"
@@ -193,10 +208,11 @@ def install(folder: str) -> str:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
-    version = next(torches(folder)).version
+    implemented = versions(folder_of_flambeau())["PYTORCH"]
+    other = "" if release in (None, implemented) else f"They are told {release}, and have the API of {implemented}.\n"
     return (
         f"torch {version} is installed in {folder}:\n"
-        "`import torch` means flambeau for every program of this environment, and pip takes torch for installed.\n"
+        f"`import torch` means flambeau for every program of this environment, and pip takes torch for installed.\n{other}"
         f"{kept_by_pip(wanted, folder)}\n"
         "To take it back: flambeau uninstall-torch"
     )
@@ -265,10 +281,10 @@ def remove(path: str) -> None:
         os.unlink(path)
 
 
-def command(name: str) -> int:
-    """`flambeau install-torch` or `flambeau uninstall-torch`; returns the exit status."""
+def command(name: str, release: str | None = None) -> int:
+    """`flambeau install-torch [--version RELEASE]` or `flambeau uninstall-torch`; returns the exit status."""
     try:
-        print((install if name == "install-torch" else uninstall)(site_packages()))
+        print(install(site_packages(), release) if name == "install-torch" else uninstall(site_packages()))
     except (CannotInstall, OSError) as error:
         print(f"flambeau {name}: {error}", file=sys.stderr)
         return 1

@@ -11,13 +11,15 @@ Stands on the standard library, and imports as little as it can: it runs at the 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 OURS, THEIRS = "flambeau", "torch"
 OLDER = "functorch"  # a package that comes with PyTorch: function transforms by their older names
+TOLD = "TOLD = "  # begins the line of the installed stub that says which version of torch programs are told
 
 
 def folder_of_flambeau() -> str:
@@ -41,6 +44,29 @@ def versions(folder: str) -> dict[str, Any]:
     import runpy
 
     return runpy.run_path(os.path.join(folder, "version.py"))
+
+
+def told_version(folder: str) -> str:
+    """The version of torch that programs are told: what this environment's installed stub says, else version.py's."""
+    stub = PathFinder.find_spec(THEIRS)
+    if stub is not None and stub.origin is not None:
+        with contextlib.suppress(OSError, UnicodeDecodeError), open(stub.origin, encoding="utf-8") as file:
+            for line in itertools.islice(file, 5):
+                if line.startswith(TOLD):
+                    return line.removeprefix(TOLD).strip().strip('"')
+    return str(versions(folder)["__version__"])
+
+
+class VersionLoader(SourceFileLoader):
+    """Loads flambeau's version.py with the version that this environment's programs are told."""
+
+    def __init__(self, name: str, path: str, told: str) -> None:
+        super().__init__(name, path)
+        self.told = told
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        module.__version__ = module.TorchVersion(self.told)
 
 
 class AliasLoader(Loader):
@@ -84,6 +110,10 @@ class TorchFinder(MetaPathFinder):
         if fullname == THEIRS:  # its submodules are found as those of any package, by its __path__
             file = os.path.join(self.folder, "__init__.py")
             return importlib.util.spec_from_file_location(THEIRS, file, submodule_search_locations=[self.folder])
+        if fullname == f"{THEIRS}.version":
+            file = os.path.join(self.folder, "version.py")
+            loader = VersionLoader(fullname, file, told_version(self.folder))
+            return importlib.util.spec_from_file_location(fullname, file, loader=loader)
         return None
 
     def alias_of(self, name: str, alias: str) -> ModuleSpec | None:
@@ -107,7 +137,7 @@ class TorchFinder(MetaPathFinder):
             return []
         from importlib.metadata import Distribution
 
-        version = versions(self.folder)["__version__"]
+        version = told_version(self.folder)
         texts = {
             "METADATA": f"Metadata-Version: 2.1\nName: {THEIRS}\nVersion: {version}\nSummary: provided by flambeau\n",
             "top_level.txt": f"{THEIRS}\n",

@@ -158,6 +158,26 @@ def test_pip_keeps_it_when_others_ask_for_another(environment: Environment, tmp_
     assert "Would install torch-2.14.0 viewer-2.0" in environment.pip(*index, "--dry-run", "viewer").stdout
 
 
+def test_programs_and_pip_are_told_the_version_that_was_chosen(environment: Environment, tmp_path: Path) -> None:
+    answer = environment("-m", "flambeau_torch", "install-torch", "--version", "2.14.1")
+    assert answer.returncode == 0 and "told 2.14.1, and have the API of 2.13.0" in answer.stdout, answer.stdout + answer.stderr
+    told = __version__.replace("2.13.0", "2.14.1")
+    line = "import torch, importlib.metadata as m; print(torch.__version__, torch.version.__version__, m.version('torch'))"
+    for started in (["-c"], ["-m", "flambeau_torch", "run", "-c"]):
+        assert environment(*started, line).stdout.split() == [told] * 3
+    line_of_numbers = "import torch; print(torch.__version__ >= (2, 14), torch.torch_version.__version__)"
+    assert environment("-c", line_of_numbers).stdout.split() == ["True", told]
+    wheel(tmp_path, "newest", "1.0", "Requires-Dist: torch==2.14.1\n")
+    answer = environment.pip("install", "--no-index", "--find-links", tmp_path, "newest")
+    assert answer.returncode == 0 and "Requirement already satisfied: torch==2.14.1" in answer.stdout, answer.stderr
+    environment.pip("uninstall", "--yes", "newest")
+    refused = environment("-m", "flambeau_torch", "install-torch", "--version", "newest")
+    assert refused.returncode == 1 and "'newest' is no release of PyTorch" in refused.stderr
+    answer = environment("-m", "flambeau_torch", "install-torch")    # and back to the API's own
+    assert answer.returncode == 0
+    assert environment("-c", line).stdout.split() == [__version__] * 3
+
+
 def test_settings_of_pip_that_are_somebody_elses_stay(environment: Environment) -> None:
     settings = environment.python.parent.parent / "pip.conf"
     own = "[global]\ntimeout = 7\n"
