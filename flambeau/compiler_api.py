@@ -1,4 +1,4 @@
-"""torch.compile without a graph compiler: the function or module itself, which runs eagerly on compiled kernels.
+"""torch.compile without a graph compiler: the function itself, or a module around the module, eagerly on compiled kernels.
 
 It says so once per process, and refuses what eager execution can't give: a single graph, or a call of the program's own backend.
 """
@@ -25,7 +25,7 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """The function or module itself, with one warning per process; without `model`, a decorator.
+    """The function itself, or an OptimizedModule around the module, with one warning per process; without `model`, a decorator.
 
     dynamic, mode, options: accepted; they would choose how a graph is compiled. disable: no warning.
 
@@ -57,7 +57,9 @@ def compile(
             "function's graph, which is not made yet; leave backend out to have the function run eagerly"
         )
     warn_once(
-        "torch.compile: flambeau doesn't compile whole functions yet, so what it is given comes back as it is and runs eagerly "
+        "torch.compile: flambeau doesn't compile whole functions yet, so what it is given runs eagerly "
         "on compiled kernels: results are right, without the speed-up of fusing operators"
     )
-    return model
+    from flambeau._dynamo.eval_frame import Module, OptimizedModule
+
+    return OptimizedModule(model) if isinstance(model, Module) and not isinstance(model, OptimizedModule) else model

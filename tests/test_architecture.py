@@ -53,7 +53,8 @@ SIBLINGS = {
     "func": {"nn", "utils", "_subclasses"},  # functional_call takes modules; arguments are pytrees; functionalize is a mode
     "_functorch": {"func", "nn"},  # older names of its functions, some of modules
     "_vmap_internals": {"func", "utils"},  # an older vmap
-    "_dynamo": {"compiler", "utils"},  # its decorators are those of torch.compiler; its settings are a module of them
+    "_dynamo": {"compiler", "nn", "utils"},  # decorators of torch.compiler; a module around another; a module of settings
+    "compiler_api": {"_dynamo"},  # what a module comes back as
     "_inductor": {"utils"},
     "_higher_order_ops": {"utils"},  # carried values are pytrees
     "cpu": {"amp"},  # its older names, fixed to a device

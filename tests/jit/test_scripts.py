@@ -1,4 +1,4 @@
-"""torch.jit.script, and torch.compile, which gives back what it is given and warns once."""
+"""torch.jit.script, and torch.compile, which gives a function back and a module within another, and warns once."""
 
 from __future__ import annotations
 
@@ -32,11 +32,42 @@ def test_a_function_comes_back_with_one_warning() -> None:
         assert torch.compile(double) is double
 
 
-def test_a_module_comes_back_as_it_is() -> None:
+def test_a_module_comes_back_within_another() -> None:
     module = nn.Sequential(nn.Linear(2, 2)).eval()
     with pytest.warns(UserWarning):
         made = torch.compile(module)
-    assert made is module and set(module.__dict__) == set(nn.Sequential().__dict__)
+    assert made._orig_mod is module and type(made) is torch._dynamo.OptimizedModule and torch.compile(made) is made
+    assert list(made.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"] and not made.training and len(made) == 1
+    assert set(module.__dict__) == set(nn.Sequential().__dict__) and "0" not in dir(made) and "append" in dir(made)
+    assert torch.compile(nn.Linear) is nn.Linear
+
+
+def test_attributes_of_a_compiled_module_are_those_of_the_one_within() -> None:
+    module = nn.Linear(2, 2)
+    made = torch.compile(module)
+    made.name, made.extra = "x", nn.Parameter(torch.ones(1))
+    made.eval()
+    assert module.name == made.name == "x" and "extra" in module._parameters and not module.training
+    del made.name
+    assert not hasattr(module, "name") and made.in_features == 2
+    with pytest.raises(AttributeError, match="'Linear' object has no attribute 'surely_not'"):
+        made.surely_not  # noqa: B018
+    with pytest.raises(TypeError, match=r"Linear does not support len\(\)"):
+        len(made)
+
+
+def test_calls_of_a_compiled_module_run_the_hooks_of_both() -> None:
+    heard = []
+    module = nn.Linear(2, 2)
+    made = torch.compile(module)
+    made.register_forward_hook(lambda *_: heard.append("around"))
+    module.register_forward_hook(lambda *_: heard.append("within"))
+    x = torch.ones(1, 2)
+    assert torch.equal(made(x), module(x)) and heard == ["within", "around", "within"]
+    copied = copy.deepcopy(made)
+    assert copied._orig_mod is not module and torch.equal(copied(x), module(x))
+    made._orig_mod = nn.Identity()
+    assert made(x) is x and torch._dynamo.eval_frame.innermost_fn(made).__self__ is made._orig_mod
 
 
 def test_what_can_not_be_a_script() -> None:

@@ -141,7 +141,7 @@ SETTINGS = {
     "deselect": "regular expressions of tests that need a network, a graphics processor or much time",
     "env": "environment variables",
     "share": "every how many-th test is run (1)",
-    "limit": "seconds for a test (30)",
-    "budget": "seconds for a run of the suite (300)",
+    "limit": "seconds of the processor for a test (30)",
+    "budget": "seconds for a run of the suite (600)",
     "seed": "whether the random numbers start anew at each test (true)",
 }

@@ -44,6 +44,7 @@ RESULTS = ROOT / "docs" / "judged.json"
 
 MEMORY = 12 << 30  # bytes of address space for a suite's process
 COLLECTION = 600  # seconds until the first test is started
+SILENCE = 6  # times a test's limit, which is of processor time, until a process that says nothing is ended
 DEATHS = 20  # tests that may end the process before the suite is given up
 RUNNER = ["pytest", "hypothesis"]
 BUILDERS = ["setuptools", "wheel", "hatchling", "hatch-vcs", "flit_core", "poetry-core", "setuptools_scm", "versioneer"]
@@ -72,7 +73,7 @@ class Workplace:
     def __init__(self, home: Path, python: str, torch_python: str | None) -> None:
         self.home, self.python = home, home / "env" / "bin" / "python"
         self.torch: dict[str, Any] | None = None
-        home.mkdir(parents=True, exist_ok=True)
+        (home / "runs").mkdir(parents=True, exist_ok=True)
         if not self.python.exists():
             subprocess.run([python, "-m", "venv", home / "env"], check=True)
         self.install("runner", [*RUNNER, *BUILDERS], [])
@@ -181,14 +182,13 @@ def run_suite(
     One that is resumed keeps the outcomes that the last run left, and begins with the test at which that one was stopped.
     """
     folder, into = place.source(name, suite), place.home / "runs"
-    into.mkdir(exist_ok=True)
     out, log = into / f"{name}.{implementation}.jsonl", into / f"{name}.{implementation}.log"
     kept = compare.resumable(out.read_text().splitlines()) if resume and out.exists() else []
     out.write_text("".join(f"{line}\n" for line in kept))
     log.write_text("")
     if compare.read(kept).whole:
         return compare.read(kept)
-    budget = min(suite.get("budget", 300), longest)
+    budget = min(suite.get("budget", 600), longest)
     for _ in range(DEATHS):
         found = compare.read(out.read_text().splitlines())
         ended = run_once(place, folder, suite, implementation, out, log, sorted(found.tests), budget)
@@ -286,7 +286,7 @@ def run_once(
                 quiet_since, size = time.monotonic(), out.stat().st_size
                 if not running and out.read_text().count('"kept"') > collections:
                     until, running = quiet_since + budget, True
-            elif running and time.monotonic() - quiet_since > 2 * limit + 30:
+            elif running and time.monotonic() - quiet_since > SILENCE * limit:
                 ended = "didn't answer"
                 break
         with contextlib.suppress(ProcessLookupError):
