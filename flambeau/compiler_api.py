@@ -1,6 +1,7 @@
 """torch.compile without a graph compiler: the function itself, or a module around the module, eagerly on compiled kernels.
 
-It says so once per process, and refuses what eager execution can't give: a single graph, or a call of the program's own backend.
+It says so once per process, also that nothing looks whether there would be one graph, and refuses what eager execution can't
+give: a call of the program's own backend.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ def compile(
 ) -> Any:
     """The function itself, or an OptimizedModule around the module, with one warning per process; without `model`, a decorator.
 
-    dynamic, mode, options: accepted; they would choose how a graph is compiled. disable: no warning.
+    dynamic, mode, options: accepted; they would choose how a graph is compiled. fullgraph: accepted; what PyTorch would refuse
+    because it is more than one graph runs too, which a warning says. disable: no warning.
 
     Raises:
         AssertionError: `model` can't be called.
         RuntimeError: an unknown mode, or mode and options together.
-        NotImplementedError: fullgraph=True, and a backend that is a function, which would be called with a graph.
+        NotImplementedError: a backend that is a function, which would be called with a graph.
     """
     if model is None:
         return functools.partial(
@@ -46,11 +48,6 @@ def compile(
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if disable or os.environ.get("TORCH_COMPILE_DISABLE") == "1" or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
-    if fullgraph:
-        raise NotImplementedError(
-            "torch.compile(fullgraph=True) is not implemented in flambeau, which doesn't compile functions to a graph yet: "
-            "leave fullgraph out to have the function run eagerly, or pass disable=True"
-        )
     if callable(backend):
         raise NotImplementedError(
             f"torch.compile with the backend {backend!r} is not implemented in flambeau: a backend is called with the "
@@ -60,6 +57,11 @@ def compile(
         "torch.compile: flambeau doesn't compile whole functions yet, so what it is given runs eagerly "
         "on compiled kernels: results are right, without the speed-up of fusing operators"
     )
+    if fullgraph:
+        warn_once(
+            "torch.compile(fullgraph=True): flambeau makes no graphs, so a function that PyTorch would refuse because it breaks "
+            "its graph runs here too: run it under PyTorch to know"
+        )
     from flambeau._dynamo.eval_frame import Module, OptimizedModule
 
     return OptimizedModule(model) if isinstance(model, Module) and not isinstance(model, OptimizedModule) else model

@@ -2,7 +2,7 @@
 
 Groups are given by an index for each element (`scatter`, in any order; `coo`, sorted) or by where each begins (`csr`). Written in
 the public operators, which give their gradients; a gradient of minima and maxima goes to the first of equal elements. Stands on
-torch.library; the table of extensions imports it.
+`definitions`; the table of extensions imports it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.extensions.definitions import define
 
-__all__ = ["register"]
+__all__ = ["register", "segment_csr_extreme"]
 
 
 def _expanded(index: Tensor, src: Tensor, dim: int) -> Tensor:
@@ -151,7 +152,8 @@ def _segment_csr(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return answer
 
 
-def _segment_csr_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
+def segment_csr_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    """What answers (least or greatest, where it is) by (elements, beginnings, None); `name` as scatter_reduce has it."""
     def answer(src: Tensor, indptr: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
         index, dim, groups = _by_beginnings(src, indptr)
         best, places = _extreme(src, index, dim, None, _result_shape(src, dim, groups + 1), name)
@@ -187,14 +189,10 @@ def _operators() -> dict[str, Callable[..., Any]]:
     for name, reduction in _EXTREMES.items():
         made[f"scatter_{name}({scatter}) -> {two}"] = _scatter_extreme(reduction)
         made[f"segment_{name}_coo({coo}) -> {two}"] = _segment_coo_extreme(reduction)
-        made[f"segment_{name}_csr({csr}) -> {two}"] = _segment_csr_extreme(reduction)
+        made[f"segment_{name}_csr({csr}) -> {two}"] = segment_csr_extreme(reduction)
     return made
 
 
 def register() -> list[Any]:
     """Define the operators of `torch.ops.torch_scatter`; returns the library that holds them."""
-    library = torch.library.Library("torch_scatter", "DEF")
-    for schema, answer in _operators().items():
-        library.define(schema)
-        library.impl(schema.partition("(")[0], answer, "CompositeImplicitAutograd")
-    return [library]
+    return define("torch_scatter", _operators())

@@ -51,7 +51,7 @@ def test_attributes_of_a_compiled_module_are_those_of_the_one_within() -> None:
     del made.name
     assert not hasattr(module, "name") and made.in_features == 2
     with pytest.raises(AttributeError, match="'Linear' object has no attribute 'surely_not'"):
-        made.surely_not  # noqa: B018
+        made.surely_not
     with pytest.raises(TypeError, match=r"Linear does not support len\(\)"):
         len(made)
 
@@ -163,9 +163,16 @@ def test_compile_as_a_decorator_and_in_place() -> None:
     assert torch.equal(module(torch.ones(1, 2)), before)
 
 
-def test_what_compile_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotImplementedError, match="fullgraph"):
+def test_that_nothing_looks_for_a_single_graph_is_said_once() -> None:
+    with pytest.warns(UserWarning, match="breaks its graph runs here too"):
+        made = torch.compile(double, fullgraph=True)
+    assert made is double
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         torch.compile(double, fullgraph=True)
+
+
+def test_what_compile_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotImplementedError, match="backend"):
         torch.compile(double, backend=lambda graph, inputs: graph)
     with pytest.raises(RuntimeError, match="Either mode or options"):
@@ -176,3 +183,48 @@ def test_what_compile_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.compile(5)  # type: ignore[call-overload]
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     assert torch.compile(double, fullgraph=True) is double
+
+
+@torch.jit.script
+class Counted:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    @classmethod
+    def made(cls, count: int):
+        return cls(count)
+
+    @classmethod
+    def of(self, count: int):
+        return Counted(count * 10)
+
+    def next(self):
+        return self.made(self.count + 1)
+
+    def tenfold(self):
+        return self.of(self.count)
+
+    def like(self, other: torch.Tensor) -> bool:
+        return isinstance(other, self.__class__)
+
+
+def test_methods_of_a_class_are_called_through_its_objects() -> None:
+    assert torch.jit.script(counts)(3) == 40
+    assert not torch.jit.script(compares)(3)
+
+
+def counts(x: int) -> int:
+    return Counted(x).next().tenfold().count
+
+
+def compares(x: int) -> bool:
+    return Counted(x).like(torch.ones(1))       # PyTorch takes `self.__class__` there for the type of None
+
+
+def test_functions_of_rooms_that_are_loaded_late_are_operators_too() -> None:
+    made = torch.jit.script(sparse)(torch.tensor([[0, 1], [1, 0]]), torch.tensor([3.0, 4.0]), [2, 3])
+    assert made.to_dense().tolist() == [[0, 3, 0], [4, 0, 0]]
+
+
+def sparse(index: torch.Tensor, value: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+    return torch.sparse_coo_tensor(index, value, sizes)

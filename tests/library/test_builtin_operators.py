@@ -160,3 +160,19 @@ def test_recurrent_layers_and_convolutions_are_operators_as_traced_programs_name
     assert torch.equal(found, torch.nn.functional.conv2d(image, weight, stride=2, padding=1))
     found = aten._convolution_mode.default(image, weight, None, [1, 1], "same", [1, 1], 1)
     assert torch.equal(found, torch.nn.functional.conv2d(image, weight, padding="same"))
+
+
+def test_sparse_tensors_are_made_of_their_parts():
+    places, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([3.0, 4.0])
+    bounds, others = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
+    expected = [[0, 3, 0], [4, 0, 0]]
+    for made in (
+        aten.sparse_coo_tensor(places, values, [2, 3], layout=torch.sparse_coo, pin_memory=False),
+        aten._sparse_coo_tensor_unsafe(places, values, [2, 3]),
+        aten.sparse_csr_tensor(bounds, others, values, [2, 3]),
+        aten._sparse_csr_tensor_unsafe(bounds, others, values, [2, 3]),
+        aten.sparse_compressed_tensor(bounds, others, values, [2, 3], layout=torch.sparse_csr),
+    ):
+        assert made.to_dense().tolist() == expected
+    assert aten.sparse_csc_tensor(bounds, others, values).layout == torch.sparse_csc
+    assert aten.sparse_coo_tensor([2, 3], device="cpu")._nnz() == 0

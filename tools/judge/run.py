@@ -43,7 +43,7 @@ DEPARTURES = HERE / "departures.json"
 RESULTS = ROOT / "docs" / "judged.json"
 
 MEMORY = 12 << 30  # bytes of address space for a suite's process
-COLLECTION = 600  # seconds until the first test is started
+COLLECTION = 1800  # seconds until the first test is started
 SILENCE = 6  # times a test's limit, which is of processor time, until a process that says nothing is ended
 DEATHS = 20  # tests that may end the process before the suite is given up
 RUNNER = ["pytest", "hypothesis"]
@@ -326,6 +326,8 @@ def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.
         f"{'' if theirs is None or theirs.whole else '; PYTORCH NOT WHOLE'}",
         flush=True,
     )
+    for file, said in (theirs.broken if theirs else {}).items():
+        print(f"  {file} can't be collected under PyTorch: {said}")
     for each, tests in compare.by_cause({test: found[test] for test in (found if options.all else new)}):
         print(f"  {len(tests):4} {each}")
         for test in tests[: options.examples]:
@@ -338,7 +340,7 @@ def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.
         "tests": total,
         "differ": len(found),
         "unknown": len(new),
-        "whole": ours.whole and (theirs is None or theirs.whole),
+        "whole": bool(total) and ours.whole and (theirs is None or theirs.whole),
         "pytorch": place.torch["version"] if place.torch else None,
         "seconds": round(ours.seconds, 1),
         "pytorch_seconds": round(theirs.seconds, 1) if theirs else None,

@@ -23,6 +23,7 @@ from flambeau.dispatcher.aten import (
     recurrence,
     reductions,
     resampling,
+    sparse,
 )
 from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS
 
@@ -45,4 +46,5 @@ __all__ = [
     "recurrence",
     "reductions",
     "resampling",
+    "sparse",
 ]

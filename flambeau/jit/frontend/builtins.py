@@ -46,14 +46,14 @@ def _table() -> dict[int, str]:
 
     def enter(where: Any, prefix: str, names: Any = None) -> None:
         for name in names if names is not None else dir(where):
-            value = getattr(where, name, None) if names is not None or not name.startswith("__") else None
-            if value is None or not callable(value) or isinstance(value, (type, ModuleType)):
-                continue
             symbol = f"aten::{prefix}{_RENAMED.get(name, name)}"
-            if id(value) not in found and is_operator(symbol):
-                found[id(value)] = symbol
+            if name.startswith("__") or not is_operator(symbol):       # asked first: reading the name may load its room
+                continue
+            value = getattr(where, name, None)
+            if value is not None and callable(value) and not isinstance(value, (type, ModuleType)):
+                found.setdefault(id(value), symbol)
 
-    names = [name for name in vars(torch) if name not in _NOT and not name.startswith("__")]
+    names = [name for name in dir(torch) if name not in _NOT]
     enter(torch, "", names)
     enter(torch, "", _RECURRENT)
     enter(torch.nn.functional, "", _FUNCTIONAL)

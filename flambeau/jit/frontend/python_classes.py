@@ -84,8 +84,9 @@ def _compile(kind: ClassType, cls: Any) -> None:
     for name, item in own.items():
         if isinstance(item, staticmethod):
             kind.static_methods[name] = functions.compile_function(item.__func__)
+    plain = {name: item.__func__ if isinstance(item, classmethod) else item for name, item in own.items()}
     methods = {
-        name: item for name, item in own.items() if isinstance(item, FunctionType) and not functions.is_ignored(item)
+        name: item for name, item in plain.items() if isinstance(item, FunctionType) and not functions.is_ignored(item)
     }
     ordered = [name for name in ("__init__",) if name in methods] + [name for name in methods if name != "__init__"]
     for name, item in own.items():
@@ -97,7 +98,7 @@ def _compile(kind: ClassType, cls: Any) -> None:
         if is_generated(cls, methods[name]):
             _generated_method(kind, cls, name, methods[name])
         else:
-            _method(kind, cls, name, methods[name])
+            _method(kind, cls, name, methods[name], isinstance(own[name], classmethod))
     for function in list(kind.methods.values()):
         if function.name == "__init__":
             function.ensure_defined()
@@ -106,14 +107,15 @@ def _compile(kind: ClassType, cls: Any) -> None:
             function.ensure_defined()
 
 
-def _method(kind: ClassType, cls: Any, name: str, item: Any) -> Function:
+def _method(kind: ClassType, cls: Any, name: str, item: Any, is_classmethod: bool = False) -> Function:
+    """A method; a class's own is one too, in which the name of its first parameter stands for the class."""
     made = Function(f"{kind.qualified_name}.{name}")
     made.python, made.doc, made.owner = item, item.__doc__, kind
     look_up = functions.look_up_of(item)
 
     def define(method: Function) -> None:
         with compiling(f"{kind.name()}.{name}"):
-            definition = definition_of(item, name, cls.__name__)
+            definition = definition_of(item, name, cls.__name__, is_classmethod)
             resolver = PythonResolver(look_up, kind, cls.__name__)
             defaults = functions.defaults_of(item)
             Emitter(method, resolver).define(definition, MethodSelf(kind), defaults)  # type: ignore[arg-type]

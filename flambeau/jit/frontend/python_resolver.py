@@ -59,7 +59,9 @@ class AnnotationResolver(Resolver):
             return _ABSENT if found is None else found
         if isinstance(expr, tree.Select):
             inner = self.object_of(expr.value)
-            return _ABSENT if inner is _ABSENT else getattr(inner, expr.name, _ABSENT)
+            if inner is _ABSENT:        # None, as PyTorch looks names up: isinstance(x, self.__class__) asks for NoneType
+                inner = None
+            return getattr(inner, expr.name, _ABSENT)
         return _ABSENT
 
     def named_type(self, expr: tree.Expr) -> Type | None:
