@@ -54,5 +54,10 @@ def _register_profiler() -> None:
     importlib.import_module("flambeau.profiler.operators").register()
 
 
+def _register_prims() -> None:
+    importlib.import_module("flambeau._prims")
+
+
 ops.__dict__["load_library"] = load_library
+ops.registrations["prims"] = _register_prims
 ops.registrations["profiler"] = _register_profiler

@@ -1,7 +1,7 @@
 """torch._decomp: operators as functions of others, the core ones of aten above all.
 
 `core_aten_decompositions()` is the table by which exported programs are taken apart. Stands on registry, on the rules in
-`decompositions` and `composites`, and on table; used by torch.export and by programs that pass tables to make_fx.
+`decompositions` and `composites`, on table, and on references; used by torch.export and by programs that pass tables to make_fx.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau._decomp import references
 from flambeau._decomp.registry import (
     TYPES,
     decomposition_table,
@@ -33,6 +34,7 @@ __all__ = [
     "remove_decompositions",
 ]
 
+references.register()
 _core_aten_decompositions_post_autograd = core_decompositions
 
 

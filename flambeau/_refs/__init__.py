@@ -1,13 +1,14 @@
-"""torch._refs: operators by the names of their references.
+"""torch._refs: operators by the names of their references, PyTorch's second implementation of them in Python.
 
-PyTorch has a second implementation of many operators, in Python, beside the one that its users call. Here every operator has
-one, in Python, so its reference is the operator itself: `torch._refs.sin` is `torch.sin`, `torch._refs.expand` is
-`Tensor.expand`. What only the references have is defined here. Stands on the public namespace; used by tests that compare the
-two, and by programs that trace references.
+A reference of a pointwise operator is its declaration, evaluated by primitive operators (pointwise); those of factories and
+reductions that are primitive operators themselves are in structured. Any other operator is in Python here anyhow, so it is
+its own reference: `torch._refs.expand` is `Tensor.expand`. What only the references have is defined here. Stands on the
+public namespace; used by tests that compare the two, and by programs that trace references.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
@@ -21,17 +22,37 @@ _ALSO = {"swap_axes": "swapaxes"}
 def __getattr__(name: str) -> Any:
     if name in ROOT:
         own = _ALSO.get(name, name)
-        for place in (torch, torch.Tensor):
-            found = getattr(place, own, None)
-            if callable(found):
-                globals()[name] = found
-                return found
+        found = _found(own)
+        if found is not None:
+            globals()[name] = found
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _found(name: str) -> Callable[..., Any] | None:
+    """The reference of a function or method of that name; None where there is none."""
+    from flambeau._refs import structured
+    from flambeau._refs.pointwise import in_place, reference_of
+
+    if name in structured.REFERENCES:
+        return structured.REFERENCES[name]
+    if name.endswith("_") and name[:-1] in ROOT and callable(getattr(torch, name[:-1], None)):
+        whole = _found(name[:-1])
+        if getattr(whole, "is_reference", False):
+            return in_place(whole, name)  # type: ignore[arg-type]
+    found = getattr(torch, name, None) or getattr(torch.Tensor, name, None)
+    return reference_of(found) if callable(found) else None
 
 
 def alias(a: Any) -> Any:
     """Another tensor on the same memory."""
     return a.view(a.shape) if a.is_contiguous() else a.as_strided(a.shape, a.stride(), a.storage_offset())
+
+
+def _broadcast_shapes(*shapes: Any) -> list[int] | None:
+    """The shape that shapes broadcast to; None counts for no shape, and is given for none."""
+    given = [tuple(shape) if not isinstance(shape, int) else (shape,) for shape in shapes if shape is not None]
+    return list(torch.broadcast_shapes(*given)) if given else None
 
 
 def T(a: Any) -> Any:

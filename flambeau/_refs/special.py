@@ -12,5 +12,7 @@ __all__ = list(SPECIAL)
 
 def __getattr__(name: str) -> Any:
     if name in SPECIAL:
-        return getattr(torch.special, name)
+        from flambeau._refs.pointwise import reference_of
+
+        return reference_of(getattr(torch.special, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

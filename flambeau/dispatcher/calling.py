@@ -173,7 +173,7 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
 
 def _run_call(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     assert record.schema is not None
-    values = bind(record.schema, args, kwargs)
+    values = bind(record.schema, args, kwargs, numbers=record.takes_numbers)
     stand_ins = stand_ins_in_use()
     if stand_ins is not None:
         values = stand_ins.mode.admitted(_overload_of(record), values)
@@ -234,7 +234,7 @@ def _below_autocast(record: OperatorRecord, values: list[Any]) -> Any:
 def redispatch(record: OperatorRecord, keyset: DispatchKeySet, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The call as the keys of `keyset` answer it."""
     assert record.schema is not None
-    values = bind(record.schema, args, kwargs)
+    values = bind(record.schema, args, kwargs, numbers=record.takes_numbers)
     if keyset.has(_AUTOCAST_CPU):
         return answer(record, values)
     if keyset & keys.AUTOGRAD != DispatchKeySet(()):

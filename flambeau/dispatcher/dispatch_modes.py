@@ -66,17 +66,17 @@ class DispatchMode:
     """A mode below autograd; `__torch_dispatch__(func, types, args, kwargs)` answers every operator while it is on."""
 
     #: Answers public functions before what PyTorch makes of other operators is taken apart, as `answer` below; None for most.
-    before_composites: Callable[..., Any] | None = None
+    _before_composites: Callable[..., Any] | None = None
     #: Answers torch.cond and its kin, whose functions it records; None for most, which see what the functions call.
-    control_flow: Any = None
+    _control_flow: Any = None
     #: Answers overloads that are called by name, (overload, args, kwargs), above autograd; None for modes below it.
-    called: Callable[..., Any] | None = None
+    _called: Callable[..., Any] | None = None
     #: Told whether gradients are on from now on, at each switch of the program's own; None for modes that don't record it.
-    switched_grad: Callable[[bool], None] | None = None
+    _switched_grad: Callable[[bool], None] | None = None
     #: Told of a function that gives the values of tensors as Python's, and of these tensors.
-    reads: Callable[[str, list[Any]], None] | None = None
+    _reads: Callable[[str, list[Any]], None] | None = None
     #: Told of a block of autocast that begins, with None of one that ends.
-    switched_autocast: Callable[[Any], None] | None = None
+    _switched_autocast: Callable[[Any], None] | None = None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError
@@ -159,10 +159,10 @@ _READING = frozenset(["tolist", "numpy", "__array__", "__dlpack__", "equal", "al
 def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
     stack = modes.local.dispatch_modes
-    if stack and stack[-1].before_composites is not None:
-        return stack[-1].before_composites(function, own, args, kwargs)
-    if stack and stack[-1].reads is not None and function.__name__ in _READING:
-        stack[-1].reads(function.__name__, [x for x in args if isinstance(x, Tensor)])
+    if stack and stack[-1]._before_composites is not None:
+        return stack[-1]._before_composites(function, own, args, kwargs)
+    if stack and stack[-1]._reads is not None and function.__name__ in _READING:
+        stack[-1]._reads(function.__name__, [x for x in args if isinstance(x, Tensor)])
     if function not in _concerned() and not _is_lowered(function):
         return own(*args, **kwargs)
     asked = overrides.overriding_arguments([*args, *kwargs.values()])

@@ -37,8 +37,8 @@ def run(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if is_opened(overload):
         raise Reached
     innermost = local.dispatch_modes[-1] if local.dispatch_modes else None
-    if innermost is not None and innermost.called is not None:
-        return innermost.called(overload, args, kwargs)
+    if innermost is not None and innermost._called is not None:
+        return innermost._called(overload, args, kwargs)
     if interception.replaced() and not local.below:
         kernel = replaced.kernel_of(overload, *replaced.ABOVE_AUTOGRAD)
         if kernel is not None:

@@ -28,7 +28,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {}
 
 def flow() -> Any:
     """What records control flow at the moment, while a program is exported; None at other times."""
-    return local.dispatch_modes[-1].control_flow if local.dispatch_modes else None
+    return local.dispatch_modes[-1]._control_flow if local.dispatch_modes else None
 
 
 def _answer(function: Callable[..., Any]) -> Callable[..., Any]:

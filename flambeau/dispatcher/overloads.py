@@ -49,8 +49,10 @@ class OpOverload(OperatorBase):
     """One overload of an operator."""
 
     __module__ = public_module("_ops")
+    with_python_kernels: list[OpOverload] = []  #: PyTorch's own that `py_impl` gave kernels, for enable_python_dispatcher
 
     def __init__(self, packet: OpOverloadPacket, overload: str, record: OperatorRecord | None) -> None:
+        self.py_kernels: dict[Any, Callable[..., Any]] = {}
         self._overloadpacket, self._overloadname, self._record = packet, overload, record
         self._namespace, self._opname = packet._namespace, packet.__name__
         self.__name__ = self.__qualname__ = f"{packet.__name__}.{overload}"
@@ -132,14 +134,22 @@ class OpOverload(OperatorBase):
         return any(self.has_kernel_for_dispatch_key(key) for key in keyset)
 
     def py_impl(self, key: Any) -> Callable[[Callable], Callable]:
-        """Decorator: a kernel for a dispatch key. NotImplementedError for a built-in operator."""
+        """Decorator: a kernel for a dispatch key, or a rule for a class of modes or tensors.
+
+        Kernels of PyTorch's own operators are asked under torch._dispatch.python.enable_python_dispatcher. RuntimeError where
+        there is one for the key.
+        """
 
         def register(function: Callable) -> Callable:
-            if self._record is None or not isinstance(key, DispatchKey):
-                raise NotImplementedError(
-                    f"{self}: built-in operators take no kernels; use a TorchFunctionMode to change them"
-                )
-            self._record.set_kernel(key.name, function, "registered by py_impl", override=True)
+            if key in self.py_kernels:
+                raise RuntimeError(f"Trying to override a python impl for {key} on operator {self.name()}")
+            self.py_kernels[key] = function
+            if isinstance(key, type):
+                handlers.RULES[self._name, key] = function
+            elif self._record is not None:
+                self._record.set_kernel(key.name, function, "registered by py_impl", override=True)
+            elif self not in OpOverload.with_python_kernels:
+                OpOverload.with_python_kernels.append(self)
             return function
 
         return register
@@ -212,7 +222,7 @@ class OpOverloadPacket(OperatorBase):
     @property
     def takes_numbers(self) -> bool:
         """Whether numbers are taken where the schemas say Tensor."""
-        return self.__name__.rstrip("_") in _TAKES_NUMBERS
+        return self._namespace == "prims" or self.__name__.rstrip("_") in _TAKES_NUMBERS
 
     def overloads(self) -> list[str]:
         """The names of the overloads."""

@@ -51,6 +51,7 @@ class OperatorRecord:
         self.autocast: dict[str, Any] = {}  #: dtype by type of device
         self.written: tuple[int, ...] = ()  #: arguments whose version is to be counted up, of a checked custom operator
         self.defined_in_python = False
+        self.takes_numbers = self.namespace == "prims"  #: numbers are taken where the schema says Tensor
 
     @property
     def packet_name(self) -> str:

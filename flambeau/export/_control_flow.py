@@ -1,7 +1,7 @@
 """Control flow in exported programs: torch.cond, while_loop, map and scan as one operator each, whose functions are graphs.
 
 A function is run twice: once to learn which tensors of the program around it it uses, and again with those as inputs. Stands on
-_trace's mode, which has it as `control_flow`; asked by the public functions (dispatcher.higher_order.flow).
+_trace's mode, which has it as `_control_flow`; asked by the public functions (dispatcher.higher_order.flow).
 """
 
 from __future__ import annotations

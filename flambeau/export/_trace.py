@@ -120,7 +120,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.module, self.fake_mode = module, fake_mode
         self.new_graph()
         self.sizes = SizeNodes(self.tracer, fake_mode.shape_env, eager=True)
-        self.control_flow = ControlFlow(self)
+        self._control_flow = ControlFlow(self)
         self.submodules: dict[str, Module] = {}     # the graphs of functions that operators call
         #: Asked for tensors of the graph around this one.
         self.enclosing: Callable[[torch.Tensor], tuple[Proxy, torch.Tensor]] | None = None
@@ -207,15 +207,15 @@ class ExportMode(dispatch_modes.DispatchMode):
 
     # ---- calls
 
-    def switched_grad(self, enabled: bool) -> None:
+    def _switched_grad(self, enabled: bool) -> None:
         """Gradients are on, or off, from here."""
         self.regions.switched_grad(enabled)
 
-    def switched_autocast(self, block: Any) -> None:
+    def _switched_autocast(self, block: Any) -> None:
         """A block of autocast begins, or with None the innermost one ends."""
         self.regions.switched_autocast(block)
 
-    def before_composites(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def _before_composites(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """What a call of a public function gives."""
         if kwargs.get("out") is not None:
             raise NotImplementedError("torch.export: out= is not implemented in flambeau; use the result")
@@ -244,7 +244,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         """Whether only a run tells the value of a tensor."""
         return is_fake(tensor._layout) and known_value(tensor) is None and not tensor.dtype.is_complex
 
-    def called(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _called(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What one of PyTorch's operators gives that the program calls by its overload."""
         return self.record(overload, args, kwargs)
 

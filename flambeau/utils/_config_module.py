@@ -49,7 +49,7 @@ class ConfigModule(ModuleType):
     _settings: dict[str, Any]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._settings:
+        if name in self._defaults:
             self._settings[name] = value
         elif name.startswith("__"):
             super().__setattr__(name, value)
@@ -63,7 +63,9 @@ class ConfigModule(ModuleType):
         raise AttributeError(self._unknown(name))
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{self._public_name()}.{name} can't be deleted")
+        if name not in self._settings:
+            raise AttributeError(self._unknown(name))
+        del self._settings[name]    # until it is set again, as unittest.mock does
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._settings]

@@ -67,3 +67,12 @@ def test_indexing_by_tensors_copies_within_the_context() -> None:
         view = x[1]
     assert row.tolist() == x[1].tolist() and not row._is_view()
     assert picked.tolist() == x.tolist() and view._is_view()
+
+
+def test_a_setting_that_is_deleted_may_be_set_again():
+    from flambeau._dynamo import config
+
+    before = config.cache_size_limit
+    del config.cache_size_limit
+    assert not hasattr(config, "cache_size_limit")
+    config.cache_size_limit = before

@@ -379,3 +379,12 @@ def test_of_a_subclass() -> None:
     assert type(y) is Marked and y.is_conj()
     check(torch.Tensor.as_subclass(y * 1, torch.Tensor), values(numbers(3)).conj())
     assert torch.nn.Parameter(numbers(2).conj()).is_conj()
+
+
+def test_norms_take_negative_views_and_save_them_as_what_they_mean():
+    plain = torch.linspace(-1.0, 2.0, 12, dtype=torch.float64).reshape(3, 4).requires_grad_()
+    view = torch.complex(torch.zeros(3, 4, dtype=torch.float64), -plain.detach()).conj().imag.requires_grad_()
+    assert view.is_neg()
+    for x in (plain, view):
+        (torch.nn.functional.layer_norm(x, (4,)) ** 3).sum().backward()
+    assert torch.allclose(view.grad, plain.grad)

@@ -176,3 +176,18 @@ def test_views_where_nothing_is_recorded_keep_what_they_show():
     x = X.clone().requires_grad_()
     with Log(), torch.no_grad():
         assert x.t().requires_grad and not (x * 2).requires_grad
+
+
+def test_a_mode_may_call_its_attributes_what_it_likes():
+    class Named(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.called, self.reads, self.control_flow = set(), {}, []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.called.add(func)
+            return func(*args, **(kwargs or {}))
+
+    with Named() as mode:
+        torch.sin(X).tolist()
+    assert torch.ops.aten.sin.default in mode.called

@@ -14,7 +14,9 @@ def __getattr__(name: str) -> Any:
     if name in FUNCTIONAL:
         if name == "mish_":
             return _mish_
-        return getattr(torch.nn.functional, name)
+        from flambeau._refs.pointwise import reference_of
+
+        return reference_of(getattr(torch.nn.functional, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -273,7 +273,7 @@ class set_grad_enabled(_Decorator):
 
 def _tell_of_grad() -> None:
     """Tell the innermost mode below autograd, if it wants to know, that a program has switched gradients."""
-    told = local.dispatch_modes[-1].switched_grad
+    told = local.dispatch_modes[-1]._switched_grad
     if told is not None and called_by_program(__file__):
         told(local.grad)
 
@@ -483,7 +483,7 @@ class autocast:
 
     def _tell(self, entered: bool) -> None:
         """Tell the innermost mode below autograd, if it wants to know, that a block begins or ends."""
-        told = local.dispatch_modes[-1].switched_autocast if local.dispatch_modes else None
+        told = local.dispatch_modes[-1]._switched_autocast if local.dispatch_modes else None
         if told is not None and called_by_program(__file__):
             told(self if entered else None)
 

@@ -74,15 +74,17 @@ class Rows:
         return self.format(layout.shape, layout.strides) if self.format is not None else contiguous_strides(layout.shape)
 
     def _prepare(self, inputs, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
-        """A plan; inputs that lie in another order than a full-size result are copied first: tiles move faster than rows."""
+        """A plan; inputs that lie in another order than a full-size result are copied first: tiles move faster than rows. So are
+        conjugate and negative views, whose memory isn't what they mean.
+        """
         layouts = [x._layout for x in inputs]
         described = self.outputs(tuple(layout.dtype for layout in layouts), *statics)
-        if (out is not None and out[0] is not None) or described[0][1] != FULL:
-            return self._plan(layouts, dims, numbers, statics, out, picks)
-        strides = self._strides_of_full(layouts[0])
-        moved = {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
-                 if x.shape == layouts[0].shape
-                 and not memory_order.same_order(x.shape, x.strides, strides)}
+        moved = {i: Layout.of(x.shape, memory_order.preserved_strides(x.shape, x.strides), x.dtype, x.device)
+                 for i, x in enumerate(layouts) if x.pending}
+        if (out is None or out[0] is None) and described[0][1] == FULL:
+            strides = self._strides_of_full(layouts[0])
+            moved |= {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
+                      if x.shape == layouts[0].shape and not memory_order.same_order(x.shape, x.strides, strides)}
         if not moved:
             return self._plan(layouts, dims, numbers, statics, out, picks)
         run, count = self._plan([moved.get(i, x) for i, x in enumerate(layouts)], dims, numbers, statics, out, picks)

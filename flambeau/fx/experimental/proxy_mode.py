@@ -313,7 +313,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 self.sizes.of_tensor(x, found.proxy)
         return made
 
-    def reads(self, name: str, tensors: list[Any]) -> None:
+    def _reads(self, name: str, tensors: list[Any]) -> None:
         """RuntimeError where a program asks for the values of tensors that depend on the inputs."""
         known = [self.tracer.tracked(x) for x in tensors] if self.enable_tracing else []
         if any(t is not None and t.constant is None for t in known):

@@ -103,7 +103,7 @@ class Recorder(dispatch_modes.DispatchMode):
 
     # ---- calls
 
-    def before_composites(
+    def _before_composites(
         self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> Any:
         """What a call of a public function gives."""

@@ -238,7 +238,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
     below = modes.local.dispatch_modes
-    if dispatching(self.__class__) or (below and below[-1].before_composites is None):
+    if dispatching(self.__class__) or (below and below[-1]._before_composites is None):
         made = self.detach()
         if without_memory(made._storage):
             made._storage = storage.empty_without_memory(made._storage.capacity)

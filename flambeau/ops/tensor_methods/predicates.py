@@ -131,7 +131,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 def refuse_graph(name: str, *tensors: Tensor) -> None:
     """An error where Python is to be called for each element of what is recorded."""
     mode = local.dispatch_modes[-1] if local.dispatch_modes else None
-    if mode is not None and (mode.reads is not None or mode.before_composites is not None):
+    if mode is not None and (mode._reads is not None or mode._before_composites is not None):
         raise NotImplementedError(f"{name}() calls Python for each element, which no graph can hold; write it by operators")
     if any(x._node is not None for x in tensors):
         raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
