@@ -24,7 +24,10 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 SIBLINGS = {
     "testing": {"distributed"},  # the fake backend is registered by a module of it
     "distributed": {"nn", "serialize", "futures"},  # divided modules, and their checkpoints' files
-    "_decomp": {"utils"},  # lists of operators may be pytrees
+    "_decomp": {"utils", "_refs"},  # lists of operators may be pytrees; references are decompositions
+    "_refs": {"_prims_common"},  # references are made of primitive operators, by the rules that these have
+    "_prims": {"_prims_common", "_refs", "_decomp", "overrides", "fx", "utils"},  # a mode answers by references, also for fx
+    "_prims_common": {"_subclasses"},  # it raises its error of tensors that differ
     "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
     "_export": {"export"},  # its inner names
     "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
@@ -41,7 +44,7 @@ SIBLINGS = {
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library", "_custom_op"},
-    "_ops": {"extensions", "profiler"},  # whose operators it registers
+    "_ops": {"extensions", "profiler", "_prims"},  # whose operators it registers
     "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn

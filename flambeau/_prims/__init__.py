@@ -8,21 +8,20 @@ operators.
 from __future__ import annotations
 
 import enum
-import importlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import flambeau as torch
 import flambeau._prims_common as utils
-from flambeau._prims import elementwise, registry, values, views
+from flambeau._prims import context, elementwise, executor, registry, rng_prims, values, views
 from flambeau._prims_common import RETURN_TYPE
 from flambeau.dispatcher import builtin_schemas
 
 __all__ = [
     *(name for name in builtin_schemas.names("prims") if not name.startswith("_") and name not in ("uniform", "view_of_dtype")),
-    "expand_dims", "shift_right_logical", "view_element_type", "RETURN_TYPE",
+    "context", "elementwise", "executor", "expand_dims", "rng_prims", "shift_right_logical", "utils", "values",
+    "view_element_type", "views", "RETURN_TYPE",
 ]  # fmt: skip
-_MODULES = ("context", "debug_prims", "executor", "rng_prims")
 
 registry.define_all()
 
@@ -63,8 +62,6 @@ def shift_right_logical(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
     if name == "view_element_type":
         name = "view_of_dtype"
     if not name.startswith("__") and name in builtin_schemas.names("prims"):

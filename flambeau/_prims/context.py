@@ -9,6 +9,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import overrides
+from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
 
 __all__ = ["TorchRefsMode", "all_prims", "torch_to_refs_map"]
@@ -40,9 +41,7 @@ def torch_to_refs_map() -> dict[Any, Callable[..., Any]]:
 @functools.cache
 def all_prims() -> frozenset[Any]:
     """The primitive operators."""
-    import flambeau._prims as prims
-
-    return frozenset(found for name in prims.__all__ if isinstance(found := getattr(prims, name), OpOverload))
+    return frozenset(getattr(torch.ops.prims, name).default for name in builtin_schemas.names("prims"))
 
 
 class TorchRefsMode(overrides.TorchFunctionMode):

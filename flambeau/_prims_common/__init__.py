@@ -40,7 +40,7 @@ RealNumberType = bool | int | float
 NumberTypeType = type[bool] | type[int] | type[float] | type[complex]
 TensorSequenceType = list[torch.Tensor] | tuple[torch.Tensor, ...]
 TensorOrNumberLikeType = torch.Tensor | NumberType
-Number = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+Number = promotion.NUMBERS
 IntLike, FloatLike, BoolLike = (int, torch.SymInt), (float, torch.SymFloat), (bool, torch.SymBool)
 Dim = IntWithoutSymInt = int
 FloatWithoutSymFloat = float

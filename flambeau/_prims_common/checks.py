@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau._prims_common.promotion import NUMBERS
 from flambeau._prims_common.strides import check_significant_strides, compute_required_storage_length
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "validate_exclusive_idx", "validate_idx", "validate_no_repeating_dims", "validate_shape", "validate_strides",
 ]  # fmt: skip
 
-_NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def is_cpu_scalar_tensor(a: object) -> bool:
@@ -28,7 +28,7 @@ def is_cpu_scalar_tensor(a: object) -> bool:
 
 def _tensors(args: Sequence[Any], what: str) -> list[torch.Tensor]:
     for x in args:
-        if not isinstance(x, (torch.Tensor, *_NUMBERS)):
+        if not isinstance(x, (torch.Tensor, *NUMBERS)):
             raise RuntimeError(f"Unexpected type when checking for same {what}, {type(x)}!")
     return [x for x in args if isinstance(x, torch.Tensor)]
 

@@ -13,7 +13,8 @@ from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, res
 from flambeau.base.naming import public_module
 
 __all__ = [
-    "ELEMENTWISE_TYPE_PROMOTION_KIND", "REDUCTION_OUTPUT_TYPE_KIND", "RETURN_TYPE", "computation_dtype",
+    "ELEMENTWISE_TYPE_PROMOTION_KIND", "NUMBERS", "REDUCTION_OUTPUT_TYPE_KIND", "RETURN_TYPE",
+    "computation_dtype",
     "elementwise_dtypes", "get_acc_type", "get_higher_dtype", "reduction_dtypes",
 ]  # fmt: skip
 
@@ -22,7 +23,7 @@ _ACCUMULATED_IN = {
     torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }  # fmt: skip
-_NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+NUMBERS = (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class ELEMENTWISE_TYPE_PROMOTION_KIND(enum.Enum):
@@ -69,7 +70,7 @@ def elementwise_dtypes(
     for x in _args:
         if isinstance(x, torch.Tensor):
             ranks.append((x.dtype, DIMENSIONED if x.dim() else ZERO_DIM))
-        elif isinstance(x, _NUMBERS):
+        elif isinstance(x, NUMBERS):
             ranks.append((number_dtype(x), NUMBER))
         elif x is not None:
             raise ValueError(f"Unexpected type {type(x)} when computing elementwise type promotion!")
@@ -117,7 +118,7 @@ def get_higher_dtype(a: Any, b: Any) -> torch.dtype | None:
     for name, x in (("a", a), ("b", b)):
         if isinstance(x, torch.Tensor):
             found.append(x.dtype)
-        elif isinstance(x, _NUMBERS):
+        elif isinstance(x, NUMBERS):
             found.append(number_dtype(x))
         elif x is None or isinstance(x, torch.dtype):
             found.append(x)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
-import flambeau._prims_common as utils
+from flambeau._prims_common.dtypes import can_safe_cast_to, dtype_to_type_ctor, type_to_dtype
+from flambeau._prims_common.promotion import ELEMENTWISE_TYPE_PROMOTION_KIND, NUMBERS, elementwise_dtypes
 from flambeau.core.operator.out_argument import resize_out
 
 __all__ = ["_maybe_remove_out_wrapper", "elementwise_type_promotion_wrapper", "elementwise_unary_scalar_wrapper", "out_wrapper"]
@@ -24,8 +25,8 @@ def _maybe_convert_to_dtype(a: Any, dtype: torch.dtype) -> Any:
     """A tensor, number or sequence of them in a dtype; None stays. ValueError for anything else."""
     if isinstance(a, torch.Tensor):
         return a if a.dtype is dtype else torch.ops.prims.convert_element_type(a, dtype)
-    if isinstance(a, utils.Number):
-        return utils.dtype_to_type_ctor(dtype)(a)
+    if isinstance(a, NUMBERS):
+        return dtype_to_type_ctor(dtype)(a)
     if isinstance(a, Sequence) and not isinstance(a, str):
         return tuple(_maybe_convert_to_dtype(x, dtype) for x in a)
     if a is None:
@@ -38,7 +39,7 @@ class elementwise_type_promotion_wrapper:
     `elementwise_dtypes` finds for them, and whose results to that of the result.
     """
 
-    def __init__(self, *, type_promotion_kind: utils.ELEMENTWISE_TYPE_PROMOTION_KIND,
+    def __init__(self, *, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND,
                  type_promoting_args: Sequence[str] | None = None) -> None:
         self.kind, self.names = type_promotion_kind, type_promoting_args
 
@@ -51,7 +52,7 @@ class elementwise_type_promotion_wrapper:
             names = [n for n in self.names or () if n in bound.arguments]
             values = [bound.arguments[n] for n in names]
             flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
-            computation, result = utils.elementwise_dtypes(*flat, type_promotion_kind=self.kind)
+            computation, result = elementwise_dtypes(*flat, type_promotion_kind=self.kind)
             bound.arguments.update({n: _maybe_convert_to_dtype(v, computation) for n, v in zip(names, values)})
             made = fn(*bound.args, **bound.kwargs)
             if isinstance(made, (list, tuple)):
@@ -67,8 +68,8 @@ def elementwise_unary_scalar_wrapper(fn: Callable[..., Any]) -> Callable[..., An
 
     @functools.wraps(fn)
     def taking_numbers(*args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], utils.Number):
-            made = fn(torch.tensor(args[0], dtype=utils.type_to_dtype(type(args[0]))), *args[1:], **kwargs)
+        if args and isinstance(args[0], NUMBERS):
+            made = fn(torch.tensor(args[0], dtype=type_to_dtype(type(args[0]))), *args[1:], **kwargs)
             return made.item()
         return fn(*args, **kwargs)
 
@@ -83,7 +84,7 @@ def _deliver(made: torch.Tensor, out: torch.Tensor, exact_dtype: bool, preserve_
                            "not allowed!")
     if exact_dtype and made.dtype is not out.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {made.dtype} but got {out.dtype} instead")
-    if not utils.can_safe_cast_to(cast_from=made.dtype, cast_to=out.dtype):
+    if not can_safe_cast_to(cast_from=made.dtype, cast_to=out.dtype):
         raise RuntimeError(_UNSAFE.format(made.dtype, out.dtype))
     resize_out(out, tuple(made.shape), made.stride() if preserve_memory_format else None)
     torch.ops.prims.copy_to(out, made)
