@@ -31,7 +31,7 @@ from flambeau.base.device import device, get_default_device, set_default_device
 from flambeau.base.dtype import (
     can_cast, dtype, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype)
 from flambeau.base.layout import (
-    Size, channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format,
+    Size, _mkldnn, channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format,
     sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
 from flambeau.core.operator import variants as _variants
 from flambeau.core.modes import interception as _interception

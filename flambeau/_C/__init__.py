@@ -17,6 +17,7 @@ from flambeau.core.modes.overrides import DisableTorchDispatch as _DisableTorchD
 from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.tensor.storage import COPY_ON_WRITE as _COPY_ON_WRITE
 from flambeau.core.tensor.tensor import Tensor as TensorBase
 from flambeau.transform.levels import stack as _transforms
 
@@ -71,6 +72,21 @@ class _WeakTensorRef:
     def expired(self) -> bool:
         """Whether the tensor is gone."""
         return self._reference() is None
+
+
+def _is_cow_tensor(tensor: TensorBase) -> bool:
+    """Whether a tensor's memory is copied before it is written to; see torch._lazy_clone."""
+    return bool(tensor._storage.size_class == _COPY_ON_WRITE)
+
+
+def _storage_address(tensor: TensorBase) -> int:
+    """The address of the object that holds a tensor's memory."""
+    return id(tensor._storage)
+
+
+def _data_address(tensor: TensorBase) -> int:
+    """Where a tensor's first element lies, for who won't write there: `data_ptr` copies what is copied on write."""
+    return int(tensor._storage.ptr) + tensor._offset * tensor._layout.dtype.itemsize
 
 
 def _current_graph_task_id() -> int:
@@ -217,6 +233,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("flambeau._C._functorch")
     if name == "_profiler":
         return importlib.import_module("flambeau._C._profiler")
+    if name in ("_ConvBackend", "_select_conv_backend"):
+        return getattr(importlib.import_module("flambeau._C._convolution"), name)
     if name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):

@@ -326,7 +326,7 @@ def _sweep() -> None:
 
 
 class layout:
-    """A storage scheme marker; tensors here are always `strided`."""
+    """A storage scheme marker."""
 
     __slots__ = ("name",)
     name: str
@@ -381,6 +381,7 @@ sparse_csc = _marker(layout, "sparse_csc")
 sparse_bsr = _marker(layout, "sparse_bsr")
 sparse_bsc = _marker(layout, "sparse_bsc")
 jagged = _marker(layout, "jagged")
+_mkldnn = _marker(layout, "_mkldnn")    # of oneDNN's tensors, which are not here: no tensor has it
 contiguous_format = _marker(memory_format, "contiguous_format")
 channels_last = _marker(memory_format, "channels_last")
 channels_last_3d = _marker(memory_format, "channels_last_3d")

@@ -9,6 +9,7 @@ import flambeau.ops.aten.internals
 import flambeau.ops.creation.copy
 import flambeau.ops.creation.factories
 import flambeau.ops.creation.from_data
+import flambeau.ops.creation.lazy_clone
 import flambeau.ops.creation.new_methods
 import flambeau.ops.creation.window_functions
 import flambeau.ops.elementwise.activation

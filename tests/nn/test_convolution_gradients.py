@@ -36,3 +36,20 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(TypeError):
         gradients.conv2d_input(None, weight, upstream)
     assert F.grad is gradients
+
+
+def test_kinds_of_convolutions_by_their_arguments():
+    kinds = torch._C._ConvBackend
+    for n, transposed, dilation, kind in (
+        (1, False, 1, "Slow2d"), (1, False, 2, "SlowDilated2d"), (1, True, 2, "SlowTranspose2d"), (2, False, 1, "Slow2d"),
+        (3, False, 1, "Slow3d"), (3, False, 2, "SlowDilated3d"), (3, True, 1, "SlowTranspose3d"),
+    ):  # fmt: skip
+        weight = torch.ones(4, 4, *[3] * n)
+        arguments = (weight, None, [1] * n, [0] * n, [dilation] * n, transposed, [0] * n, 1)
+        assert torch._C._select_conv_backend(torch.ones(2, 4, *[7] * n), *arguments) is kinds[kind]
+        assert torch._C._select_conv_backend(torch.ones(0, 4, *[7] * n), *arguments) == kinds.Empty
+    with pytest.raises(RuntimeError, match="Expected 3-dimensional input for 3-dimensional weight"):
+        torch._C._select_conv_backend(torch.ones(4, 7), torch.ones(4, 4, 3), None, [1], [0], [1], False, [0], 1)
+    assert (str(kinds.Slow2d), int(kinds.MkldnnEmpty)) == ("_ConvBackend.Slow2d", 10)
+    with pytest.raises(NotImplementedError, match="use strided tensors"):
+        torch.zeros(2, layout=torch._mkldnn)

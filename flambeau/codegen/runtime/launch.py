@@ -174,6 +174,8 @@ class _Launcher:
         with f.when(epoch < f.load("i64", s, state.GUARD)):
             with f.when(epoch < f.call("i64", "fb_guard", s, declare=False)):
                 self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE))
+        with f.when(memory.before_write(f, s, storage)):
+            self._fail()
 
     # ---- operands
     def _outputs(self) -> None:
@@ -202,12 +204,15 @@ class _Launcher:
                 f.store(_incref(f, given), self.results, i)
                 f.store(f.i64(0), self.held, i)
                 to_place.set(self.n_out)
-        with f.loop(0, to_place.get()) as i:
+        with f.loop(0, to_place.get()) as i:        # what is copied on write is copied here
             with f.when(f.load("i64", self.held, i).equals(0)):
                 given = f.load("ptr", self.results, i)
                 self._refuse_others(given)
+                self._refuse_write(f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE)))
+        with f.loop(0, to_place.get()) as i:
+            with f.when(f.load("i64", self.held, i).equals(0)):
+                given = f.load("ptr", self.results, i)
                 storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
-                self._refuse_write(storage)
                 self._place(given, storage, i, f.at("i64", self.descriptions[0], i * OUTPUT_WORDS + 2))
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(f.load("i64", version) + self.counted, version)

@@ -21,6 +21,7 @@ OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 LENT = 1                  # of memory that NumPy looks at, which stays where it is
 META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
+COPY_ON_WRITE = -3        # of memory that `owner` keeps alive for several tensors, until one of them writes to it
 
 
 def size_class(f: Function, n: Value) -> tuple[Value, Value]:
@@ -110,7 +111,7 @@ def dealloc_function() -> Function:
     with f.when(owner.differs(0)):
         f.call("void", "Py_DecRef", f.pointer(owner))
     pointer = f.load("i64", f.at("i8", f["self"], PTR))
-    owned = f.load("i64", f.at("i8", f["self"], CLASS)).differs(OWNED_ELSEWHERE)
+    owned = f.load("i64", f.at("i8", f["self"], CLASS)) >= 0
     with f.when(f.select(owned, pointer.differs(0), f.value(0, "i1"))):
         f.call("void", "fb_release", f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), f.pointer(pointer),
                f.load("i64", f.at("i8", f["self"], NBYTES)), declare=False)
@@ -196,9 +197,23 @@ def version_function() -> Function:
     return f
 
 
+def before_write(f: Function, s: Value, block: Value) -> Value:
+    """Give a Block that is copied on write memory of its own; whether that failed: an exception is set then."""
+    failed = f.variable("i1", 0)
+    with f.when(f.load("i64", f.at("i8", block, CLASS)).equals(COPY_ON_WRITE)):
+        done = f.call("ptr", "PyObject_CallOneArg", f.load("ptr", s, state.MATERIALIZE), block)
+        failed.set(f.address(done).equals(0))
+        with f.when(f.address(done).differs(0)):
+            f.call("void", "Py_DecRef", done)
+    return failed.get()
+
+
 def buffer_function() -> Function:
     """The buffer protocol of a Block: its bytes, writable. RuntimeError if there is no memory behind it."""
     f = Function("fb_buffer", [("self", "ptr"), ("view", "ptr"), ("flags", "i32")], "i32")
+    with f.when(before_write(f, f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), f["self"])):
+        f.store(f.i64(0), f["view"], 1)
+        f.ret(f.value(-1, "i32"))
     with f.when(f.load("i64", f.at("i8", f["self"], CLASS)).equals(META)):
         s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))

@@ -31,6 +31,7 @@ INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 WORKERS, WORKER = 17, 18    # how many there are, and the address of the function that they run
 MAIN_THREAD, FORKS, FORK_WORDS = 33, 34, 35     # Python's main thread as the system calls it; how often this process was forked
 WATCH = 37                  # the address of fb_watch
+MATERIALIZE = 38            # what gives a storage that is copied on write memory of its own, before it is written to
 SEQUENCE, OPEN, ACTIVE, JOB, SLEEPERS, MUTEX, CONDITION, BUSY = 64, 72, 80, 96, 104, 112, 128, 144
 JOB_KERNEL, JOB_PARAMETERS, JOB_GRAIN, JOB_SHARES = JOB, JOB + 1, JOB + 2, JOB + 3
 WORKER_ARGUMENTS = 1024   # two words a worker: state address, thread number

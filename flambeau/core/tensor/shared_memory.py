@@ -48,6 +48,7 @@ def share(held: Any) -> None:
     """
     if storage.without_memory(held):
         raise RuntimeError("_share_fd_: only available on CPU")
+    storage.materialize(held)
     root = storage.root(held)
     with _moving:
         if not storage.is_shared(root):

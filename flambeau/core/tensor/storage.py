@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -38,6 +38,7 @@ else:
 _BYTE = np.dtype(np.uint8)
 WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
 _counting = short_lock()
+COPY_ON_WRITE = memory.COPY_ON_WRITE     # that of memory which is copied before it is written to
 LENT = memory.LENT              # the size class of memory that NumPy was handed, which can't grow any more
 
 
@@ -64,8 +65,42 @@ def begin_epoch() -> int:
 _lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()    # by the block that their memory went to with the first alias
 
 
+_lazy: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()     # by memory: the storages that are on it until they are written to
+
+
+def lazy_copy(held: Any) -> Any:
+    """A storage on the same memory, which is copied when either is written to; None for memory that others may write to without
+    being asked: that of an array, or one that has an alias.
+    """
+    if held.size_class < 0 and held.size_class != COPY_ON_WRITE or held.size_class == LENT or held.exports:
+        return None
+    owner = launch.owner_of(held)
+    made = launch.wrap_storage(held.ptr, held.capacity, owner)
+    made.inference, made.epoch = held.inference, held.epoch
+    _lazy.setdefault(owner, WeakSet()).update((held, made))
+    held.size_class = made.size_class = COPY_ON_WRITE
+    return made
+
+
+def materialize(held: Any) -> None:
+    """Give a storage that is copied on write memory of its own, whatever tensors are on it: that which it has if no other storage
+    is on it any more, else a copy. Others stay as they are.
+    """
+    if held.size_class != COPY_ON_WRITE:
+        return
+    sharing = _lazy[held.owner]
+    sharing.discard(held)
+    held.size_class = memory.OWNED_ELSEWHERE
+    if sharing:
+        _move(held, held.capacity)
+
+
+state.words[state.MATERIALIZE] = id(materialize)
+
+
 def alias(held: Any) -> Any:
     """The same memory with a counter of writes of its own."""
+    materialize(held)
     if held.size_class == memory.META:
         made = empty_without_memory(held.capacity)
     else:
@@ -82,6 +117,7 @@ def alias(held: Any) -> Any:
 
 def part(held: Any, start: int, nbytes: int) -> Any:
     """A stretch of a storage's memory, with a counter of writes of its own."""
+    materialize(held)
     return wrap(held.ptr + start, nbytes, launch.owner_of(held))
 
 
@@ -111,6 +147,7 @@ def bytes_of(storage: Any) -> np.ndarray:
 
 def copy_bytes(into: Any, source: Any, count: int) -> None:
     """Copy the first `count` bytes of one storage to another, of as many as both have."""
+    materialize(into)
     launch.copy_bytes(into, source, count)
 
 
@@ -133,14 +170,20 @@ def resize(storage: Any, nbytes: int) -> None:
     if without_memory(storage):
         launch.set_size(storage, nbytes)
         return
+    materialize(storage)
     if not resizable(storage):
         raise RuntimeError("Trying to resize storage that is not resizable")
+    _move(storage, nbytes)
+
+
+def _move(storage: Any, nbytes: int) -> None:
+    """Give a storage fresh memory of so many bytes, with those of its bytes that fit."""
     replaced = tuple(_replaced)
     if not state.words[state.RUNNING]:      # whoever had an address in these has ended
         for key in replaced:
             _replaced.pop(key, None)
     moved = empty(nbytes)
-    copy_bytes(moved, storage, min(nbytes, storage.capacity))
+    launch.copy_bytes(moved, storage, min(nbytes, storage.capacity))
     launch.exchange(storage, moved)
     if state.words[state.RUNNING]:
         _replaced[id(moved)] = moved
@@ -148,7 +191,7 @@ def resize(storage: Any, nbytes: int) -> None:
 
 def root(storage: Any) -> Any:
     """The storage whose memory this one is an alias of (`.data` has a count of writes of its own), or itself."""
-    while isinstance(storage.owner, Storage):
+    while storage.size_class != COPY_ON_WRITE and isinstance(storage.owner, Storage):
         storage = storage.owner
     return storage
 
@@ -167,6 +210,8 @@ def exchange(one: Any, other: Any) -> None:
     """Let two storages of the same size change their memory: what stood on the one stands on the memory of the other."""
     if one.capacity != other.capacity:
         raise ValueError(f"storages that change their memory must have one size, not {one.capacity} and {other.capacity} bytes")
+    materialize(one)
+    materialize(other)
     launch.exchange(one, other)
 
 

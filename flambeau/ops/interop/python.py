@@ -71,6 +71,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     if self._layout not in _shared:
         _check_shared(self._layout)
     held = self._storage
+    storage.materialize(held)
     if not held.size_class:
         held.size_class = storage.LENT
     return array_of(self)

@@ -148,7 +148,7 @@ class TypedStorage(Common, StorageReference):
         return self.itemsize
 
     def _data_ptr(self) -> int:
-        return self.storage.ptr
+        return self.storage.data_ptr()
 
     def _resize_(self, size: int) -> None:
         self.storage.resize_(size * self.itemsize)
@@ -271,7 +271,7 @@ class TypedStorage(Common, StorageReference):
     def data_ptr(self) -> int:
         """The address of the first element; 0 without memory."""
         warn_removal()
-        return self.storage.ptr
+        return self.storage.data_ptr()
 
     def tolist(self) -> list[Any]:
         """The elements."""

@@ -160,6 +160,7 @@ class _Untyped(Common):
 
     def data_ptr(self: Any) -> int:
         """The address of the first byte; 0 without memory."""
+        memory.materialize(self)
         return self.ptr
 
     @property

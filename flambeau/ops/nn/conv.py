@@ -324,7 +324,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     except TypeError:  # lists among the arguments
         arguments = key = None
     if arguments is None:
-        arguments = _check(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        arguments = checked_arguments(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
         if key is not None:
             _complete[key] = arguments
     stride, padding, dilation, extra, size = arguments
@@ -335,8 +335,8 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     return _convolve(input, weight, bias, stride, padding, dilation, groups)
 
 
-def _check(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-           output_padding: Any, groups: int) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
+def checked_arguments(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+                      transposed: bool, output_padding: Any, groups: int) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
     """Stride, padding, dilation, output padding and (of a transposed convolution) the result's extents, per dimension."""
     n = weight._layout.ndim - 2
     if n < 1:
@@ -434,7 +434,7 @@ def _forward(n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride:
             raise RuntimeError(f"Invalid padding string: '{padding}'")
     made = convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
     if x is input and key is not None and not layout.dtype.is_complex and layout.dtype is weight._layout.dtype:
-        _calls[key] = _check(x, weight, bias, stride, padding, dilation, False, 0, groups)[:3]
+        _calls[key] = checked_arguments(x, weight, bias, stride, padding, dilation, False, 0, groups)[:3]
     return made if batched else made.squeeze(0)
 
 
