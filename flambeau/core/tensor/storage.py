@@ -65,14 +65,14 @@ def begin_epoch() -> int:
 _lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()    # by the block that their memory went to with the first alias
 
 
-_lazy: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()     # by memory: the storages that are on it until they are written to
+_lazy: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()     # by memory: the storages that are copied on write
 
 
 def lazy_copy(held: Any) -> Any:
     """A storage on the same memory, which is copied when either is written to; None for memory that others may write to without
     being asked: that of an array, or one that has an alias.
     """
-    if held.size_class < 0 and held.size_class != COPY_ON_WRITE or held.size_class == LENT or held.exports:
+    if held.exports or held.size_class in (LENT, memory.OWNED_ELSEWHERE, memory.META):
         return None
     owner = launch.owner_of(held)
     made = launch.wrap_storage(held.ptr, held.capacity, owner)

@@ -356,7 +356,7 @@ def empty_sparse(shape: Sequence[int], layout: Any, dtype: Any, sparse_dim: int 
             sparse_dim > 0,
         )
     if layout is layouts._mkldnn:
-        raise NotImplementedError("layout=torch._mkldnn is not implemented in flambeau: use strided tensors, which it computes with")
+        raise NotImplementedError("layout=torch._mkldnn is not implemented in flambeau: use strided tensors")
     if layout not in (layouts.sparse_csr, layouts.sparse_csc):
         raise RuntimeError(
             "empty_sparse_compressed expected sparse compressed (non-block) tensor layout but got "
