@@ -148,6 +148,9 @@ def test_numbers_that_are_none():
     assert torch.isfinite(x).tolist() == [False, False, False, True] and torch.isneginf(x).tolist() == [False, False, True, False]
     assert torch.isclose(x, x).tolist() == [False, True, True, True]
     assert torch.isclose(x, x, equal_nan=True).all() and not torch.allclose(x, x) and torch.equal(x[1:], x[1:])
+    a, b = torch.tensor([False, True, False]), torch.tensor([True, True, False])
+    assert torch.isclose(a, b).tolist() == [False, True, True] and torch.isclose(a, b, atol=1).all()
+    assert torch.isclose(a, b, rtol=1).all() and torch.isclose(b, a, rtol=1).tolist() == [False, True, True]
     assert math.isnan(torch.relu(x)[0]) and math.isnan(torch.maximum(x, torch.zeros(4))[0])
 
 

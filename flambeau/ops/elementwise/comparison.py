@@ -280,8 +280,6 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
-    if mine is bool_:
-        return eq(input, other)
     if not (mine.is_floating_point or mine.is_complex):
         return _close_integers(input, other, float(rtol), float(atol))
     if mine in FLOAT8 and not rtol and not atol:    # which have no arithmetic, but are compared
@@ -291,7 +289,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @pointwise(kind=lambda common: (float64, bool_), inplace=False, name="_close_integers", function=False, method=False)
 def _close_integers(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08):
-    """isclose for integers, computed in float64."""
+    """isclose for integers and bool, computed in float64."""
     return s.abs(input - other) <= atol + s.abs(rtol * s.abs(other))
 
 
