@@ -452,3 +452,15 @@ def test_a_list_that_contains_itself_is_refused_also_while_calls_are_looked_at()
     endless.append(endless)
     with torch.overrides.BaseTorchFunctionMode(), pytest.raises(ValueError, match="too many dimensions 'list'"):
         torch.tensor(endless)
+
+
+def test_tensors_without_memory_of_their_own_are_not_seen_as_a_subclass() -> None:
+    class Named(torch.Tensor):
+        pass
+
+    for tensor in (torch.eye(2).to_sparse(), torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], layout=torch.jagged)):
+        for see in (lambda: tensor.as_subclass(Named), lambda: torch.Tensor._make_subclass(Named, tensor)):
+            with pytest.raises(NotImplementedError, match="Named over a nested, sparse or masked tensor"):
+                see()
+        assert torch.nn.Parameter(tensor).layout == tensor.layout
+    assert torch.ones(2, device="meta").as_subclass(Named).is_meta

@@ -273,10 +273,16 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def _refuse_other(cls: type, data: Tensor) -> None:
-    """RuntimeError where a tensor whose class answers operators is to be one of another class."""
-    if dispatching(type(data)) and not issubclass(type(data), cls) and without_memory(data._storage):
+    """RuntimeError where a tensor whose class answers operators is to be one of another class, NotImplementedError where it has
+    no memory of its own that it could be seen by."""
+    answering = data._layout.answering
+    if answering is None or issubclass(type(data), cls) or not without_memory(data._storage):
+        return
+    if dispatching(type(data)):
         raise RuntimeError(f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
                            f"python object of type {type(data).__name__}")
+    raise NotImplementedError(f"{cls.__name__} over a nested, sparse or masked tensor is not implemented in flambeau: "
+                              "keep the tensor in an attribute")
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any) -> Any:
