@@ -7,9 +7,11 @@ ops/reduction/softmax.py; offered by flambeau.nn.functional.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.base import geometry, memory_order
@@ -58,7 +60,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None) 
             )
 
 
-def _causal(query: Tensor, key: Tensor) -> Tensor:
+def causal_mask(query: Tensor, key: Tensor) -> Tensor:
     """True where a position of the query may look at one of the key."""
     ones = NAMESPACE["ones"](query._layout.shape[-2], key._layout.shape[-2], dtype=bool_, device=query._layout.device)
     return ones.tril()
@@ -100,7 +102,7 @@ def attention_by_products(
         return attention_by_products(query.float(), key.float(), value.float(), attn_mask, dropout_p, is_causal, scale).to(dtype)
     root = math.sqrt(abs(scale))
     scores = matmul(query * (root if scale >= 0 else -root), (key * root).transpose(-2, -1))
-    scores = masked_scores(scores, attn_mask, _causal(query, key) if is_causal else None)
+    scores = masked_scores(scores, attn_mask, causal_mask(query, key) if is_causal else None)
     weights = weights_of(scores, attn_mask is not None or is_causal)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)
@@ -174,7 +176,7 @@ def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal:
 def _(g, outs, query, key, value, attn_mask, is_causal, scale):
     if modes.local.grad:
         return _gradients_by_products(g, *outs, query, key, value, attn_mask, is_causal, scale)
-    return *_fused_gradients(g, *outs, query, key, value, attn_mask, is_causal, scale), None
+    return *fused_gradients(g, *outs, query, key, value, attn_mask, is_causal, scale), None
 
 
 def _gradients_by_products(
@@ -190,7 +192,7 @@ def _gradients_by_products(
 ) -> tuple:
     """The gradients in differentiable operators, for gradients of gradients."""
     scores = masked_scores(
-        matmul(query, key.transpose(-2, -1)) * scale, attn_mask, _causal(query, key) if is_causal else None
+        matmul(query, key.transpose(-2, -1)) * scale, attn_mask, causal_mask(query, key) if is_causal else None
     )
     weights = weights_of(scores, attn_mask is not None or is_causal)
     d_scores = weights * (matmul(g, value.transpose(-2, -1)) - (g * out).sum(-1, True)) * scale
@@ -202,7 +204,7 @@ def _gradients_by_products(
     )
 
 
-def _fused_gradients(
+def fused_gradients(
     g: Tensor,
     out: Tensor,
     lse: Tensor,
@@ -213,7 +215,10 @@ def _fused_gradients(
     is_causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of query, key and value by one kernel; nothing is recorded."""
+    """The gradients of query, key and value by one kernel; nothing is recorded.
+
+    out, lse: of these keys, or of more keys of which these are some, whose share of the gradients the results then are.
+    """
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
     plan_key = "backward", g._layout, *layouts, is_causal, scale, launching.planned_threads()
     launch = _plans.get(plan_key)
@@ -234,13 +239,22 @@ def _fused_gradients(
     return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)
 
 
-def _fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> bool:
+def fusable(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float) -> bool:
+    """Whether fused_attention takes these operands."""
     q, k, v = query._layout, key._layout, value._layout
     if dropout_p or not (q.ndim == k.ndim == v.ndim == 4) or not q.dtype.is_floating_point or 0 in (*q.shape, *k.shape):
         return False
     if q.shape[:2] != k.shape[:2] or k.shape[:3] != v.shape[:3] or not q.shape[3] == k.shape[3] == v.shape[3]:
         return False
     return attn_mask is None or (attn_mask._node is None and attn_mask._layout.ndim in (2, 4))
+
+
+def fused_mask(query: Tensor, attn_mask: Tensor | None) -> Tensor | None:
+    """A mask as the kernels read it: bools, or numbers in the precision of the scores."""
+    wide = float64 if query._layout.dtype is float64 else float32
+    if attn_mask is None or attn_mask._layout.dtype in (bool_, wide):
+        return attn_mask
+    return attn_mask.to(wide)
 
 
 @composite(method=False, function=False, autocast=lower, written_in_python=False)
@@ -269,11 +283,8 @@ def scaled_dot_product_attention(
         key, value = _shared_heads(query, key), _shared_heads(query, value)
     if dropout_p and not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
-    if _fusable(query, key, value, attn_mask, dropout_p):
-        if attn_mask is not None and attn_mask._layout.dtype is not bool_:
-            wide = float64 if query._layout.dtype is float64 else float32
-            attn_mask = attn_mask if attn_mask._layout.dtype is wide else attn_mask.to(wide)
-        return fused_attention(query, key, value, attn_mask, is_causal, float(scale))[0]
+    if fusable(query, key, value, attn_mask, dropout_p):
+        return fused_attention(query, key, value, fused_mask(query, attn_mask), is_causal, float(scale))[0]
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
@@ -403,6 +414,20 @@ def _project_separately(query: Tensor, key: Tensor, value: Tensor, weights: tupl
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
 
 
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def attending_by(function: Callable[..., Tensor]) -> Iterator[None]:
+    """A block in which this thread's multi_head_attention_forward calls `function` in place of scaled_dot_product_attention."""
+    before = getattr(_local, "attend", None)
+    _local.attend = function
+    try:
+        yield
+    finally:
+        _local.attend = before
+
+
 @composite(method=False, function=False, asks="dim")
 def multi_head_attention_forward(
     query: Tensor,
@@ -436,6 +461,14 @@ def multi_head_attention_forward(
     query (L, N, E), key and value (S, N, ...), or all without N. Masks are True (or -inf) where a key must not be looked at.
     AssertionError for shapes that don't go together.
     """
+    attend = getattr(_local, "attend", None)
+    if attend is None:
+        attend = scaled_dot_product_attention
+    elif need_weights or bias_k is not None or add_zero_attn:
+        raise NotImplementedError(
+            "multi-head attention whose keys several ranks have gives no weights and adds no keys of its own: pass "
+            "need_weights=False, and leave out add_bias_kv and add_zero_attn"
+        )
     batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         same_keys, same_values = key is query, value is key
@@ -495,7 +528,7 @@ def multi_head_attention_forward(
         )
     q = q.view(batch, num_heads, length, head)
     k, v = (x.view(batch, num_heads, size, head) for x in (k, v))
-    out = scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal)
+    out = attend(q, k, v, attn_mask, dropout_p, is_causal)
     out = out.permute(2, 0, 1, 3).contiguous().view(batch * length, width)
     out = linear(out, out_proj_weight, out_proj_bias).view(length, batch, out_proj_weight._layout.shape[0])
     return (out if batched else out.squeeze(1)), None
