@@ -30,10 +30,14 @@ def each_tensor(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def answers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of an operator with these arguments is answered by a mode or by a tensor's class."""
+    """Whether a call of an operator with these arguments is answered by a mode or by a tensor's class; a transform under way
+    takes a call before classes do, which then answer for what its tensors hold.
+    """
     if local.dispatch_modes or interception.replaced():
         return True
-    return interception.watching() and bool(interception.watched(args) or interception.watched(kwargs.values()))
+    if not interception.watching() or not (interception.watched(args) or interception.watched(kwargs.values())):
+        return False
+    return not any(hasattr(x._layout.flavor, "answered_first") for x in each_tensor([*args, *kwargs.values()]))
 
 
 def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

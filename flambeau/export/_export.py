@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -277,8 +278,10 @@ def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]
             own.update({name: fake_mode.from_tensor(x) for name, x in values.items() if x is not None})
     cached = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)     # a cast belongs to the block that it is made in
+    kept, known = _held(mod), {path: set(vars(m)) for path, m in mod.named_modules()}
     try:
         yield
+        _warn_of_assigned([name for name, x in _held(mod, known).items() if kept.get(name) is not x])
     finally:
         torch.set_autocast_cache_enabled(cached)
         for m, attributes, parameters, buffers in before:
@@ -287,6 +290,28 @@ def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]
             for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
                 own.clear()
                 own.update(values)
+
+
+def _held(mod: torch.nn.Module, known: dict[str, set[str]] | None = None) -> dict[str, torch.Tensor]:
+    """The tensors that are attributes of modules, or in lists and tuples of `known` names, but neither parameters nor buffers."""
+    found: dict[str, torch.Tensor] = {}
+    for path, module in mod.named_modules():
+        own = {name: x for name, x in vars(module).items() if not name.startswith("_") and not isinstance(x, dict) and (
+            known is None or isinstance(x, torch.Tensor) or name in known[path])}
+        for key, x in pytree.tree_flatten_with_path(own)[0]:
+            if isinstance(x, torch.Tensor):
+                name = key[0].key + pytree.keystr(key[1:])
+                found[f"self.{path}.{name}" if path else f"self.{name}"] = x
+    return found
+
+
+def _warn_of_assigned(names: list[str]) -> None:
+    if names:
+        several = len(names) > 1
+        warnings.warn(
+            f"The tensor attribute{'s' if several else ''} {', '.join(names)} {'were' if several else 'was'} assigned during export. "
+            "Such attributes must be registered as buffers using the `register_buffer` API "
+            "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).", stacklevel=2)
 
 
 def _written_buffers(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -62,7 +62,7 @@ def pushed(func: Callable[..., Any], primals: Any, tangents: Any, strict: bool, 
                 raise RuntimeError(f"{name}: Expected {words} to only contain Tensors, got {type(x)}")
     if not flat:
         raise RuntimeError(f"{name}: Expected primals to contain at least one Tensor.")
-    with Gradient((primals, tangents, others)), moving(), DualLevel() as level:
+    with Gradient((primals, tangents, others)), moving(), DualLevel(of_function=True) as level:
         output = func(*tree_unflatten([dual_of(level, p, t) for p, t in zip(flat, moves, strict=True)], spec))
         aux = None
         if has_aux:

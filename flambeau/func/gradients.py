@@ -100,8 +100,9 @@ class Pullback:
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
         self.before = leaves
         kwargs = kwargs or {}
-        with Gradient((args, kwargs)), enable_grad(), no_hooks():
-            self.inputs = [fresh(x) for x in leaves]
+        with Gradient((args, kwargs)) as level, enable_grad(), no_hooks():
+            self.inputs = level.inputs = [fresh(x) for x in leaves]
+            level.before = leaves
             given = tree_unflatten(self.inputs, self.spec)
             self.own = {node for x in self.inputs if type(node := plain_of(x)._node) is AccumulateGrad}
             others = tree_map(aside, (() if argnums is None else args, kwargs))

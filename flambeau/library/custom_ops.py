@@ -21,6 +21,7 @@ from flambeau.base.naming import public_module
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient
+from flambeau.dispatcher.schema import parse_schema
 from flambeau.dispatcher.tags import Tag
 from flambeau.library.libraries import Library, key_of_device
 from flambeau.library.registrations import DEFINED, check_differentiable, lookup, register_autocast
@@ -93,6 +94,9 @@ class CustomOpDef:
         self._backend_fns: dict[str | None, Callable[..., Any]] = {}
         self._abstract_fn: Callable[..., Any] | None = None
         self._disabled: set[str] = set()
+        if any(argument.kwarg_only and "Tensor" in argument.type.written for argument in parse_schema(name + schema).arguments):
+            raise NotImplementedError(
+                "custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: " + name + schema)
         before = DEFINED.pop(self._qualname, None)
         if before is not None:
             before._lib._destroy()

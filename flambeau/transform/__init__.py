@@ -17,5 +17,6 @@ from flambeau.transform import (
     batch_searches,
     batch_views,
     functions,
+    printing,
     tangents,
 )

@@ -10,7 +10,6 @@ Stands on levels; used by flambeau.func.
 from __future__ import annotations
 
 import contextlib
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from flambeau.core.autograd.inplace import refuse_write
 from flambeau.core.modes import modes
 from flambeau.core.operator.pointwise import Pointwise
 from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.tensor import printing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.views.cat import stack
 from flambeau.transform import levels
@@ -125,7 +125,7 @@ class Batched(Wrapped):
         raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{textwrap.indent(repr(self.value), '    ')}\n)"
+        return printing.inside_transforms(self) or f"BatchedTensor(lvl=0, bdim=0, value=\n{self.value!r}\n)"
 
     __str__ = __repr__  # type: ignore[assignment]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from flambeau.base import memory_order
 from flambeau.core.modes import modes
+from flambeau.core.tensor import printing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.transform.levels import Level, Wrapped, blank, invoke, mapped
 
@@ -35,6 +36,8 @@ class Dual(Wrapped):
         return self.primal
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
+        if self.level.of_function and (text := printing.inside_transforms(self)):
+            return text
         shown = repr(self.primal)
         return shown[:-1] + f", tangent={self.tangent!r})" if self.level.depth else shown
 
@@ -45,7 +48,10 @@ class Dual(Wrapped):
 
 
 class DualLevel(Level):
-    """A forward-mode differentiation in progress."""
+    """A forward-mode differentiation in progress; of_function: it is that of a function transform, as `func.jvp` is."""
+
+    def __init__(self, of_function: bool = False) -> None:
+        self.of_function = of_function
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         """A dual tensor; without a tangent the primal itself."""

@@ -17,7 +17,8 @@ from flambeau.core.modes.modes import no_grad
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch
 from flambeau.transform.dual import DualLevel, is_tensor
-from flambeau.transform.levels import Wrapped, deepest, mapped, remainder
+from flambeau.transform.levels import Wrapped, deepest, mapped, remainder, stack
+from flambeau.transform.pullback import Gradient
 
 __all__ = ["VmapInfo", "apply", "dims_of", "placed"]
 
@@ -149,9 +150,10 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
                 )
                 return mapped(again.lift, made)
 
-    All.__name__ = All.__qualname__ = f"Vmapped{function.__name__}"
+    innermost = isinstance(stack.levels[-1], Gradient)     # whose nodes are named as the Function
+    named = type(function.__name__ if innermost else f"Vmapped{function.__name__}", (All,), {})
     values = [a.value if h else a for a, h in zip(args, held, strict=True)]
-    return mapped(batch.wrap, All.apply(*values))
+    return mapped(batch.wrap, named.apply(*values))
 
 
 _NOT_IN_PLACE = (

@@ -77,6 +77,7 @@ class Wrapped(Tensor):
     """A tensor as a transformed function sees it. `level` it belongs to; `held`: the tensor that has its gradient."""
 
     level: Level
+    answered_first = True   # before classes that answer operators below autograd
 
     @property
     def held(self) -> Any:

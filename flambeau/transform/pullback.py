@@ -26,8 +26,12 @@ __all__ = ["Gradient", "fresh", "gradients", "leads_outside", "normal", "plain_o
 class Gradient(Level):
     """A function being differentiated: it may write to these arguments and to what it makes, not to what it captured.
 
-    It runs outside inference mode, which has no graph.
+    It runs outside inference mode, which has no graph. inputs: what it is differentiated by, and `before`: what they are outside;
+    None in forward mode.
     """
+
+    inputs: Sequence[Any] | None = None
+    before: Sequence[Any] = ()
 
     def __init__(self, arguments: Iterable[Any]) -> None:
         self.arguments = arguments

@@ -208,9 +208,7 @@ class Function:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        name, module = f"{cls.__name__}Backward", BackwardCFunction.__module__
-        cls._context_cls = type(name, (BackwardCFunction,), {"_forward_cls": cls, "__module__": module})
-        cls._backward_cls = type(name, (FunctionNode,), {"__slots__": (), "__module__": module})
+        cls._context_cls, cls._backward_cls = _classes_of(cls, f"{cls.__name__}Backward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
@@ -270,6 +268,19 @@ class Function:
         return call(cls, args)[0]
 
 
+def _classes_of(function: type[Function], name: str) -> tuple[type[BackwardCFunction], type[FunctionNode]]:
+    """The classes of a Function's contexts and of its nodes in the graph."""
+    module = BackwardCFunction.__module__
+    return (type(name, (BackwardCFunction,), {"_forward_cls": function, "__module__": module}),
+            type(name, (FunctionNode,), {"__slots__": (), "__module__": module}))
+
+
+@functools.lru_cache(256)
+def _generated_classes_of(function: type[Function]) -> tuple[type[BackwardCFunction], type[FunctionNode]]:
+    """Those of calls that a function transform differentiates, which PyTorch makes of a Function of its own."""
+    return _classes_of(function, f"{function.__name__}GeneratedBackward")
+
+
 def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, FunctionCtx, tuple[Any, ...]]:
     """The result of a Function on tensors of no transform, recorded; the context that its forward filled in; and what it marked
     as not differentiable.
@@ -278,7 +289,9 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     needs = tuple([variable and argument._node is not None for variable, argument in zip(variables, args)])
     before = local.grad
     recording = before and True in needs
-    context = function._context_cls()
+    context_class, node_class = (_generated_classes_of(function) if local.guard else
+                                 (function._context_cls, function._backward_cls))
+    context = context_class()
     context.needs_input_grad = needs
     local.grad = False
     moving, local.forward_grad = local.forward_grad, False
@@ -286,6 +299,7 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
         if function.setup_context is not Function.setup_context:
             result = function.forward(*args)
             function.setup_context(context, args, result)
+            _check_saved(context, args, result)
         else:
             result = function.forward(context, *args)
     finally:
@@ -296,7 +310,7 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
         edges = tuple([(argument._node, argument._index) if need else NO_EDGE
                        for argument, variable, need in zip(args, variables, needs) if variable])
         layouts = tuple([argument._layout for argument, variable in zip(args, variables) if variable])
-        node = function._backward_cls(len(outputs), edges, layouts)
+        node = node_class(len(outputs), edges, layouts)
     wrapped = _wrap(context, node, args, outputs)
     if node is not None:
         _fill(node, context, function, variables, outputs)
@@ -312,6 +326,18 @@ def _place_of(tensor: Any, tensors: Sequence[Any]) -> int | None:
         if other is tensor:
             return place
     return None
+
+
+def _check_saved(context: FunctionCtx, args: tuple[Any, ...], result: Any) -> None:
+    """RuntimeError where setup_context has kept an input that is an output too: that one will be another tensor."""
+    outputs = result if isinstance(result, tuple) else (result,)
+    for tensor in (*context.to_save, *context.saved_for_forward):
+        if isinstance(tensor, Tensor) and None not in (_place_of(tensor, args), _place_of(tensor, outputs)) and (
+                _place_of(tensor, context.dirty_tensors) is None):
+            raise RuntimeError(
+                "An input that has been returned as-is as output is being saved for backward. This is not supported if you override "
+                "setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup ctx inside "
+                "the forward function itself.")
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:

@@ -489,7 +489,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
         except TypeError as error:
             given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1:]]]
             if len(given) > positions:
-                old = deprecated_overloads.translated(name, declared.parameters, (self, *args), kwargs)
+                old = deprecated_overloads.translated(name, declared.parameters, (self, *args), kwargs, in_place=True)
                 if old is not None:
                     return bound(old[0][0], tuple(old[0][1:]), old[1])
             if not kwargs and len(given) > len(defaults):

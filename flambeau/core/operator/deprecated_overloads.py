@@ -19,25 +19,31 @@ __all__ = ["call", "translated"]
 _FACTORS = ("alpha", "beta", "value")
 
 
-def translated(name: str, order: Iterable[str], given: Sequence[Any],
-               keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
+def translated(name: str, order: Iterable[str], given: Sequence[Any], keywords: dict[str, Any],
+               in_place: bool = False) -> tuple[list[Any], dict[str, Any]] | None:
     """The arguments of a deprecated call, by position and by name, as the operator takes them now; None if it is no such call.
-    Warns, once in a process. order: the names of the operator's parameters, of which factors come last.
+    Warns, once in a process. order: the names of the operator's parameters, of which factors come last; in_place: it is a call
+    of the method that writes to its tensor.
     """
     tensors = [n for n in order if n not in _FACTORS]
     factors = [n for n in order if n in _FACTORS]
     surplus = len(given) - len(tensors)
     if not record_of(name).factors or not 0 < surplus <= len(factors) or keywords.keys() - {"out"}:
         return None
+    method = in_place or name.endswith("_")
     if len(factors) == 1:
         first, numbers, where = given[0], [given[1]], ["input", factors[0]]
     else:       # the first factor stands before everything; of a method the tensor is first
         at = 0 if isinstance(given[0], Tensor) else 1
+        method = method or not at
         first, numbers = given[at], [given[1 - at], *given[2:surplus + 1]]
         where = [factors[0], "input", *factors[1:surplus]]
     if not isinstance(first, Tensor) or not all(map(_is_number, numbers)):
         return None
-    _warn(name, [*where, *tensors[1:]], tensors, ", ".join(f"Number {n} = 1" for n in factors))
+    if method:
+        where.remove("input")
+        name, tensors = name + "_" * (in_place and not name.endswith("_")), ["input", *tensors[1:]]
+    _warn(name, [*where, *tensors[1:]], tensors[method:], ", ".join(f"Number {n} = 1" for n in factors))
     return [first, *given[surplus + 1:]], {**dict(zip(factors, numbers)), **keywords}
 
 

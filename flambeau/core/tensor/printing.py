@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.base.dtype import bool_ as boolean
 from flambeau.base.dtype import complex64, complex128, float64, get_default_dtype, int64
 from flambeau.base.small_floats import AS_BITS, from_bits
+from flambeau.core.modes.modes import local
 from flambeau.core.tensor.create import tolist_array
 
 
@@ -247,11 +248,17 @@ def node_name(node: Any) -> str:
     return name.rsplit("::", maxsplit=1)[-1]
 
 
-def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = None) -> str:
+#: The text of a tensor that takes part in a function transform under way, or None (transform.printing).
+inside_transforms: Callable[[Any], str | None] = None  # type: ignore[assignment]
+
+
+def tensor_repr(tensor: Any, prefix: str | None = None, contents: str | None = None, inside: bool = True) -> str:
     """repr() of a tensor, as PyTorch writes it; subclasses that override calls print their name.
 
-    contents: text in the place of the numbers.
+    contents: text in the place of the numbers; inside: whether function transforms under way show.
     """
+    if local.guard and inside and contents is None and (text := inside_transforms(tensor)):
+        return text
     if prefix is None:
         cls = tensor._layout.answering
         if cls is None and tensor._layout.device.stand_ins is not None:

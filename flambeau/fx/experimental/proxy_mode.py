@@ -317,7 +317,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         """RuntimeError where a program asks for the values of tensors that depend on the inputs."""
         known = [self.tracer.tracked(x) for x in tensors] if self.enable_tracing else []
         if any(t is not None and t.constant is None for t in known):
-            self._number(aten.equal.default if name == "equal" else aten._local_scalar_dense.default, None)
+            asked = getattr(aten, name).default if name in ("equal", "allclose") else aten._local_scalar_dense.default
+            self._number(asked, None)
 
     def _number(self, func: Any, known: _Tracked | None) -> Any:
         if known is not None and known.constant is not None:

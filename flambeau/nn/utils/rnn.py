@@ -138,10 +138,6 @@ def pack_padded_sequence(
         lengths = flambeau.as_tensor(lengths, dtype=flambeau.int64, device="cpu")
     else:
         lengths = lengths.to(dtype=flambeau.int64)
-    if lengths.dim() != 1 or lengths.device.type != "cpu":
-        raise RuntimeError(
-            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device.type} Long tensor"
-        )
     sorted_indices = None
     if not enforce_sorted:
         lengths, sorted_indices = flambeau.sort(lengths, descending=True)
@@ -157,6 +153,10 @@ def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """(data, batch_sizes) of (T, B, *) with lengths in falling order."""
     if input.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.dim() != 1 or lengths.device.type != "cpu":
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {lengths.device.type} Long tensor"
+        )
     if lengths.size(0) != input.size(1):
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size(0)} (batch_size={input.size(1)})"

@@ -127,6 +127,8 @@ def _functional_call(
         tie_weights: replace every name of a shared tensor.
         strict: refuse missing and unexpected names.
     """
+    if isinstance(module, Module) and hasattr(module, "_c"):     # which TorchScript has compiled
+        raise RuntimeError("The stateless API can't be used with Jitted modules")
     if args is None:
         args = ()
     elif not isinstance(args, tuple):

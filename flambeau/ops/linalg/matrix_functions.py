@@ -86,11 +86,16 @@ def _pinv_gradient(g: Tensor, P: Tensor, A: Tensor) -> Tensor:
     return made + second - matmul(matmul(second, P), A)
 
 
-def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
-    """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given. RuntimeError for complex ones."""
-    for title, given in (("atol", atol), ("rtol", rtol)):
+def _real(name: str, **tolerances: Any) -> None:
+    """RuntimeError for a complex tensor among tolerances."""
+    for title, given in tolerances.items():
         if isinstance(given, Tensor) and given.is_complex():
             raise RuntimeError(f"{name}: {title} tensor of complex type is not supported. Got {given._layout.dtype.scalar_name}")
+
+
+def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> Tensor:
+    """max(atol, rtol * largest); rtol is max(m, n) * eps unless one of them is given. RuntimeError for complex ones."""
+    _real(name, atol=atol, rtol=rtol)
     as_tensor = functools.partial(NAMESPACE["as_tensor"], device=A._layout.device)
     if rtol is None:
         rtol = finfo(A._layout.dtype).eps * max(A._layout.shape[-2:])
@@ -117,6 +122,7 @@ def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: 
         *batch, m, n = A._layout.shape
         made = A.transpose(-2, -1).reshape(*batch, n, m).clone()
     else:
+        _real("torch.linalg.pinv", atol=atol, rcond=rcond, rtol=rtol)
         made = _pinv(A, atol, rcond if rtol is None else rtol, hermitian)
     return made if out is None else deliver(out, made, record_of("linalg_pinv"))
 
