@@ -309,8 +309,8 @@ def _warn_of_assigned(names: list[str]) -> None:
     if names:
         several = len(names) > 1
         warnings.warn(
-            f"The tensor attribute{'s' if several else ''} {', '.join(names)} {'were' if several else 'was'} assigned during export. "
-            "Such attributes must be registered as buffers using the `register_buffer` API "
+            f"The tensor attribute{'s' if several else ''} {', '.join(names)} {'were' if several else 'was'} assigned during "
+            "export. Such attributes must be registered as buffers using the `register_buffer` API "
             "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).", stacklevel=2)
 
 

@@ -90,8 +90,10 @@ def _format_import_statement(name: str, obj: Any, importer: Any = None) -> str:
         return _custom_builtins[name].import_str
     if _is_from_torch(name):
         return "import torch"
-    module = shown_module(obj.__module__)
-    return f"from {module} import {obj.__qualname__} as {name}"
+    if importer is not None:    # of a package, whose modules may be those of another one
+        module, qualified = importer.get_name(obj)
+        return f"from {module} import {qualified} as {name}"
+    return f"from {shown_module(obj.__module__)} import {obj.__qualname__} as {name}"
 
 
 def _format_import_block(globals: dict[str, Any], importer: Any = None) -> str:
@@ -117,8 +119,8 @@ def reduce_graph_module(body: dict[Any, Any], import_block: str) -> Module:
 
 
 def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_module_name: str) -> Module:
-    """The GraphModule of a package. Raises NotImplementedError: flambeau has no torch.package."""
-    raise NotImplementedError("torch.package is not implemented in flambeau: use torch.save and torch.load, or pickle")
+    """The GraphModule of a package, which has its code as a module of that name."""
+    return _deserialize_graph_module(importer.import_module(generated_module_name).forward, body)
 
 
 def _deserialize_graph_module(
@@ -402,6 +404,15 @@ class GraphModule(Module):
         block = _format_import_block(self.recompile().globals)
         del state["_graph"]
         return reduce_graph_module, (state, block)
+
+    def __reduce_package__(self, exporter: Any) -> Any:
+        """What a torch.package keeps: the attributes, and the code as a module of the package."""
+        state = self.__dict__.copy()
+        block = _format_import_block(self.recompile().globals, exporter.importer)
+        del state["_graph"]
+        name = f"fx-generated._{exporter.get_unique_id()}"
+        exporter.save_source_string(name, f"{block}\n{self.code}")
+        return reduce_package_graph_module, (state, name)
 
     def _deepcopy_init(self) -> Callable[..., None]:
         return GraphModule.__init__

@@ -1,7 +1,7 @@
 """What a tensor inside function transforms prints as: a wrapper per transform that it takes part in, innermost first.
 
-Tensors of a function that is being differentiated are plain ones here; that they belong to it is seen by the graph, which leads to
-its inputs. Stands on levels, batched, dual and pullback; core.tensor.printing asks it where a transform is under way.
+Tensors of a function that is being differentiated are plain ones here; that they belong to it is seen by the graph, which leads
+to its inputs. Stands on levels, batched, dual and pullback; core.tensor.printing asks it where a transform is under way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.core.autograd.node import AccumulateGrad, Node
 from flambeau.core.tensor import printing
-from flambeau.transform.batched import Batch, Batched
+from flambeau.transform.batched import Batch
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.levels import Level, Wrapped, stack
 from flambeau.transform.pullback import Gradient, leads_outside, plain_of

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
+import flambeau.utils._pytree as pytree
 from flambeau._functorch import make_functional as apart
 from flambeau._functorch.apis import chunk_vmap
 from flambeau._functorch.eager_transforms import _slice_argnums
@@ -310,3 +311,119 @@ def test_dimensions_of_a_vmap_method_that_dont_fit() -> None:
 
     with pytest.raises(RuntimeError, match=r"returned an incompatible \(output, out_dims\) tuple"):
         vmap(Zeros.apply)(torch.randn(2, 3))
+
+
+def test_tensors_inside_transforms_print_with_their_levels() -> None:
+    shown: list[str] = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        shown.append(repr(x))
+        return (x * x).sum()
+
+    x = torch.arange(2.0)
+    grad(look)(x)
+    grad(look)(x.clone().requires_grad_())
+    vmap(grad(look))(torch.ones(1, 2))
+    grad(lambda y: vmap(look)(y).sum())(torch.ones(1, 2))
+    torch.func.jvp(look, (x,), (x,))
+    grad(lambda y: (shown.append(repr(x)), y.sum())[1])(x)
+    assert shown == [
+        "GradTrackingTensor(lvl=1, value=\n    tensor([0., 1.])\n)",
+        "GradTrackingTensor(lvl=1, value=\n    tensor([0., 1.], requires_grad=True)\n)",
+        "GradTrackingTensor(lvl=2, value=\n    BatchedTensor(lvl=1, bdim=0, value=\n        tensor([[1., 1.]])\n    )\n)",
+        "BatchedTensor(lvl=2, bdim=0, value=\n    GradTrackingTensor(lvl=1, value=\n        tensor([[1., 1.]])\n    )\n)",
+        "GradTrackingTensor(lvl=1, value=\n    tensor([0., 1.])\n)",
+        "tensor([0., 1.])",
+    ]
+
+
+def test_steps_of_functions_are_named_by_what_transforms_made_of_them() -> None:
+    class Same(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            """Nothing is kept."""
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            return g
+
+    names = []
+
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        y = Same.apply(x)
+        names.append(y.grad_fn.name())
+        return y.sum()
+
+    x = torch.ones(2, 2)
+    names.append(vmap(Same.apply)(x.clone().requires_grad_()).grad_fn.name())
+    grad(noted)(x)
+    vmap(grad(noted))(x)
+    assert names == ["VmappedSameBackward", "SameGeneratedBackward", "SameGeneratedBackward"]
+
+
+@pytest.mark.parametrize("save", ["save_for_backward", "save_for_forward"])
+@pytest.mark.parametrize("kept", ["input", "output", "marked"])
+def test_an_input_that_is_returned_as_it_is_is_not_saved(save: str, kept: str) -> None:
+    class Same(Function):
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            if kept == "marked":
+                ctx.mark_dirty(inputs[0])
+            getattr(ctx, save)(output if kept == "output" else inputs[0])
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            return g
+
+    for call in (lambda: Same.apply(torch.ones(2)), lambda: grad(lambda x: Same.apply(x.clone()).sum())(torch.ones(2))):
+        if kept == "marked":
+            call()
+        else:
+            with pytest.raises(RuntimeError, match="An input that has been returned as-is as output is being saved"):
+                call()
+
+
+class Logged(torch.Tensor):
+    """A wrapper that answers by what it holds."""
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor, requires_grad: bool = False) -> Any:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, held.size(), strides=held.stride(), dtype=held.dtype, requires_grad=requires_grad)
+        made.held = held.detach() if requires_grad else held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def held(x: Any) -> Any:
+            return x.held if isinstance(x, cls) else x
+
+        made = func(*pytree.tree_map(held, args), **pytree.tree_map(held, kwargs or {}))
+        return pytree.tree_map(lambda x: cls(x) if isinstance(x, torch.Tensor) else x, made)
+
+
+def test_gradients_of_wrappers_for_all_rows_at_once() -> None:
+    x, weights = torch.arange(3.0), torch.eye(3)
+    plain = x.clone().requires_grad_()
+    expected = torch.autograd.grad(plain * plain.sum(), plain, weights, is_grads_batched=True)[0]
+    for given in (weights, Logged(weights)):
+        leaf = Logged(x, requires_grad=True)
+        made = torch.autograd.grad(leaf * leaf.sum(), leaf, given, is_grads_batched=True)[0]
+        assert isinstance(made, Logged) and type(made.held) is torch.Tensor and torch.equal(made.held, expected)
+
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return (x**3).sum()
+
+    for vectorize in (False, True):
+        made = torch.autograd.functional.hessian(cube, Logged(x), vectorize=vectorize)
+        assert isinstance(made, Logged) and torch.equal(made.held, torch.diag(6 * x))

@@ -335,9 +335,9 @@ def _check_saved(context: FunctionCtx, args: tuple[Any, ...], result: Any) -> No
         if isinstance(tensor, Tensor) and None not in (_place_of(tensor, args), _place_of(tensor, outputs)) and (
                 _place_of(tensor, context.dirty_tensors) is None):
             raise RuntimeError(
-                "An input that has been returned as-is as output is being saved for backward. This is not supported if you override "
-                "setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or setup ctx inside "
-                "the forward function itself.")
+                "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+                "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or "
+                "setup ctx inside the forward function itself.")
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
