@@ -394,3 +394,19 @@ def test_a_module_sees_that_it_is_exported() -> None:
 class Failing(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         raise ValueError("wrong")
+
+
+def test_tensors_that_become_attributes_are_told_of():
+    class Keeps(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept, self.number = [torch.ones(2)], 1
+            self.register_buffer("state", torch.ones(2))
+
+        def forward(self, x):
+            self.last, self.kept[0], self.number, self.state = x + 1, x, 2, x * 2
+            self.new = [x]
+            return x * 2
+
+    with pytest.warns(UserWarning, match=r"The tensor attributes self.kept\[0\], self.last were assigned during export"):
+        torch.export.export(Keeps(), (torch.ones(2),))

@@ -194,3 +194,12 @@ def test_mutates_args_must_be_said() -> None:
         torch.library.custom_op("testops::x", _sine)
     with pytest.raises(ValueError, match="The schema suggests that the op mutates"):
         torch.library.custom_op("testops::y", _sine, mutates_args=(), schema="(Tensor(a!) x) -> Tensor")
+
+
+def test_tensors_given_by_name_only_are_refused_when_the_operator_is_made() -> None:
+    def scaled(x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    words = r"custom_op with kwarg-only Tensor args.*Got: scaled_by_name\(Tensor x, \*, Tensor y\)"
+    with pytest.raises(NotImplementedError, match=words):
+        torch.library.custom_op("texts::scaled_by_name", scaled, mutates_args=())

@@ -103,3 +103,14 @@ def test_spectral_norm_loads_a_state_from_before_v():
     torch.testing.assert_close((layer(x), layer.weight_v.norm()), (expected, v.norm()), rtol=1e-3, atol=1e-4)
     nn.utils.remove_spectral_norm(layer)
     assert not layer._load_state_dict_pre_hooks and not layer._state_dict_hooks
+
+
+def test_compiled_modules_have_no_stateless_form():
+    module = torch.jit.script(torch.nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match="The stateless API can't be used with Jitted modules"):
+        torch.func.functional_call(module, dict(module.named_parameters()), torch.ones(2))
+
+
+def test_the_padded_batch_is_looked_at_before_the_lengths():
+    with pytest.raises(RuntimeError, match="Cannot pack empty tensors"):
+        torch.nn.utils.rnn.pack_padded_sequence(torch.ones(0, 3), torch.ones(1, 1, dtype=torch.long))
