@@ -44,6 +44,7 @@ SIBLINGS = {
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library", "_custom_op"},
+    "package": {"serialize"},  # archives and pickles of torch.save
     "_ops": {"extensions", "profiler", "_prims"},  # whose operators it registers
     "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
@@ -102,7 +103,7 @@ OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._i
             "onnx._types": {"ml_dtypes"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
-DYNAMIC_IMPORTERS = {"locate", "serialize"}  # whose job it is to import by a name that is computed
+DYNAMIC_IMPORTERS = {"locate", "package", "serialize"}  # whose job it is to import by a name that is computed
 LAZY = "flambeau.base.lazy_import"  # imports a package's modules for the package itself
 
 # Modules that import each other, inside functions, and why; all others form no circle.

@@ -34,8 +34,8 @@ def _parsed(pattern: str, lengths: tuple[tuple[str, int], ...]) -> tuple[ParsedE
 def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
     """A tensor with its axes as the right side of a pattern orders, joins and splits those of the left side.
 
-    tensor: a tensor, or several of one shape, which are stacked along a new first axis. pattern: "b (h w) ... -> b h w ...", names
-    of axes, brackets around those that are one axis of the tensor, 1 or () for an axis of size 1, and `...` for any number of them.
+    tensor: a tensor, or several of one shape, which are stacked along a new first axis. pattern: "b (h w) ... -> b h w ...":
+    names of axes, brackets around those that are one axis of the tensor, 1 or () for an axis of size 1, `...` for any number.
     axes_lengths: sizes of axes by name, needed where a bracket leaves more than one of them open.
 
     ValueError for a pattern that is wrong, or not one of this tensor; DimensionBindError for sizes that don't fit; TypeError for
