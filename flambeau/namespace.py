@@ -505,6 +505,9 @@ _OF_PROGRAMS = {
     "Block": "jit.ir.blocks",
     "Graph": "jit.ir.graph",
     "Node": "jit.ir.nodes",
+    **dict.fromkeys("""_disable_functionalization _enable_functionalization _from_functional_tensor
+        _functionalize_has_data_mutation _functionalize_mutation_counter _functionalize_replace _functionalize_sync
+        _is_functional_tensor _sync _to_functional_tensor""".split(), "_subclasses.functionalization"),
     **dict.fromkeys(("Use", "Value"), "jit.ir.values"),
     **dict.fromkeys(("ClassType", "EnumType", "InterfaceType", "UnionType", "unify_type_list"), "jit.ir.types"),
 }

@@ -55,7 +55,8 @@ SIBLINGS = {
     "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
     "_guards": {"_subclasses", "utils"},  # asks which of these is on
     "func": {"nn", "utils", "_subclasses"},  # functional_call takes modules; arguments are pytrees; functionalize is a mode
-    "_functorch": {"func", "nn"},  # older names of its functions, some of modules
+    "_functorch": {"func", "nn", "fx", "utils", "_subclasses", "_decomp"},  # older names of its functions; graphs of gradients
+    "_dispatch": {"_subclasses"},  # its switch of functionalization
     "_vmap_internals": {"func", "utils"},  # an older vmap
     "_dynamo": {"compiler", "nn", "utils"},  # decorators of torch.compiler; a module around another; a module of settings
     "compiler_api": {"_dynamo"},  # what a module comes back as

@@ -1,6 +1,6 @@
 """torch._dispatch.python: whether kernels that programs wrote for PyTorch's operators with `py_impl` are asked.
 
-Stands on dispatcher.replaced, which puts a kernel in an operator's place.
+Stands on dispatcher.replaced, which puts a kernel in an operator's place; and the check of functionalization's views.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau._subclasses import functionalization
 from flambeau.dispatcher import replaced
 from flambeau.dispatcher.overloads import OpOverload
 
-__all__ = ["enable_python_dispatcher", "no_python_dispatcher"]
+__all__ = ["enable_crossref_functionalize", "enable_python_dispatcher", "no_python_dispatcher"]
 
 _undo: list[list[Callable[[], None]]] = []
 
@@ -47,3 +48,13 @@ def no_python_dispatcher() -> Iterator[None]:
     finally:
         if _undo:
             _undo[-1] = [replaced.replace(overload._name, key, kernel) for overload, key, kernel in _kernels()]
+
+
+@contextlib.contextmanager
+def enable_crossref_functionalize() -> Iterator[None]:
+    """Context: compare every view of a value with that of the tensor that stands for it; AssertionError where they differ."""
+    before = functionalization.checked(True)
+    try:
+        yield
+    finally:
+        functionalization.checked(before)

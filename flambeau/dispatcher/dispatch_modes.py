@@ -71,6 +71,12 @@ class DispatchMode:
     _control_flow: Any = None
     #: Answers overloads that are called by name, (overload, args, kwargs), above autograd; None for modes below it.
     _called: Callable[..., Any] | None = None
+    #: Gives a tensor that keeps the values of the one it is asked for, before that is written to; None for modes that see a copy.
+    _snapshot: Callable[[Any], Any] | None = None
+    #: Told of a tensor that has the values of another one, for good; None for modes that couldn't know it for the same.
+    _stand_for: Callable[[Any, Any], None] | None = None
+    #: Told of a tensor whose writes were counted up, though its memory stays as it was.
+    _counted: Callable[[Any], None] | None = None
     #: Told whether gradients are on from now on, at each switch of the program's own; None for modes that don't record it.
     _switched_grad: Callable[[bool], None] | None = None
     #: Told of a function that gives the values of tensors as Python's, and of these tensors.

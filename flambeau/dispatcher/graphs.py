@@ -54,15 +54,20 @@ def run(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 #: By the operator's name, or that with an overload: a declared operator without implementation, whose rule is written in aten.
 DERIVATIVES: dict[str, tuple[Callable[..., Any], str | None, int | None, list[str]]] = {}
+#: By rule: the arguments of which it asks nothing but the geometry, and which may be written to until it is run.
+GEOMETRY: dict[Callable[..., Any], frozenset[str]] = {}
 
 
-def derivative(*names: str, node: str | None = None, differentiable: int | None = None) -> Callable[[Callable], Callable]:
+def derivative(
+    *names: str, node: str | None = None, differentiable: int | None = None, geometry: Sequence[str] = ()
+) -> Callable[[Callable], Callable]:
     """Declare the derivative of operators by a rule: its parameters name what is saved, arguments by the schema's names, `out`,
     `outs`; `g`, `gs` are gradients, `need` tells which are wanted. node: PyTorch's name of the step; differentiable: how many
-    results, from the first, take part in the graph.
+    results, from the first, take part in the graph; geometry: arguments of which the rule needs no values.
     """
 
     def register(rule: Callable) -> Callable:
+        GEOMETRY[rule] = frozenset(geometry)
         for name in names or (rule.__name__,):
             DERIVATIVES[name] = rule, node, differentiable, list(signature_of(rule).parameters)
         return rule
@@ -117,7 +122,7 @@ def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] 
     written = [i for i, a in enumerate(schema.arguments) if a.is_write]
     if written == [0] and isinstance(schema.arguments[0].type, TensorType):
         return _in_place_step(overload)
-    if written:
+    if written and overload._opname not in DERIVATIVES:
         return None
     recorder = _recorder_of(overload)
     return recorder and functools.partial(_fresh, overload, recorder)
@@ -214,7 +219,10 @@ def _in_place_step(overload: Any) -> Callable | None:
     if not alike:
         return None
     own = overload._overloadname
-    recorder = _recorder_of(getattr(getattr(ops.aten, name), own if own in alike else alike[0]))
+    fresh = getattr(getattr(ops.aten, name), own if own in alike else alike[0])
+    if fresh.is_view:
+        return functools.partial(_becomes, overload, fresh)
+    recorder = _recorder_of(fresh)
     return recorder and functools.partial(_in_place, overload, recorder)
 
 
@@ -226,8 +234,9 @@ def _in_place(overload: Any, recorder: Any, args: tuple[Any, ...], kwargs: dict[
     before = None
     if recorder.saves_first:
         local.grad = False
+        keep = local.dispatch_modes[-1]._snapshot if local.dispatch_modes else None
         try:
-            before = self.clone()
+            before = self.clone() if keep is None else keep(self)
         finally:
             local.grad = True
     before = shallow(self) if before is None else before
@@ -239,6 +248,22 @@ def _in_place(overload: Any, recorder: Any, args: tuple[Any, ...], kwargs: dict[
     del before, alias
     inplace.rebase(self, node)
     return self if made is None or made is self or overload._schema.returns else made
+
+
+def _becomes(overload: Any, view: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A tensor that becomes a view of itself: it has the view's place in the graph."""
+    self = args[0]
+    inplace.check_history(self)
+    before = shallow(self)
+    before._node, before._index = self._node, self._index
+    hand_over(overload, args, kwargs)
+    if f"{view._opname}.{view._overloadname}" in DERIVATIVES or view._opname in DERIVATIVES:
+        recorder = _recorder_of(view)
+        assert recorder is not None
+        recorder(_values(view._schema, (before, *args[1:]), kwargs), self, None)
+    else:
+        _placed_as_stand_in(view, before, self, args, kwargs)
+    return self
 
 
 # ---------------------------------------------------------------- recorders
@@ -259,6 +284,9 @@ class _Recorder:
             if self.otherwise is None:
                 raise
             return self.otherwise(values, result, edge)
+        shapes = GEOMETRY.get(declared.rule, ()) if isinstance(declared, Operator) else ()
+        if shapes:
+            given = [_geometry(x) if name in shapes else x for name, x in zip(declared.parameters, given)]
         if isinstance(declared, Pointwise):
             node = _record_pointwise(declared, given, result)
         else:
@@ -266,6 +294,21 @@ class _Recorder:
         if node is not None and node.saved:
             node.saved = tuple([_whole(x, result) for x in node.saved])
         return node
+
+
+def _geometry(x: Any) -> Any:
+    """A tensor without memory that has the geometry and the place in the graph of another one; also of those in a list."""
+    if isinstance(x, (list, tuple)):
+        return type(x)([_geometry(y) for y in x])
+    if not isinstance(x, Tensor) or x._layout.answering is not None:
+        return x
+    made: Any = tensor_from(empty_without_memory(x._storage.capacity), x._offset, x._layout)
+    made.__dict__.update(x.__dict__)
+    made._node, made._index = x._node, x._index
+    for mode in local.dispatch_modes:
+        if mode._stand_for is not None:
+            mode._stand_for(made, x)
+    return made
 
 
 def _whole(x: Any, result: Any) -> Any:

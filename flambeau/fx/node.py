@@ -13,6 +13,7 @@ therefore refuse to be changed. Stands on fx.immutable_collections and fx.names;
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 import types
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import flambeau as torch
+from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
 from flambeau.fx._compatibility import compatibility
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.names import _get_qualified_name, shown, shown_type
@@ -54,6 +56,22 @@ _RANDOM = frozenset(
     multinomial""".split()
 )
 """Functions that move the random stream, so that a graph without them would give other numbers later on."""
+
+
+#: Operators that check something or mark a stretch, and write to no argument.
+_SIDE_EFFECTS = frozenset("""aten::_assert_async.msg aten::_assert_scalar aten::_assert_tensor_metadata aten::sym_constrain_range
+    aten::sym_constrain_range_for_size prims::_sink_tokens profiler::_record_function_enter profiler::_record_function_enter_new
+    profiler::_record_function_exit profiler::_record_function_exit._RecordFunction""".split())
+
+
+@functools.cache
+def _changes_something(operator: Any, impure_random: bool) -> bool:
+    """Whether a call of an operator of torch.ops matters though nobody uses its result: it writes, checks, or draws numbers."""
+    if isinstance(operator, OpOverloadPacket):
+        return any(_changes_something(getattr(operator, name), impure_random) for name in operator.overloads()[:1])
+    schema = operator._schema
+    name = schema.name if not schema.overload_name else f"{schema.name}.{schema.overload_name}"
+    return schema.is_mutable or name in _SIDE_EFFECTS or (impure_random and torch.Tag.nondeterministic_seeded in operator.tags)
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -311,6 +329,8 @@ class Node:
         if self.op == "call_function":
             if self.target in _side_effectful_functions:
                 return True
+            if isinstance(self.target, (OpOverload, OpOverloadPacket)):
+                return _changes_something(self.target, impure_random)
             return impure_random and self.target in _RANDOM
         if self.op == "call_module":
             owner = self.graph.owning_module

@@ -1,5 +1,7 @@
 """The package functorch, which torch.func has replaced: `import functorch` gives this where `import torch` means flambeau."""
 
+from typing import Any
+
 from flambeau import __version__
 from flambeau._functorch.deprecated import (
     combine_state_for_ensemble,
@@ -16,3 +18,11 @@ from flambeau._functorch.deprecated import (
     vmap,
 )
 from flambeau._functorch.make_functional import FunctionalModule, FunctionalModuleWithBuffers
+
+
+def __getattr__(name: str) -> Any:
+    if name == "make_fx":
+        from flambeau.fx.experimental.proxy_tensor import make_fx
+
+        return make_fx
+    raise AttributeError(f"module 'functorch' has no attribute '{name}'")

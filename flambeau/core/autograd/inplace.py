@@ -328,7 +328,11 @@ def laid_out(tensor: Any, layout: Any) -> Any:
 
 
 def buffer_for(gradient: Any, layout: Any) -> Any:
-    """Uninitialised memory of this layout to write a gradient to: of the gradient's kind, if it belongs to a transform."""
+    """Uninitialised memory of this layout to write a gradient to: of the gradient's kind, if it belongs to a transform, and made
+    by an operator, if modes look on.
+    """
+    if local.dispatch_modes:
+        return gradient.new_empty_strided(layout.shape, layout.strides)
     if gradient._layout.flavor is None:
         return tensors.empty_layout(layout)
     return gradient.new_empty(memory_order.extent(layout.shape, layout.strides)).as_strided(layout.shape, layout.strides)

@@ -22,6 +22,7 @@ _DERIVED = {
     "_softmax": "_softmax_backward_data", "_log_softmax": "_log_softmax_backward_data", "nll_loss_forward": "nll_loss_backward",
     "nll_loss2d_forward": "nll_loss2d_backward", "log_sigmoid_forward": "log_sigmoid_backward",
     "multilabel_margin_loss_forward": "multilabel_margin_loss_backward", "embedding": "embedding_dense_backward",
+    "_native_batch_norm_legit": "native_batch_norm_backward",
 }  # fmt: skip
 _OWN_NAME = """
     gelu silu mish hardsigmoid hardswish hardtanh hardshrink softshrink softplus leaky_relu logit glu tanh sigmoid mse_loss

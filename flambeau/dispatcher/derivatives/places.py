@@ -5,15 +5,18 @@ Stands on graphs; part of the room derivatives.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from flambeau.core.autograd import engine
-from flambeau.dispatcher.graphs import derivative
+from flambeau.dispatcher import graphs
 from flambeau.dispatcher.namespaces import ops
 
 __all__: list[str] = []
 
 aten: Any = ops.aten
+derivative = functools.partial(graphs.derivative, geometry=("self", "tensors", "values"))
+
 
 @derivative("index.Tensor", node="IndexBackward0")
 def _(g: Any, self: Any, indices: Any) -> Any:

@@ -25,22 +25,22 @@ def _expanded(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     return aten.expand.default(g, list(shape))
 
 
-@derivative("sum.default", node="SumBackward0")
+@derivative("sum.default", node="SumBackward0", geometry=("self",))
 def _(g: Any, self: Any) -> Any:
     return aten.expand.default(g, list(self.shape))
 
 
-@derivative("sum.dim_IntList", node="SumBackward1")
+@derivative("sum.dim_IntList", node="SumBackward1", geometry=("self",))
 def _(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
     return _expanded(g, self, dim, keepdim)
 
 
-@derivative("mean.default", node="MeanBackward0")
+@derivative("mean.default", node="MeanBackward0", geometry=("self",))
 def _(g: Any, self: Any) -> Any:
     return aten.div.Scalar(aten.expand.default(g, list(self.shape)), self.numel())
 
 
-@derivative("mean.dim", node="MeanBackward1")
+@derivative("mean.dim", node="MeanBackward1", geometry=("self",))
 def _(g: Any, self: Any, dim: Any, keepdim: Any) -> Any:
     made = _expanded(g, self, dim, keepdim)
     return aten.div.Scalar(made, self.numel() // max(1, g.numel()))

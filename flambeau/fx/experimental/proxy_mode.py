@@ -313,6 +313,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 self.sizes.of_tensor(x, found.proxy)
         return made
 
+    def _stand_for(self, made: Any, tensor: Any) -> None:
+        """Let the proxy of a tensor stand for another one that has its values."""
+        found = self.tracer.known(tensor)
+        if found is None:
+            self.tracer.lift(made)
+        else:
+            track_tensor(made, found.proxy, constant=found.constant, tracer=self.tracer)
+
+    def _counted(self, tensor: Any) -> None:
+        """A write was counted that is recorded."""
+        if id(tensor._storage) in self.tracer._memory:
+            self.tracer.written(tensor)
+
     def _reads(self, name: str, tensors: list[Any]) -> None:
         """RuntimeError where a program asks for the values of tensors that depend on the inputs."""
         known = [self.tracer.tracked(x) for x in tensors] if self.enable_tracing else []
