@@ -296,9 +296,12 @@ def test_calls_that_pytorch_answers() -> None:
     torch.testing.assert_close(torch.nn.functional.rms_norm(x, (3,)), expected)
 
 
-@pytest.mark.parametrize("name", ["cat", "stack"])
+@pytest.mark.parametrize("name", ["cat", "stack", "hstack", "vstack", "dstack", "row_stack", "column_stack"])
 def test_a_tensor_is_no_list_of_its_rows(name: str) -> None:
-    x = torch.arange(6.0).reshape(3, 2)
-    getattr(torch, name)(list(x))       # which makes a plan for such rows
-    with pytest.raises(TypeError, match=r"argument 'tensors' \(position 1\) must be tuple of Tensors, not Tensor"):
-        getattr(torch, name)(x)
+    x, function = torch.arange(6.0).reshape(3, 2), getattr(torch, name)
+    out = torch.empty_like(function(list(x)))       # which makes a plan for such rows
+    function(list(x), out=out)
+    for given in x, torch.nn.Parameter(x):
+        for options in {}, {"out": out}:
+            with pytest.raises(TypeError, match=r"argument 'tensors' \(position 1\) must be tuple of Tensors, not "):
+                function(given, **options)

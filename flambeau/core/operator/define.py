@@ -26,7 +26,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
-from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
+from flambeau.core.operator.opdef import LISTS, TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, donated, leave_fitted, resize
 from flambeau.core.operator.out_rules import Out, check_dim, check_early, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
@@ -223,7 +223,7 @@ class Texts:
         if not declared.composite:      # its kernels read memory as it is
             checks += [_pending(n, parameters[n]) for n in self.tensors] + [f"pending_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
-        self.shared = " or ".join([*(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
+        self.shared = " or ".join([*(f"{n}.__class__ not in LISTS" for n in lists), *(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
                                    *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         varied = [f"*{n}" for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
@@ -237,7 +237,8 @@ class Texts:
         self.suits, tests, unsuited = arguments.suiting(declared.name, parameters)
         self.suited = "".join(f" and {test}" for test in tests)
         self.fields["unsuited"] = unsuited
-        self.plain = " and out is None" * out + " and not surplus" * star     # what a kept plan serves
+        # what a kept plan serves
+        self.plain = " and out is None" * out + " and not surplus" * star + "".join(f" and {n}.__class__ in LISTS" for n in lists)
         answer = f"with_surplus(({self.fields['in_order']},), surplus{', out' * out})"
         refuse = f"if surplus:\n                return {answer}\n            "
         self.fields |= {"surplus": "surplus or " if star else "", "refuse": refuse if star else ""}
@@ -255,7 +256,7 @@ class Texts:
             if answer is None:
                 arguments.raise_surplus(name, signature, values, surplus, method, function)
             return answer
-        scope |= {**self.suits, "Tensor": Tensor, "pending_list": _pending_list}
+        scope |= {**self.suits, "Tensor": Tensor, "LISTS": LISTS, "pending_list": _pending_list}
         scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
                   "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "with_surplus": with_surplus,

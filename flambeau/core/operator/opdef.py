@@ -34,6 +34,7 @@ from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.tensor.tensor import Tensor
 
 TENSOR, TENSORS, OTHER = "tensor", "tensors", "other"
+LISTS = frozenset((list, tuple))  # what a plan of several tensors is looked up for: a tensor has rows, and is no list of them
 
 
 def parameter_kind(annotation: Any) -> str:

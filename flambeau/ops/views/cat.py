@@ -25,6 +25,7 @@ from flambeau.core.operator.arguments import is_int, refused
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import JOINED
 from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
+from flambeau.core.operator.opdef import LISTS
 from flambeau.core.operator.pointwise import common_device, zeros_plan
 from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.operator.view import select, slice_
@@ -34,7 +35,6 @@ from flambeau.ops.indexing.gather_plans import make_plan, zeros_and_move
 _plans: dict[Any, Callable] = register_cache({})
 _cats: dict[Any, Callable] = register_cache({})
 MOST_INPUTS = 200
-_LISTS = frozenset((list, tuple))
 
 
 
@@ -173,7 +173,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, out
     """The tensors one after the other along `dim`; they must agree in the other dimensions. dtypes are promoted."""
     if axis is not None:
         dim = axis
-    if out is None and not active.count and tensors.__class__ in _LISTS:      # a tensor's rows are no list of tensors
+    if out is None and not active.count and tensors.__class__ in LISTS:
         try:
             launch = _cats[(dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
@@ -273,7 +273,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None, o
     """Tensors of one shape along a new dimension; dtypes are promoted."""
     if axis is not None:
         dim = axis
-    if out is None and not active.count and tensors.__class__ in _LISTS:      # a tensor's rows are no list of tensors
+    if out is None and not active.count and tensors.__class__ in LISTS:
         try:
             launch = _plans[("stack", dim, *[x._layout for x in tensors])]
         except (KeyError, AttributeError, TypeError):
