@@ -24,8 +24,8 @@ from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.arguments import is_int, refused
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import JOINED
-from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.opdef import LISTS
+from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.pointwise import common_device, zeros_plan
 from flambeau.core.operator.variants import NAMESPACE, renamed
 from flambeau.core.operator.view import select, slice_
