@@ -223,7 +223,8 @@ class Texts:
         if not declared.composite:      # its kernels read memory as it is
             checks += [_pending(n, parameters[n]) for n in self.tensors] + [f"pending_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
-        self.shared = " or ".join([*(f"{n}.__class__ not in LISTS" for n in lists), *(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
+        self.shared = " or ".join([*(f"{n}.__class__ not in LISTS" for n in lists),
+                                   *(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
                                    *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         varied = [f"*{n}" for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
