@@ -481,7 +481,10 @@ _LOSSES = {
 
 
 def _loss(name: str, names: tuple[str, ...]) -> Any:
-    function = getattr(_importlib.import_module("flambeau.nn.functional"), name)
+    if name == "margin_ranking_loss":  # the operator, unlike the function, takes tensors that broadcast
+        function = _importlib.import_module("flambeau.ops.nn.loss").broadcast_margin_ranking_loss
+    else:
+        function = getattr(_importlib.import_module("flambeau.nn.functional"), name)
 
     def loss(*args: Any, reduction: int = 0, **kwargs: Any) -> Any:
         if len(args) > len(names):

@@ -23,6 +23,7 @@ from flambeau.core.modes.overrides import (
     nowrap_functions,
     redispatch,
 )
+from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
@@ -167,11 +168,12 @@ def resolve_name(f: Any) -> str | None:
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether one of the arguments overrides calls, or a TorchFunctionMode is on."""
+    """Whether one of the arguments overrides calls, or a TorchFunctionMode is on. Sparse tensors and nested ones in the strided
+    layout don't: their classes, which answer calls here, are none of the program's."""
     if local.unasked:
         local.unasked = False
         return False
-    return mode_on() or any_override(relevant_args)
+    return mode_on() or any_override(x for x in relevant_args if not isinstance(x, HeldTensor) or x.layout is torch.jagged)
 
 
 def redispatch_function(

@@ -21,6 +21,8 @@ _LOSSES = {
     "l1_loss": (("input", "target"), ()), "mse_loss": (("input", "target"), ()),
     "multi_margin_loss": (("input", "target", "p", "margin", "weight"), ()),
     "multilabel_margin_loss": (("input", "target"), ()), "nll_loss": (("input", "target", "weight"), ("ignore_index",)),
+    "nll_loss2d": (("input", "target", "weight"), ("ignore_index",)),
+    "nll_loss_nd": (("input", "target", "weight"), ("ignore_index",)),
     "smooth_l1_loss": (("input", "target"), ("beta",)), "soft_margin_loss": (("input", "target"), ()),
 }  # fmt: skip
 _UPSAMPLED = {
@@ -46,7 +48,8 @@ def _padding(name: str) -> Any:
 
 def _loss(name: str) -> Any:
     """A loss of nn.functional with its reduction as a number: 0 none (and so if left out, as in PyTorch), 1 mean, 2 sum."""
-    function, (before, behind) = getattr(torch.nn.functional, name), _LOSSES[name]
+    function = torch.nn.functional.nll_loss if name.startswith("nll_loss") else getattr(torch.nn.functional, name)
+    before, behind = _LOSSES[name]
 
     def loss(*args: Any, reduction: int = 0, **kwargs: Any) -> Any:
         given = dict(zip((*before, "reduction", *behind), args))

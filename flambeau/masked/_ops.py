@@ -207,11 +207,12 @@ def _sparse_reduction(name: str, input: Tensor, dim: Any, keepdim: Any, mask: Te
         raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
     if mask is None and name != "sum":  # the elements that aren't there are zeros, unless a mask leaves them out
         raise ValueError(f"masked {name} expects explicit mask for {str(input.layout).partition('.')[2]} tensor input")
+    identity = _reduction_identity(name, input)
+    if identity is None:        # the mean of nothing
+        identity = NAMESPACE["tensor"](math.nan, dtype=input.dtype)
     if mask is not None:
-        chosen, identity = _input_mask(input, mask=mask), _reduction_identity(name, input)
-        assert identity is not None
-        input = where_sparse(chosen, input, identity)
-    made = reduced(name, input, _dims(dim, input.ndim), bool(keepdim), _reduction_identity(name, input))
+        input = where_sparse(_input_mask(input, mask=mask), input, identity)
+    made = reduced(name, input, _dims(dim, input.ndim), bool(keepdim), identity)
     return made.to_sparse_csr() if input.layout is sparse_csr else made
 
 
@@ -233,7 +234,8 @@ def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
         return _sparse_reduction("prod", _in(input, _summed_dtype(input, dtype)), dim, keepdim, mask)
     dtype = _summed_dtype(input, dtype)
     result = _filled(_in(input, dtype), mask, 1)
-    for d in sorted(_dims(dim, input.ndim), reverse=True):
+    listed = isinstance(dim, (tuple, list)) and not dim      # no dimension at all, which other reductions take for all of them
+    for d in () if listed else sorted(_dims(dim, input.ndim), reverse=True):
         result = result.prod(d, bool(keepdim))
     return _in(result, dtype)
 
@@ -259,6 +261,8 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
         which = "Input" if dtype is None else "Optional"
         raise ValueError("mean(): Could not infer output dtype. "
                          f"{which} dtype must be either a floating point or complex dtype. Got: {wanted}")
+    if input.layout is sparse_csr:
+        return _sparse_reduction("mean", _in(input, wanted), dim, keepdim, mask)
     dims = _dims(dim, input.ndim)
     if mask is None:
         return _in(input, wanted).mean(dims or None, bool(keepdim))

@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
-_BY_SCATTERING = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "any": "amax"}
+_BY_SCATTERING = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "any": "amax", "mean": "mean"}
 
 
 def as_coo(x: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ def _key(places: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def reduced(name: str, x: Tensor, dims: Sequence[int], keepdim: bool, identity: Any) -> Tensor:
-    """The sum, prod, amax, amin or any over dimensions of the elements that are there, in COO layout.
+    """The sum, prod, amax, amin, mean or any over dimensions of the elements that are there, in COO layout.
 
     identity: of the elements of all dimensions together if there are none.
     """

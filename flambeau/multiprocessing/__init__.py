@@ -6,6 +6,7 @@ import multiprocessing as _multiprocessing
 from multiprocessing import *
 
 from flambeau.core.tensor import shared_memory as _shared_memory  # registers how tensors are sent
+from flambeau.multiprocessing._thread_names import _get_thread_name, _set_thread_name
 from flambeau.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,

@@ -7,6 +7,8 @@ import mmap
 import threading
 from typing import Any
 
+from flambeau.core.tensor.rebuild import writing
+
 
 class LoadEndianness(enum.Enum):
     """The byte order assumed of files that don't record theirs."""
@@ -78,14 +80,15 @@ class skip_data:
     """Within the block torch.save writes everything but the bytes of storages, for which it leaves room in the file: somebody
     fills it in later, at `get_record_offset` of each. Old files and torch.load are refused.
 
-    materialize_fake_tensors: there are no fake tensors here, so nothing changes.
+    materialize_fake_tensors: take fake tensors too, as tensors that are read as real ones.
     """
 
     def __init__(self, materialize_fake_tensors: bool = False):
         self.materialize_fake_tensors = materialize_fake_tensors
 
     def __enter__(self) -> None:
-        self.before, skipping.active = skipping.active, True
+        self.before = (skipping.active, writing.fakes)
+        skipping.active, writing.fakes = True, self.materialize_fake_tensors
 
     def __exit__(self, *exception: object) -> None:
-        skipping.active = self.before
+        skipping.active, writing.fakes = self.before

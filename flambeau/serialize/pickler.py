@@ -48,6 +48,12 @@ class Storages:
         marker = UNTYPED if dtype is None else BY_DTYPE[dtype]
         return ("storage", marker, key, "cpu", storage.capacity // marker.itemsize)
 
+    def sizes(self, fakes: bool) -> list[tuple[str, int]]:
+        """(key, number of bytes) of every storage; those of fake tensors, which have no bytes, only if `fakes`."""
+        if fakes:
+            return [(key, storage.capacity) for key, storage in self.found.values()]
+        return [(key, len(memory)) for key, memory in self.contents()]
+
     def contents(self) -> list[tuple[str, memoryview]]:
         """(key, bytes) of every storage."""
         return [(key, storage_io.memory_of(storage)) for key, storage in self.found.values()]

@@ -156,3 +156,22 @@ def test_older_names(device, dtype):
         scaler = older.GradScaler(init_scale=4.0, enabled=device == "cpu")
     assert isinstance(scaler, torch.amp.GradScaler) and scaler.is_enabled() == (device == "cpu")
     assert older.GradScaler.__name__ == "GradScaler" and f'"{device}"' in older.GradScaler.__doc__
+
+
+def test_calls_of_several_operators_are_cast_as_one() -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(2, 3, 4), torch.randn(12, 4), torch.randn(12), torch.randn(4, 4), torch.randn(4)]
+
+    def attend(x, *rest):
+        return torch._native_multi_head_attention(x, x, x, 4, 2, *rest)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        made = attend(*given)
+    expected = attend(*(x.to(torch.bfloat16) for x in given))
+    assert all(torch.equal(a, b) for a, b in zip(made, expected))
+    lower = [x.to(torch.bfloat16) for x in (torch.ones(3, 3), torch.zeros(3, 3), torch.ones(3))]
+    picture, classes = torch.zeros(1, 2, 2, 2, dtype=torch.bfloat16), torch.zeros(1, 2, 2, dtype=torch.long)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = torch.margin_ranking_loss(*lower)
+        pixels = torch._C._nn.nll_loss2d(picture, classes, None, 1)
+    assert (loss.dtype, loss.shape, pixels.dtype) == (torch.float32, (3, 3), torch.float32)

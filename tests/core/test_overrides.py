@@ -464,3 +464,11 @@ def test_tensors_without_memory_of_their_own_are_not_seen_as_a_subclass() -> Non
                 see()
         assert torch.nn.Parameter(tensor).layout == tensor.layout
     assert torch.ones(2, device="meta").as_subclass(Named).is_meta
+
+
+def test_layouts_are_no_classes_of_programs():
+    rows = [torch.ones(2), torch.ones(1)]
+    jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    asked = torch.overrides.has_torch_function
+    assert [asked((x,)) for x in (torch.eye(2).to_sparse(), torch.nested.nested_tensor(rows), jagged)] == [False, False, True]
+    assert (jagged._max_seqlen_tensor.shape, jagged._min_seqlen_tensor.shape) == ((2, 0), (1, 0))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import sys
+import threading
 from multiprocessing.reduction import ForkingPickler
 
 import pytest
@@ -127,3 +129,16 @@ def test_sending_needs_no_copy_and_leaves_no_descriptor():
     assert len(os.listdir("/proc/self/fd")) <= before + 1
     with pytest.raises(RuntimeError, match="not resizable"):
         t.share_memory_().untyped_storage().resize_(100)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names of threads are Linux's")
+def test_the_system_knows_threads_by_names():
+    def named():
+        torch.multiprocessing._set_thread_name("loader number 3 of 4")
+        seen.append(torch.multiprocessing._get_thread_name())
+
+    seen: list[str] = []
+    thread = threading.Thread(target=named)
+    thread.start()
+    thread.join()
+    assert seen == ["loader number 3"]

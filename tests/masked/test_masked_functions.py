@@ -92,3 +92,21 @@ def test_what_a_sparse_mask_chooses():
     x = torch.ones(2, 3)
     made = masked._ops._output_mask(torch.masked.sum, x.to_sparse(), 1, mask=mask.to_sparse())
     assert made.to_dense().tolist() == [True, False]
+
+
+def test_no_dimension_is_all_but_for_products():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert torch.masked.prod(x, dim=[], keepdim=True).tolist() == x.tolist()
+    assert torch.masked.sum(x, dim=[]).item() == 10
+
+
+def test_means_of_compressed_rows_count_what_both_have():
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0], [0.0, 5.0]]).to_sparse_csr()
+    mask = torch.tensor([[False, True], [True, True], [True, False]]).to_sparse_csr()
+    for dtype in (torch.float16, torch.float32):
+        made = torch.masked.mean(x.to(dtype), dim=1, mask=mask, keepdim=True)
+        assert (made.layout, made.dtype, made.shape) == (torch.sparse_csr, dtype, (3, 1))
+        assert made.to_dense().flatten().tolist() == [1, 2.5, 0]
+    assert torch.masked.mean(x, dim=(0, 1), mask=mask, keepdim=True).to_dense().tolist() == [[1.5]]
+    with pytest.raises(ValueError, match="masked mean expects explicit mask for sparse_csr tensor input"):
+        torch.masked.mean(x, dim=0, keepdim=True)

@@ -505,3 +505,19 @@ def test_pdist_of_the_zeroth_norm_does_not_move():
     assert torch.autograd.grad(made.sum(), x, create_graph=True)[0].tolist() == [[0.0] * 5] * 4
     with pytest.raises(TypeError, match="expected size to be one of int or"):
         F.interpolate(torch.zeros(1, 1, 4, 4), size=(torch.tensor(2.0), 2))
+
+
+def test_a_bias_of_another_dtype_is_added_where_rows_do_not_fold():
+    x, weight, bias = torch.ones(2, 3, 4).double(), torch.ones(5, 4).double(), torch.ones(5).half()
+    made = torch.nn.functional.linear(x.transpose(0, 1), weight, bias)
+    assert (made.dtype, made.shape, made.unique().tolist()) == (torch.float64, (3, 2, 5), [5])
+    with pytest.raises(RuntimeError, match="self and mat2 must have the same dtype, but got Half and Double"):
+        torch.nn.functional.linear(x, weight, bias)
+
+
+def test_empty_sequences_are_refused_before_their_lengths():
+    for lengths in (torch.ones(2, 2), torch.tensor([1])):
+        with pytest.raises(RuntimeError, match="Cannot pack empty tensors"):
+            torch.nn.utils.rnn.pack_padded_sequence(torch.ones(0, 1, 2), lengths)
+    with pytest.raises(RuntimeError, match="Empty tensor not supported"):
+        torch.ops.aten._local_scalar_dense(torch.ones(0))

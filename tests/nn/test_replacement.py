@@ -98,3 +98,29 @@ def test_swapped_tensors_exchange_their_identity() -> None:
     assert (second._cdata, first._cdata) == numbers
     torch.utils.swap_tensors(first, second)
     assert (first._cdata, second._cdata) == numbers
+
+
+class Unfinished(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.module_load:
+            return args[1]
+        return super().__torch_function__(function, types, args, kwargs)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_class_answers_for_what_is_loaded_of_it(assign):
+    model, state = torch.nn.Linear(2, 2, bias=False), {"weight": torch.ones(2, 2).as_subclass(Unfinished)}
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        with pytest.raises(RuntimeError, match=r"While swapping the parameter named .*module_load returned one of self or other"):
+            model.load_state_dict(state, assign=assign)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*is deprecated")
+def test_compiled_modules_keep_their_own_tensors():
+    for made in (torch.jit.script(torch.nn.Linear(1, 1)), torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1))):
+        with pytest.raises(RuntimeError, match="The stateless API can't be used with Jitted modules"):
+            torch.func.functional_call(made, dict(made.named_parameters()), torch.ones(1))

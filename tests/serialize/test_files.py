@@ -303,3 +303,19 @@ def test_classes_say_what_is_written_of_them():
     tensor = torch.ones(2).as_subclass(WithLess)
     tensor.kept, tensor.dropped = 1, 2
     assert trusted(tensor).__dict__ == {"kept": 1}
+
+
+def test_fake_tensors_are_written_as_real_ones_without_their_bytes() -> None:
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.zeros(2, 3)
+        given = {"whole": fake, "row": fake[1]}
+    file = io.BytesIO()
+    with torch.serialization.skip_data(materialize_fake_tensors=True):
+        torch.save(given, file)
+    file.seek(0)
+    read = torch.load(file)
+    whole, row = read["whole"], read["row"]
+    assert type(whole) is torch.Tensor and (whole.shape, row.shape, row.storage_offset()) == ((2, 3), (3,), 3)
+    assert row.untyped_storage() is whole.untyped_storage()
+    with torch.serialization.skip_data(), pytest.raises(RuntimeError):
+        torch.save(given, io.BytesIO())

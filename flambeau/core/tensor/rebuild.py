@@ -27,6 +27,15 @@ from flambeau.core.tensor.tensor import Tensor
 #: `values_follow` is True in a thread that reads a legacy file, where storages are filled only after the tensors are made.
 reading = threading.local()
 
+
+class _Writing(threading.local):
+    """What this thread's files are written with. fakes: whether a fake tensor is written as a real one."""
+
+    fakes = False
+
+
+writing = _Writing()
+
 # ---------------------------------------------------------------- taking apart
 
 
@@ -49,7 +58,7 @@ def reduce_tensor(tensor: Tensor, protocol: int = 2) -> tuple[Any, ...]:
     state = attributes_of(tensor)
     if function is findable(rebuild_wrapper_subclass):
         return rebuild_from_type_v2, (function, type(tensor), arguments, state)
-    if type(tensor) is Tensor and not state:
+    if (type(tensor) is Tensor and not state) or (writing.fakes and tensor._layout.device.stand_ins is not None):
         return function, arguments
     return rebuild_from_type_v2, (function, type(tensor), arguments, state)
 

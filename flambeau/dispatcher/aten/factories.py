@@ -32,7 +32,9 @@ def randint_between(
 
 @implementation()
 def _local_scalar_dense(self: Tensor) -> Any:
-    """The only element, as a number of Python's."""
+    """The only element, as a number of Python's. RuntimeError without one."""
+    if not self._layout.numel:
+        raise RuntimeError("Empty tensor not supported")
     return self.item()
 
 

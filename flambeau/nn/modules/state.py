@@ -240,7 +240,7 @@ class StateDict:
                 else:
                     present.copy_(given)
         except Exception as error:
-            action = "assigning" if assign else "copying"
+            action = "swapping" if replacement.swaps else "assigning" if assign else "copying"
             error_msgs.append(
                 f'While {action} the parameter named "{key}", whose dimensions in the model are {present.size()} and '
                 f"whose dimensions in the checkpoint are {given.size()}, an exception occurred : {error.args}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -133,5 +134,8 @@ def _functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
+    jit = sys.modules.get("flambeau.jit")
+    if jit is not None and isinstance(module, jit.ScriptModule):
+        raise RuntimeError("The stateless API can't be used with Jitted modules")
     with _reparametrize_module(module, parameters_and_buffers, tie_weights=tie_weights, strict=strict):
         return module(*args, **(kwargs or {}))

@@ -433,6 +433,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
     if a.ndim == 2:
         return addmm(bias, input, weight.t())
+    if a.ndim > 2 and not a.is_contiguous and bias._layout.dtype is not a.dtype is w.dtype and not bias._layout.dtype.is_complex:
+        return matmul(input, weight.t()).add_(bias)     # PyTorch multiplies, then adds, where it can't fold the input
     if bias._layout.ndim == 1 and a.shape[-1]:
         return addmm(bias, input.reshape(-1, a.shape[-1]), weight.t()).view(*a.shape[:-1], w.shape[0])
     return matmul(input, weight.t()) + bias

@@ -440,6 +440,9 @@ class Jagged(NestedTensor):
     _maybe_max_seqlen = property(lambda self: self._rows.known_most, doc="The same, if it is known without a look.")
     _maybe_min_seqlen = property(lambda self: self._rows.known_least, doc="The same, if it is known without a look.")
 
+    _max_seqlen_tensor = property(lambda self: self._rows.known.get("max_seqlen"), doc="It as the shape of an empty tensor.")
+    _min_seqlen_tensor = property(lambda self: self._rows.known.get("min_seqlen"), doc="It as the shape of an empty tensor.")
+
     def _get_max_seqlen(self) -> int:
         return self._rows.most
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from flambeau.base.dtype import bool_
+from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
@@ -66,7 +67,7 @@ def _transform_bias_rescale_qkv(qkv: Tensor, qkv_bias: Tensor, num_heads: int) -
     return contiguous(q / math.sqrt(size // num_heads)), contiguous(k), contiguous(v)
 
 
-@composite(method=False)
+@composite(method=False, autocast=lower)
 def _native_multi_head_attention(
     query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_head: int, qkv_weight: Tensor, qkv_bias: Tensor,
     proj_weight: Tensor, proj_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True,

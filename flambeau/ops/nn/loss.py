@@ -20,7 +20,7 @@ from flambeau.base.warn import warn
 from flambeau.core.autograd.node import one_step, refuse_gradient
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.annotations import Number
-from flambeau.core.operator.define import operator
+from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
 from flambeau.core.operator.out_argument import convertible
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise, call
@@ -465,6 +465,12 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
                            f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+    return broadcast_margin_ranking_loss(input1, input2, target, margin, reduction)
+
+
+@composite(method=False, function=False, autocast=single)
+def broadcast_margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """margin_ranking_loss of tensors that broadcast, as torch.margin_ranking_loss takes them."""
     return _reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 

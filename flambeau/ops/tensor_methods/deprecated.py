@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base.dtype import float64, int64, uint64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import contiguous_format
+from flambeau.core.modes import overrides
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described
@@ -44,6 +45,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What load_state_dict puts in the place of this parameter: other itself if it is assigned, else a copy of it."""
+    if other.__class__ not in overrides.PLAIN and overrides.any_override([other]):
+        return overrides.dispatch(Tensor.module_load, [self, other], {"assign": assign})  # type: ignore[attr-defined]
     if assign:
         return other.detach()
     return self.detach().copy_(other).detach()
