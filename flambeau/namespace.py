@@ -19,6 +19,7 @@ from typing import Any
 from flambeau.base.device import device as _Device
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError
 from flambeau.base.layout import contiguous_format as _C_ORDER
+from flambeau.base.layout import strided as _strided
 from flambeau.base.streams import Event, Stream
 from flambeau.base.warn import deprecated as _older
 from flambeau.core.autograd.node import anomaly as _anomaly
@@ -111,6 +112,11 @@ def compiled_with_cxx11_abi() -> bool:
 
 def is_vulkan_available() -> bool:
     """False."""
+    return False
+
+
+def _is_functional_tensor(t: Any) -> bool:
+    """False: no tensor here stands for another one so that writes to it make new values (torch.func.functionalize has a mode)."""
     return False
 
 
@@ -214,7 +220,7 @@ def _copy_of(name: str, of: str, rule: _Out = _COPY) -> Any:
     def of_view(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         made = _method(of)(input, *args, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
-        copied = tuple(part.clone(memory_format=_C_ORDER) for part in parts)
+        copied = tuple(part.clone(memory_format=_C_ORDER) if part.layout is _strided else part.clone() for part in parts)
         if copied[0]._node is not None and parts[0]._node is not getattr(input, "_node", None):
             step = "NarrowCopyBackward0" if of == "narrow" else type(parts[0]._node).__name__ + "_copy"
             for part in copied:

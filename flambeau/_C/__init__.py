@@ -10,6 +10,8 @@ import flambeau as torch
 from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
 from flambeau._C._jit_settings import SETTINGS
 from flambeau.base.errors import LinAlgError as _LinAlgError
+from flambeau.base.layout import CONJUGATE as _CONJUGATE
+from flambeau.base.layout import NEGATIVE as _NEGATIVE
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import running as _running
 from flambeau.core.modes.dispatching import not_below as _disabled_torch_dispatch_impl
@@ -50,10 +52,17 @@ class _Functions(type):
     """Looks for attributes among the functions of the namespace."""
 
     def __getattr__(cls, name: str) -> Any:
-        found = _NAMESPACE.get(name)
+        found = _NAMESPACE.get(name) or (not name.startswith("__") and getattr(torch, name, None))
+        if not callable(found):
+            found = _operator(name)
         if found is None:
             raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
         return found
+
+
+def _operator(name: str) -> Any:
+    """The operator of PyTorch of that name as a function; None where there is none."""
+    return getattr(torch.ops.aten, name, None)
 
 
 class _VariableFunctionsClass(metaclass=_Functions):
@@ -175,16 +184,17 @@ def _get_privateuse1_backend_name() -> str:
 
 
 def _jit_get_emit_hooks() -> tuple[Any, Any]:
-    """What is called with each module and function that is compiled: nothing."""
-    return None, None
+    """What is called with each module and with each function that torch.jit.script compiles; None for nothing."""
+    from flambeau.jit.scripts import hooks
+
+    return hooks.module, hooks.function
 
 
 def _jit_set_emit_hooks(module: Any, function: Any) -> None:
-    """Have nothing called. NotImplementedError for hooks."""
-    if module is not None or function is not None:
-        raise NotImplementedError(
-            "torch._C._jit_set_emit_hooks is not implemented in flambeau; look at what torch.jit.script gives"
-        )
+    """Have module(script module) and function(script function) called with what torch.jit.script compiles from now on."""
+    from flambeau.jit.scripts import hooks
+
+    hooks.module, hooks.function = module, function
 
 
 def _jit_try_infer_type(obj: Any) -> Any:
@@ -199,6 +209,21 @@ def _jit_clear_class_registry() -> None:
     from flambeau.jit.frontend import python_classes
 
     python_classes.forget()
+
+
+def _set_conj(tensor: Any, conj: bool) -> None:
+    """Have a tensor stand for the conjugates of what is in its memory, or not."""
+    _set_pending(tensor, _CONJUGATE, conj)
+
+
+def _set_neg(tensor: Any, neg: bool) -> None:
+    """Have a tensor stand for the negatives of what is in its memory, or not."""
+    _set_pending(tensor, _NEGATIVE, neg)
+
+
+def _set_pending(tensor: Any, bit: int, on: bool) -> None:
+    pending = tensor._layout.pending
+    tensor._layout = tensor._layout.with_pending(pending | bit if on else pending & ~bit)
 
 
 globals().update(SETTINGS)
@@ -228,6 +253,9 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
     return importlib.import_module("flambeau._vmap_internals")._fallback_warnings_displayed()
 
 
+_OF_SCHEMAS = {"_is_alias_of": "is_alias_of", "_overlaps": "overlaps"}
+
+
 def __getattr__(name: str) -> Any:
     if name == "_functorch":
         return importlib.import_module("flambeau._C._functorch")
@@ -235,6 +263,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("flambeau._C._profiler")
     if name in ("_ConvBackend", "_select_conv_backend"):
         return getattr(importlib.import_module("flambeau._C._convolution"), name)
+    if name in ("_SchemaArgType", "_SchemaArgument", "_SchemaInfo", "_is_alias_of", "_overlaps"):
+        return getattr(importlib.import_module("flambeau.dispatcher.schema_info"), _OF_SCHEMAS.get(name, name[1:]))
     if name in _OF_THE_DISPATCHER or name.startswith("_dispatch_"):
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):

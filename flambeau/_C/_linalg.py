@@ -10,4 +10,7 @@ import flambeau as torch
 def __getattr__(name: str) -> Any:
     if name.startswith("linalg_") and hasattr(torch.linalg, name.removeprefix("linalg_")):
         return getattr(torch.linalg, name.removeprefix("linalg_"))
+    operator = None if name.startswith("__") else getattr(torch.ops.aten, name, None)
+    if operator is not None:
+        return operator
     raise AttributeError(f"module {__name__!r} has no attribute '{name}'")

@@ -84,6 +84,9 @@ def __getattr__(name: str) -> Any:
         return _padding(name)
     if name in _UPSAMPLED:
         return _upsampling(name)
+    operator = None if name.startswith("__") else getattr(torch.ops.aten, name, None)
+    if operator is not None:
+        return operator
     raise AttributeError(
         f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use torch.nn.functional"
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from flambeau.base.dtype import int64
-from flambeau.base.layout import contiguous_format
+from flambeau.base.layout import contiguous_format, strided
 from flambeau.core.modes.interception import plain_signature
 from flambeau.core.operator import out_argument
 from flambeau.core.operator.facets import record_of
@@ -107,7 +107,7 @@ def _copied(schema: FunctionSchema, view: Callable[..., Any]) -> Callable[..., A
         shown = view(*args, **kwargs)
         if isinstance(shown, list):
             return [x.clone(memory_format=contiguous_format) for x in shown]
-        return shown.clone(memory_format=contiguous_format)
+        return shown.clone(memory_format=contiguous_format) if shown.layout is strided else shown.clone()
     copy.__name__ = copy.__qualname__ = schema.name.rpartition("::")[2]
     return copy
 

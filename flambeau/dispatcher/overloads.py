@@ -76,7 +76,14 @@ class OpOverload(OperatorBase):
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             return graphs.run(self, *calling.split(self._schema, values))
         found = overriding(args, kwargs)
-        return dispatch(self, args, kwargs, found) if found else self._op(*args, **kwargs)
+        if found:
+            return dispatch(self, args, kwargs, found)
+        try:
+            return self._op(*args, **kwargs)
+        except TypeError:
+            if self._record is None:    # in the words of the schema, if it is what refuses these arguments
+                calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
+            raise
 
     @kept
     def _composite(self) -> bool:
@@ -162,11 +169,13 @@ class OpOverload(OperatorBase):
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
         """The result by the operator's body in other operators; NotImplemented if it has none."""
-        body = None if self._record is None else self._record.kernels.get("CompositeImplicitAutograd")
+        if self._record is None:
+            return self._op(*args, **kwargs) if self._composite else NotImplemented
+        body = self._record.kernels.get("CompositeImplicitAutograd")
         return NotImplemented if body is None else body(*args, **kwargs)
 
     def _can_decompose(self) -> bool:
-        return self._record is not None and "CompositeImplicitAutograd" in self._record.kernels
+        return self._composite
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _resolve, (self._namespace, self._opname, self._overloadname)
@@ -212,12 +221,19 @@ class OpOverloadPacket(OperatorBase):
     def _overload_names(self) -> list[str]:
         return ["" if name == "default" else name for name in self.overloads()]
 
+    @kept
+    def _op(self) -> Callable[..., Any]:
+        def op(*args: Any, **kwargs: Any) -> Any:
+            return self(*args, **kwargs)
+
+        op.__name__ = op.__qualname__ = self.__name__
+        op.__module__ = self.__module__
+        return op
+
     @property
     def op(self) -> Callable[..., Any]:
-        """What answers a call."""
-        return self.__call__
-
-    _op = op
+        """What answers a call, as a function."""
+        return self._op
 
     @property
     def takes_numbers(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from flambeau.base.device import device
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import PACKAGE
+from flambeau.dispatcher import schema_compatibility as compatibility
 from flambeau.dispatcher import schema_types as types
 from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType, Type
 
@@ -139,6 +140,18 @@ class FunctionSchema:
     def renamed(self, name: str) -> FunctionSchema:
         """The schema under another name."""
         return FunctionSchema(name, self.overload_name, self.arguments, self.returns, self.is_vararg, self.is_varret)
+
+    def is_backward_compatible_with(self, old: FunctionSchema) -> bool:
+        """Whether calls by an older schema are right by this one."""
+        return compatibility.backward_compatible(self, old)
+
+    def is_forward_compatible_with(self, old: FunctionSchema) -> bool:
+        """Whether calls by this schema are right by an older one."""
+        return compatibility.forward_compatible(self, old)[0]
+
+    def check_forward_compatible_with(self, old: FunctionSchema) -> tuple[bool, str]:
+        """is_forward_compatible_with, and why not; "" if it is."""
+        return compatibility.forward_compatible(self, old)
 
     @kept
     def _text(self) -> str:
@@ -368,6 +381,8 @@ class _Reader:
                     kwarg_only = True
                 elif self.accept("dots"):
                     is_vararg = True
+                    if any(argument.has_default_value() for argument in arguments):
+                        raise self.fail("schemas with vararg (...) can't have default value args", self.here)
                 else:
                     arguments.append(self.argument(kwarg_only))
                 if self.accept(")"):

@@ -446,9 +446,21 @@ _NAMED: dict[str, Type] = {
 }
 
 
+def passed(kind: Type) -> str:
+    """As a schema writes a type, with dtypes, formats and sizes as the numbers that they are passed as."""
+    if isinstance(kind, OptionalType):
+        return f"{passed(kind.element)}?"
+    if isinstance(kind, ListType):
+        return f"{passed(kind.element)}[]"
+    return kind.python if isinstance(kind, (IntType, FloatType, BoolType)) else kind.written
+
+
+Type.str = passed  # type: ignore[attr-defined]
+
+
 def real(kind: Type) -> Type:
     """The type with the words of dtypes, layouts and memory formats where it says `int` for them."""
-    if isinstance(kind, _CodeType):
+    if isinstance(kind, _CodeType) or kind.written.startswith("Sym"):
         return NamedType(kind.written)
     if isinstance(kind, OptionalType):
         return OptionalType(real(kind.element))

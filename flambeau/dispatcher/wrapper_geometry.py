@@ -7,6 +7,7 @@ tensor was made to. Stands on handlers; loaded by dispatch_modes, and called by 
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -39,19 +40,28 @@ def _asks(tensor: Any, what: str) -> bool:
     return what in tensor.__dict__.get("_answers_for", ()) and local.classes_answer
 
 
+class _Form:
+    """A method or property of a class of wrappers, that is Tensor's own when the class itself is asked for it."""
+
+    def __init__(self, kind: str, asked: Callable[..., Any], own: Any) -> None:
+        self.kind, self.asked, self.own = kind, asked, own
+
+    def __get__(self, tensor: Any, cls: Any = None) -> Any:
+        own = self.own.__get__(tensor, cls)
+        if tensor is None or not _asks(tensor, self.kind):
+            return own
+        return types.MethodType(self.asked, tensor) if isinstance(self.own, types.FunctionType) else self.asked(tensor)
+
+    def __set__(self, tensor: Any, value: Any) -> None:
+        raise AttributeError(f"attribute of {type(tensor).__name__!r} objects is not writable")
+
+
 def _form(kind: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare what answers for a method, or a property, of wrappers that are to be asked for that kind."""
 
     def register(asked: Callable[..., Any]) -> Callable[..., Any]:
         def form_of(own: Any) -> Any:
-            if isinstance(own, property):
-                return property(lambda self: asked(self) if _asks(self, kind) else own.fget(self))  # type: ignore[misc]
-
-            def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-                return asked(self, *args, **kwargs) if _asks(self, kind) else own(self, *args, **kwargs)
-
-            method.__name__ = method.__qualname__ = own.__name__
-            return method
+            return _Form(kind, asked, own)
 
         _FORMS.update(dict.fromkeys(names, form_of))
         return asked

@@ -19,6 +19,16 @@ from flambeau.nn.modules.module import Module
 __all__ = ["interface", "script", "script_if_tracing"]
 
 
+class Hooks:
+    """What is told of each module and of each function that is compiled."""
+
+    module: Any = None
+    function: Any = None
+
+
+hooks = Hooks()
+
+
 def script(
     obj: Any,
     optimize: Any = None,
@@ -47,9 +57,14 @@ def script(
     from flambeau.jit.ir.source import ErrorReport
 
     try:
-        return _compiled(obj)
+        made = _compiled(obj)
     except ErrorReport as error:
         raise RuntimeError(str(error)) from None
+    if hooks.function is not None and isinstance(made, ScriptFunction):
+        hooks.function(made)
+    if hooks.module is not None and isinstance(made, RecursiveScriptModule):
+        hooks.module(made)
+    return made
 
 
 def _compiled(obj: Any) -> Any:

@@ -259,3 +259,25 @@ def test_no_values_have_no_kind_of_places() -> None:
     empty = torch.sparse_coo_tensor(size=(2, 2))
     rows = torch.eye(2).to_sparse(1)
     assert (empty + rows).to_dense().tolist() == (rows + empty).to_dense().tolist() == [[1, 0], [0, 1]]
+
+
+def test_sums_of_truth_values_and_whole_numbers_are_int64_as_of_strided_tensors():
+    for dtype in (torch.bool, torch.int32):
+        x = torch.tensor([[1, 0], [1, 1]]).to(dtype).to_sparse()
+        assert x.sum(0).dtype is x.sum((0, 1)).dtype is x.sum(0, keepdim=True).dtype is torch.int64
+        assert x.sum(0).to_dense().tolist() == [2, 1] and torch.sparse.sum(x, 0).dtype is dtype
+
+
+def test_compressed_tensors_are_copied_into_such_of_the_same_places():
+    def refused(target, source, words):
+        with pytest.raises(RuntimeError, match=words):
+            target.copy_(source)
+
+    ones = torch.ones
+    refused(ones(12, 18).to_sparse_bsr((2, 3)), ones(12, 18).to_sparse_bsr((3, 2)), "different block sizes is not supported")
+    refused(ones(2, 3).to_sparse_csc(), ones(3, 2).to_sparse_csc(), "to match along dimension 1 for SparseCsc layout")
+    refused(ones(2, 3).to_sparse_csr(), torch.eye(2, 3).to_sparse_csr(), "the same number of specified elements")
+    target = torch.eye(3).to_sparse_csr()
+    target.copy_(torch.eye(3).mul(2).to_sparse_csr())
+    assert torch.equal(target.to_dense(), 2 * torch.eye(3))
+    assert torch.select_copy(target, 0, 1).to_dense().tolist() == [0, 2, 0]

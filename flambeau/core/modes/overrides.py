@@ -420,6 +420,8 @@ def init_subclass(cls: type, **_: Any) -> None:
     if below and getattr(cls.__torch_function__, "__func__", None) is torch_function:  # type: ignore[attr-defined]
         cls.__torch_function__ = disabled  # type: ignore[attr-defined]     # what its operators give is given, as in PyTorch
     if getattr(cls, "__torch_function__", disabled) is disabled:
+        for name, own in _asking_forms(cls):
+            setattr(cls, name, own)
         return
     inherited = getattr(cls.__torch_function__, "__func__", None) is torch_function  # type: ignore[attr-defined]
     for name, own in list(vars(Tensor).items()):
@@ -435,6 +437,19 @@ def init_subclass(cls: type, **_: Any) -> None:
             continue
         if vars(giver)[name] is not form and (giver is Tensor or vars(giver)[name] is _asking_form(own)):
             setattr(cls, name, form)
+
+
+def _asking_forms(cls: type) -> list[tuple[str, Any]]:
+    """Methods and properties of Tensor that a class inherits from one that asks, and Tensor's own."""
+    if cls.__bases__ == (Tensor,):
+        return []
+    found = []
+    for name, own in vars(Tensor).items():
+        if isinstance(own, (property, FunctionType, MethodDescriptorType, WrapperDescriptorType)):
+            giver = next(base for base in cls.__mro__ if name in vars(base))
+            if giver is not Tensor and vars(giver)[name] is _asking_form(own):
+                found.append((name, own))
+    return found
 
 
 def _asking_form(own: Any) -> Any:

@@ -24,6 +24,7 @@ from flambeau.dispatcher.aten import (
     reductions,
     resampling,
     sparse,
+    testing,
 )
 from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS
 
@@ -47,4 +48,5 @@ __all__ = [
     "reductions",
     "resampling",
     "sparse",
+    "testing",
 ]

@@ -364,12 +364,41 @@ def copy_(x: Any, source: Any, non_blocking: bool = False) -> Any:
                 "torch.copy_: copy of sparse compressed tensors having different layouts is not supported. self layout is "
                 f"{NAMES[layout_of(x)]} and src layout is {NAMES[layout_of(source)]}"
             )
+        _check_places(x, source)
+        if x._nnz() != source._nnz():
+            raise RuntimeError(
+                "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported."
+            )
     elif not (isinstance(x, SparseTensor) and isinstance(source, SparseTensor)):
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self type = "
             f"{x.type()} and src type = {source.type()}"
         )
     return replace(x, copied_places(source).like(source._entries.clone().to(x._layout.dtype)))
+
+
+def _check_places(x: Any, source: Any) -> None:
+    """RuntimeError unless two tensors of a compressed layout have the same shape and blocks."""
+    batch = x._layout.ndim - source._layout.ndim
+    along = x._bounds._layout.ndim - 1 + (not x.by_rows)
+    own, other = x._layout.shape, source._layout.shape
+    if batch:
+        raise NotImplementedError(f"copy_() of {source._layout.ndim} dimensions to {x._layout.ndim} is not implemented in "
+                                  "flambeau for sparse compressed tensors; repeat the source's places first")
+    if own[along] != other[along]:
+        raise RuntimeError(
+            f"torch.copy_: expected shapes of self and src to match along dimension {along} for {NAMES[x.layout]} layout but the "
+            f"corresponding dimensions of self and src are {own[along]} and {other[along]}, respectively."
+        )
+    for dim, (one, two) in enumerate(zip(own, other)):
+        if one != two:
+            raise RuntimeError(f"The size of tensor a ({one}) must match the size of tensor b ({two}) at non-singleton dimension "
+                               f"{dim}")
+    if x.blocks != source.blocks:
+        raise RuntimeError(
+            "torch.copy_: copy of sparse compressed tensors having different block sizes is not supported. self and src block "
+            f"sizes are {list(x.blocks)} and {list(source.blocks)}, respectively."
+        )
 
 
 def replace(x: Any, other: Any) -> Any:

@@ -41,6 +41,9 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
         return x._entries.sum(dtype=dtype)
     if isinstance(x, SparseCompressed):
         return _sum_compressed(x, _dims(x, dim), keepdim, dtype)
+    own = x._layout.dtype
+    if dtype is None and not (own.is_floating_point or own.is_complex):
+        dtype = int64       # as of a strided tensor; torch.sparse.sum keeps the dtype
     made = sparse_sum(x, dim, dtype)
     if keepdim:
         for d in _dims(x, dim):

@@ -221,7 +221,7 @@ def _select_compressed(x: SparseCompressed, dim: int, index: int) -> Any:
         )
     if batch:
         raise RuntimeError(
-            "select(): selecting rows or columns is not implemented for batched sparse compressed tensors."
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors."
         )
     if x.blocks:
         raise refused("select", x)
