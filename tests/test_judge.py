@@ -103,6 +103,8 @@ def test_expected(): assert False
 @pytest.mark.parametrize("x", [object(), object()])
 def test_objects(x): pass
 def test_unwanted(): pass
+def test_endless():
+    while True: pass
 class TestCase(unittest.TestCase):
     def test_left(self): self.fail()
 def test_dies(): os._exit(3)
@@ -113,12 +115,14 @@ def test_the_plugin_writes_what_tests_do(judge: Path, compare: ModuleType, tmp_p
     (tmp_path / "test_it.py").write_text(SUITE)
     out = tmp_path / "out.jsonl"
     left = "test_it.py::TestCase::test_left"
-    settings = {"out": str(out), "share": 1, "deselect": ["unwanted"], "done": [left], "limit": 30, "seed": True}
+    settings = {"out": str(out), "share": 1, "deselect": ["unwanted"], "done": [left], "limit": 1, "seed": True}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
     environment = {"PATH": "", "PYTHONPATH": str(judge), "JUDGE": json.dumps(settings)}
     answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     found = compare.read(out.read_text().splitlines())
     assert {name.partition("::")[2]: outcome for name, outcome in found.tests.items()} == {
         "test_good": "passed", "test_bad": "failed", "test_skipped": "skipped", "test_expected": "xfailed",
-        "test_objects[x0]": "passed", "test_objects[x1]": "passed", "test_dies": "started"}, answer.stdout + answer.stderr
+        "test_objects[x0]": "passed", "test_objects[x1]": "passed", "test_endless": "failed",
+        "test_dies": "started"}, answer.stdout + answer.stderr
     assert found.said["test_it.py::test_bad"] == "ValueError: no" and not found.whole
+    assert "more than 1 s of the processor" in found.said["test_it.py::test_endless"]
