@@ -37,6 +37,16 @@ def test_switches_of_backends_can_be_set() -> None:
     with torch.backends.cudnn.flags(enabled=False):
         assert torch.backends.cudnn.enabled is False
     assert torch.backends.cudnn.enabled is True
+    assert not torch.backends.flags_frozen()
+    torch.backends.disable_global_flags()
+    try:
+        with pytest.raises(RuntimeError, match=r"not allowed to set torch\.backends\.cudnn flags after disable_global_flags"):
+            torch.backends.cudnn.enabled = False
+        with torch.backends.cudnn.flags(enabled=False):
+            assert torch.backends.flags_frozen() and torch.backends.cudnn.enabled is False
+        assert torch.backends.cudnn.enabled is True
+    finally:
+        torch.backends._frozen[0] = False
     torch.backends.cuda.matmul.allow_tf32 = True
     assert torch.get_float32_matmul_precision() == "high"
     torch.set_float32_matmul_precision("highest")

@@ -45,9 +45,30 @@ class Switches:
         self.__dict__[name] = value
 
 
+_frozen = [False]
+
+
+def disable_global_flags() -> None:
+    """Have switches be set by their contexts only, from now on: setting one by itself raises RuntimeError."""
+    _frozen[0] = True
+
+
+def flags_frozen() -> bool:
+    """Whether disable_global_flags was called."""
+    return _frozen[0]
+
+
+class _Module(types.ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        if _frozen[0] and name in self.__dict__:
+            raise RuntimeError(f"not allowed to set torch.backends.{self.__name__.rpartition('.')[2]} flags after "
+                               "disable_global_flags; please use flags() context manager instead")
+        self.__dict__[name] = value
+
+
 def _module(name: str, doc: str, **contents: Any) -> Any:
     """A module flambeau.backends.<name> with these functions and switches."""
-    made = types.ModuleType(f"{__name__}.{name}", doc)
+    made = _Module(f"{__name__}.{name}", doc)
     made.__dict__.update(contents)
     sys.modules[made.__name__] = made
     return made
@@ -64,8 +85,15 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 @contextlib.contextmanager
 def __allow_nonbracketed_mutation() -> Iterator[None]:
-    """A block in which switches may be set one by one. They always may; other libraries enter it before they do."""
-    yield
+    """A block in which switches may be set one by one, whether or not they are frozen."""
+    before, _frozen[0] = _frozen[0], False
+    try:
+        yield
+    finally:
+        _frozen[0] = before
+
+
+_unfrozen = __allow_nonbracketed_mutation
 
 
 class _Flags:
@@ -81,13 +109,15 @@ class _Flags:
     def inside(self, switches: dict[str, Any]) -> Iterator[None]:
         """The block itself."""
         before = {name: getattr(self.module, name) for name in switches if hasattr(self.module, name)}
-        for name in before:
-            setattr(self.module, name, switches[name])
+        with _unfrozen():
+            for name in before:
+                setattr(self.module, name, switches[name])
         try:
             yield
         finally:
-            for name, value in before.items():
-                setattr(self.module, name, value)
+            with _unfrozen():
+                for name, value in before.items():
+                    setattr(self.module, name, value)
 
 
 cudnn: Any = _module(
@@ -122,7 +152,7 @@ def _set_cudnn_flags(
     """Set those switches of cuDNN that are given."""
     for name, value in list(locals().items()):
         if value is not None:
-            setattr(cudnn, name[1:], value)
+            cudnn.__dict__[name[1:]] = value
 
 
 cudnn.set_flags = _set_cudnn_flags
@@ -297,11 +327,11 @@ cusparselt: Any = _module("cusparselt", "cuSPARSELt, which is not there.", is_av
 kleidiai: Any = _module("kleidiai", "KleidiAI, which is not there.", is_available=_never)
 miopen: Any = _module("miopen", "MIOpen, which is not there.", immediate=False)
 miopen.flags = _Flags(miopen, ("immediate",))
-miopen.set_flags = lambda _immediate: setattr(miopen, "immediate", bool(_immediate))
+miopen.set_flags = lambda _immediate: miopen.__dict__.update(immediate=bool(_immediate))
 mha: Any = _module(
     "mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True
 )
-mha.set_fastpath_enabled = lambda value: setattr(mha, "_enabled", bool(value))
+mha.set_fastpath_enabled = lambda value: mha.__dict__.update(_enabled=bool(value))
 quantized: Any = _module(
     "quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"]
 )

@@ -87,12 +87,3 @@ def test_the_death_of_a_worker_is_seen() -> None:
         watch._remove_worker_pids(7)
         killed.wait()
         fine.wait()
-
-
-def test_pipes_say_what_to_do_instead() -> None:
-    import flambeau.utils.data.datapipes.datapipe as pipes
-    import flambeau.utils.data.graph_settings as settings
-
-    assert not isinstance([], pipes.IterDataPipe)
-    with pytest.raises(NotImplementedError, match="write a Dataset or an IterableDataset"):
-        settings.apply_random_seed(None, None)

@@ -326,8 +326,8 @@ def judge(place: Workplace, name: str, suite: dict[str, Any], options: argparse.
         f"{'' if theirs is None or theirs.whole else '; PYTORCH NOT WHOLE'}",
         flush=True,
     )
-    for file, said in (theirs.broken if theirs else {}).items():
-        print(f"  {file} can't be collected under PyTorch: {said}")
+    for said, files in compare.by_cause(theirs.broken) if theirs else ():
+        print(f"  {len(files)} files can't be collected under PyTorch, as {files[0]}: {said}")
     for each, tests in compare.by_cause({test: found[test] for test in (found if options.all else new)}):
         print(f"  {len(tests):4} {each}")
         for test in tests[: options.examples]:

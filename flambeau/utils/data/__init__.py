@@ -5,6 +5,8 @@ from flambeau.utils.data import _utils
 from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataloader import DataLoader, _DatasetKind
+from flambeau.utils.data.datapipes._decorator import functional_datapipe
+from flambeau.utils.data.datapipes.datapipe import DataChunk, DFIterDataPipe, IterDataPipe, MapDataPipe
 from flambeau.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -26,15 +28,14 @@ from flambeau.utils.data.sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
-    "WeightedRandomSampler", "_DatasetKind", "_utils", "default_collate", "default_convert", "get_worker_info",
-    "random_split",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DFIterDataPipe", "DataChunk", "DataLoader", "Dataset", "DistributedSampler",
+    "IterDataPipe", "IterableDataset", "MapDataPipe", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "_DatasetKind", "_utils", "default_collate",
+    "default_convert", "functional_datapipe", "get_worker_info", "random_split",
 ]  # fmt: skip
 
-# PyTorch keeps its pipes of data sets for old programs only.
+# PyTorch keeps its pipes of data sets for old programs only; of hints of their items' types nothing is made here.
 globals().update(unsupported.all_of(
     "utils.data.", "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
-    "argument_validation functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation "
-    "runtime_validation_disabled",
-    "DFIterDataPipe DataChunk IterDataPipe MapDataPipe"))
+    "argument_validation guaranteed_datapipes_determinism non_deterministic runtime_validation "
+    "runtime_validation_disabled"))

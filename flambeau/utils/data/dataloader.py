@@ -18,10 +18,13 @@ from flambeau.utils.data import _utils as _utils
 from flambeau.utils.data._utils.fetch import _DatasetKind
 from flambeau.utils.data._utils.worker import get_worker_info
 from flambeau.utils.data.collate import default_collate, default_convert
+from flambeau.utils.data.datapipes.datapipe import IterDataPipe
 from flambeau.utils.data.dataset import Dataset, IterableDataset
+from flambeau.utils.data.graph_settings import apply_shuffle_settings
 from flambeau.utils.data.iterators import (
     _BaseDataLoaderIter,
     _MultiProcessingDataLoaderIter,
+    _sharding_worker_init_fn,
     _SingleProcessDataLoaderIter,
 )
 from flambeau.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -31,7 +34,7 @@ Item = TypeVar("Item", covariant=True)
 _worker_init_fn_t = Callable[[int], None]
 _collate_fn_t = Callable[[list[Any]], Any]
 
-__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+__all__ = ["DataLoader", "_sharding_worker_init_fn", "default_collate", "default_convert", "get_worker_info"]
 
 
 class _InfiniteConstantSampler(Sampler[None]):
@@ -39,11 +42,6 @@ class _InfiniteConstantSampler(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
-
-
-def _sharding_worker_init_fn(worker_init_fn: Any, world_size: int, rank_id: int, worker_id: int) -> None:
-    """What a worker of a pipe of data sets begins with; nothing is one. NotImplementedError."""
-    raise NotImplementedError("torch.utils.data.IterDataPipe is not implemented in flambeau: write an IterableDataset")
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -145,6 +143,9 @@ class DataLoader(Generic[Item]):
             self.multiprocessing_context = multiprocessing_context
             self.in_order = in_order
             iterable = isinstance(dataset, IterableDataset)
+            if isinstance(dataset, IterDataPipe) and shuffle is not None:
+                apply_shuffle_settings(dataset, shuffle)
+                shuffle = False
             self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
             _check_order(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
             if batch_sampler is not None:

@@ -7,9 +7,11 @@ PyTorch does; the order of a shuffle is drawn after it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,10 +24,21 @@ from flambeau.core.modes.observing import stretch
 from flambeau.utils.data import transport
 from flambeau.utils.data._utils import worker as workers
 from flambeau.utils.data._utils.fetch import _DatasetKind
+from flambeau.utils.data.datapipes.datapipe import IterDataPipe
+from flambeau.utils.data.graph_settings import apply_sharding, begin_epoch
 from flambeau.utils.data.sampler import draw_seed
 
 #: Seconds that a worker gets to end by itself before it is ended.
 GRACE = 5.0
+
+
+def _sharding_worker_init_fn(worker_init_fn: Any, world_size: int, rank_id: int, worker_id: int) -> None:
+    """What a worker of a pipe of data sets begins with: its share of the items of all processes' workers."""
+    info = workers.get_worker_info()
+    assert info is not None
+    apply_sharding(info.dataset, info.num_workers * world_size, worker_id * world_size + rank_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
 
 
 class _BaseDataLoaderIter:
@@ -34,6 +47,7 @@ class _BaseDataLoaderIter:
     def __init__(self, loader: Any):
         self.loader = loader
         self.describe(loader)
+        self._share_seed()
         self._base_seed = draw_seed(loader.generator)
         self.begin()
 
@@ -44,8 +58,19 @@ class _BaseDataLoaderIter:
         self._auto_collation, self._collate_fn, self._drop_last = loader._auto_collation, loader.collate_fn, loader.drop_last
         self._num_workers, self._timeout, self._pin_memory = loader.num_workers, loader.timeout, False
         self._persistent_workers = loader.persistent_workers
-        self._pin_memory_device = self._shared_seed = None
+        self._pin_memory_device = None
         self._rank, self._world_size = 0, 1
+
+    def _share_seed(self) -> None:
+        """Seed the pipes that a dataset is made of for this pass."""
+        self._shared_seed = None
+        if isinstance(self._dataset, IterDataPipe):
+            distributed = sys.modules.get("flambeau.distributed")
+            if distributed is not None and distributed.is_initialized() and distributed.get_world_size() > 1:
+                raise NotImplementedError("a DataLoader of an IterDataPipe in several processes is not implemented in flambeau: "
+                                          "give it a Dataset and a DistributedSampler")
+            self._shared_seed = draw_seed(self.loader.generator)
+            begin_epoch(self._dataset, self._shared_seed)
 
     def _next_index(self) -> Any:
         """The next key, or keys. Raises StopIteration."""
@@ -58,6 +83,7 @@ class _BaseDataLoaderIter:
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         """A new pass; the seed stays."""
+        self._share_seed()
         self.begin()
 
     def __iter__(self) -> _BaseDataLoaderIter:
@@ -130,7 +156,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             "batched": loader._auto_collation,
             "collate_fn": loader.collate_fn,
             "drop_last": loader.drop_last,
-            "worker_init_fn": loader.worker_init_fn,
+            "worker_init_fn": self._worker_init_fn(loader),
         }
         forks = (getattr(context, "get_start_method", lambda: None)() or "fork") == "fork"
         for number in range(loader.num_workers):
@@ -143,6 +169,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             theirs.close()
             self._workers.append(process)
         self.fill()
+
+    def _worker_init_fn(self, loader: Any) -> Any:
+        """What workers begin with; those of a pipe divide its items, also with the workers of other processes."""
+        if not isinstance(loader.dataset, IterDataPipe):
+            return loader.worker_init_fn
+        return functools.partial(_sharding_worker_init_fn, loader.worker_init_fn, self._world_size, self._rank)
 
     def begin(self) -> None:
         super().begin()
@@ -160,9 +192,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         while self.tasks:
             task, _ = self.take()
             self.finish(task)
+        self._share_seed()
         self.begin()
         for socket in self.sockets:
-            socket.send((workers.Ready, None))
+            socket.send((workers.Ready, self._shared_seed))
         waiting = self.loader.num_workers
         while waiting:
             task, answer = self.take()

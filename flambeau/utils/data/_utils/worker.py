@@ -18,7 +18,7 @@ import numpy as np
 
 import flambeau
 from flambeau.base.failures import ExceptionWrapper
-from flambeau.utils.data import transport
+from flambeau.utils.data import graph_settings, transport
 from flambeau.utils.data._utils.fetch import _DatasetKind
 
 #: Seconds between looks at whether the program still lives.
@@ -141,6 +141,8 @@ def work(
             if failure is not None:
                 answer, failure = failure, None
             elif task is Ready:
+                if keys is not None:        # the seed of the pass, where the dataset is made of pipes
+                    graph_settings.begin_epoch(dataset, keys)
                 answer, fetch = Ready, begin()
             else:
                 answer = fetch(keys)

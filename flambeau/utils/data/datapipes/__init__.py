@@ -1,1 +1,5 @@
-"""torch.utils.data.datapipes: pipes of data sets, which PyTorch keeps for old programs; the names say what to do instead."""
+"""torch.utils.data.datapipes: pipes of data sets, which PyTorch keeps for old programs."""
+
+from flambeau.utils.data.datapipes import datapipe, iter, map
+
+__all__ = ["datapipe", "iter", "map"]

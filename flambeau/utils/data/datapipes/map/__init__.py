@@ -1,8 +1,10 @@
-"""torch.utils.data.datapipes.map: the names of the pipes that are indexed, without instances."""
+"""torch.utils.data.datapipes.map: pipes that are indexed, by their short names."""
 
-from flambeau.utils.data import MapDataPipe
-from flambeau.utils.data.datapipes._absent import pipes
+from flambeau.utils.data.datapipes.map.pipes import BatcherMapDataPipe as Batcher
+from flambeau.utils.data.datapipes.map.pipes import ConcaterMapDataPipe as Concater
+from flambeau.utils.data.datapipes.map.pipes import MapperMapDataPipe as Mapper
+from flambeau.utils.data.datapipes.map.pipes import ShufflerIterDataPipe as Shuffler
+from flambeau.utils.data.datapipes.map.pipes import ZipperMapDataPipe as Zipper
+from flambeau.utils.data.datapipes.map.utils import SequenceWrapperMapDataPipe as SequenceWrapper
 
-globals().update(pipes(
-    "map", MapDataPipe, callable="Mapper", combinatorics="Shuffler", combining="Concater Zipper", grouping="Batcher",
-    utils="SequenceWrapper"))
+__all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]

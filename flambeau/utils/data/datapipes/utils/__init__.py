@@ -1,0 +1,1 @@
+"""torch.utils.data.datapipes.utils: what classes of pipes share."""
