@@ -370,7 +370,7 @@ globals().update(
     _unsupported.all_of(
         "",
         "write the program in Python and compile it with torch.jit.script, or with torch.jit.CompilationUnit from a text",
-        "parse_ir parse_type_comment merge_type_from_type_comment",
+        "parse_type_comment merge_type_from_type_comment",
     )
 )
 globals().update(
@@ -380,7 +380,7 @@ globals().update(
         kinds="AliasDb ArgumentSpec AwaitType BenchmarkConfig BenchmarkExecutionStats BufferDict CallStack Capsule Code "
         "CompleteArgumentSpec ConcreteModuleType ConcreteModuleTypeBuilder DeepCopyMemoTable ExecutionPlan Gradient "
         "GraphExecutorState IODescriptor InferredType LockingLogger ModuleDict NoopLogger OperatorInfo ParameterDict "
-        "PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator ScriptDictKeyIterator ScriptList "
+        "PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDictIterator ScriptDictKeyIterator "
         "ScriptListIterator ScriptModule ScriptObjectProperty StaticModule StreamObjType SymBoolType SymIntType "
         "ThroughputBenchmark TracingState",
     )
@@ -508,7 +508,9 @@ _OF_PROGRAMS = {
     "PyTorchFileReader": "serialize.records",
     "PyTorchFileWriter": "serialize.records",
     "ErrorReport": "jit.ir.source",
+    "ScriptDict": "jit.containers",
     "ScriptFunction": "jit.script_function",
+    "ScriptList": "jit.containers",
     "ScriptMethod": "jit.script_function",
     "ScriptObject": "jit.execution.runtime",
     "Block": "jit.ir.blocks",

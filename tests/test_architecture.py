@@ -35,6 +35,7 @@ SIBLINGS = {
     "__future__": {"nn"},  # the choices that conversions of modules follow
     "jit": {"nn", "export", "futures", "serialize"},
     "_jit_internal": {"jit"},
+    "_awaits": {"jit"},  # its class by the name that annotations have
     "_utils": {"nn"},
     "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
     "autograd": {"profiler"},  # its older interface
@@ -95,7 +96,8 @@ NAMING = {
 OF_OTHER_PYTHONS = {"_sha2", "_sha256"}  # one until Python 3.11, the other from 3.12 on
 DEPENDENCIES = {"numpy"}
 # Optional packages, for the room that is a face of one; nothing else may need them.
-OPTIONAL = {"utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
+OPTIONAL = {"fx.experimental.graph_gradual_typechecker": {"sympy"},
+            "utils._cxx_pytree": {"optree"}, "hub.progress": {"tqdm"}, "utils._import_utils": {"dill"},
             "utils.cpp_extension": {"setuptools"}, "utils._build_extension": {"setuptools"},
             "utils.tensorboard": {"tensorboard", "google", "PIL", "matplotlib", "moviepy"},
             "fx.passes.graph_drawer": {"pydot"}, "distributed.mpi.library": {"mpi4py"},

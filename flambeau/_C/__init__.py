@@ -184,17 +184,17 @@ def _get_privateuse1_backend_name() -> str:
 
 
 def _jit_get_emit_hooks() -> tuple[Any, Any]:
-    """What is called with each module and with each function that torch.jit.script compiles; None for nothing."""
-    from flambeau.jit.scripts import hooks
+    """What is called with each module and each function that is compiled; None for nothing."""
+    from flambeau.jit import emit_hooks
 
-    return hooks.module, hooks.function
+    return emit_hooks.hooks()
 
 
 def _jit_set_emit_hooks(module: Any, function: Any) -> None:
-    """Have module(script module) and function(script function) called with what torch.jit.script compiles from now on."""
-    from flambeau.jit.scripts import hooks
+    """Have these called with each module (torch._C.ScriptModule) and function (ScriptFunction) that is compiled."""
+    from flambeau.jit import emit_hooks
 
-    hooks.module, hooks.function = module, function
+    emit_hooks.set_hooks(module, function)
 
 
 def _jit_try_infer_type(obj: Any) -> Any:
@@ -254,6 +254,7 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 
 
 _OF_SCHEMAS = {"_is_alias_of": "is_alias_of", "_overlaps": "overlaps"}
+_OF_JIT = ("_jit_", "_ivalue_", "_freeze_", "_create_function", "_new_symbolic", "parse_ir", "ScriptModule", "_Await")
 
 
 def __getattr__(name: str) -> Any:
@@ -269,6 +270,10 @@ def __getattr__(name: str) -> Any:
         dispatch = importlib.import_module("flambeau._C._dispatch")
         if hasattr(dispatch, name):
             return getattr(dispatch, name)
+    if name.startswith(_OF_JIT):
+        jit = importlib.import_module("flambeau._C._jit")
+        if hasattr(jit, name):
+            return getattr(jit, name)
     # PyTorch's namespace takes most of its names from here.
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)

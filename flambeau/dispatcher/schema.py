@@ -16,6 +16,7 @@ from flambeau.base.lazy_import import kept
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher import schema_compatibility as compatibility
 from flambeau.dispatcher import schema_types as types
+from flambeau.dispatcher import shaped_types  # noqa: F401  (which says what else a tensor's type may say)
 from flambeau.dispatcher.schema_types import ListType, OptionalType, TensorType, Type
 
 __all__ = ["AliasInfo", "Argument", "FunctionSchema", "parse_schema", "qualified"]

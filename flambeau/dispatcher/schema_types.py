@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numbers
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from flambeau.base.device import device
 from flambeau.base.dtype import dtype
-from flambeau.base.layout import layout, memory_format
+from flambeau.base.layout import contiguous_strides, layout, memory_format
 from flambeau.base.naming import PACKAGE
 from flambeau.base.rng import Generator
 from flambeau.base.symbolic.numbers import SymInt, is_symbolic_number
@@ -108,6 +109,7 @@ class TensorType(Type):
     """A tensor; None stands for one that is left undefined."""
 
     written = "Tensor"
+    shaped: ClassVar[Callable[..., TensorType]]  # makes a type that says more; `shaped_types` sets it
 
     def take(self, value: Any) -> Any:
         if value is not None and not isinstance(value, Tensor):
@@ -118,6 +120,69 @@ class TensorType(Type):
     def get() -> TensorType:
         """The type of tensors of any dtype and shape."""
         return TensorType()
+
+    # ---- what is known of the tensors; shaped_types has the types of which something is
+    def dtype(self) -> Any:
+        """Their dtype, if it is known."""
+        return None
+
+    def scalarType(self) -> str | None:
+        """What graphs call their dtype, if it is known."""
+        return None
+
+    def dim(self) -> int | None:
+        """The number of their dimensions, if it is known."""
+        return None
+
+    def symbolic_sizes(self) -> list[int] | None:
+        """Their sizes, in which negative numbers stand for unknown ones, if the number of dimensions is known."""
+        return None
+
+    def sizes(self) -> list[int] | None:
+        """Their sizes, if all are known."""
+        found = self.symbolic_sizes()
+        return None if found is None or any(size < 0 for size in found) else found
+
+    def varyingSizes(self) -> list[int | None] | None:
+        """Their sizes, None for each that isn't known, if the number of dimensions is."""
+        found = self.symbolic_sizes()
+        return None if found is None else [None if size < 0 else size for size in found]
+
+    def strides(self) -> list[int] | None:
+        """Their strides, if they are known."""
+        return None
+
+    def device(self) -> Any:
+        """Their device, if it is known."""
+        return None
+
+    def requires_grad(self) -> bool:
+        """Whether they may require grad."""
+        return True
+
+    def undefined(self) -> bool:
+        """Whether they are left undefined."""
+        return False
+
+    def _with(self, **changes: Any) -> TensorType:
+        return TensorType.shaped(**changes)
+
+    def with_sizes(self, sizes: Any) -> TensorType:
+        """The type with these sizes, None for those that aren't known; of the strides nothing is known any more."""
+        return self._with(sizes=sizes, strides=None)
+
+    def with_dtype(self, dtype: Any) -> TensorType:
+        """The type with a dtype."""
+        return self._with(kind=dtype)
+
+    def with_device(self, device: Any) -> TensorType:
+        """The type with a device."""
+        return self._with(place=device)
+
+    def contiguous(self) -> TensorType:
+        """The type with the strides of contiguous tensors, where all sizes are known."""
+        sizes = self.sizes()
+        return self if sizes is None else self._with(strides=contiguous_strides(sizes))
 
 
 class IntType(Type):
@@ -199,7 +264,7 @@ class BoolType(Type):
         self.written = written
 
     def take(self, value: Any) -> Any:
-        if not isinstance(value, (bool, Tensor)) and type(value).__name__ not in ("bool_", "bool"):
+        if value is not None and not hasattr(value, "__bool__"):
             raise _refuse(value)
         return bool(value)
 
@@ -326,6 +391,8 @@ class ListType(Type):
             return [self.element.take(value)] * self.count
         if isinstance(value, (str, Tensor)):
             raise _refuse(value)
+        if getattr(value, "kind", None) == self:  # a list that programs change in place
+            return value
         try:
             items = list(value)
         except TypeError as error:
@@ -364,7 +431,7 @@ class TupleType(Type):
         return tuple(e.take(item) for e, item in zip(self._elements, value))
 
     def __str__(self) -> str:
-        return f"Tuple[{', '.join(map(str, self._elements))}]"
+        return f"Tuple[{', '.join(map(str, self._elements)) or '()'}]"
 
 
 class DictType(Type):
@@ -391,6 +458,8 @@ class DictType(Type):
     def take(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise _refuse(value)
+        if getattr(value, "kind", None) == self:  # a dict that programs change in place
+            return value
         return {self.key.take(k): self.value.take(v) for k, v in value.items()}
 
     def __str__(self) -> str:

@@ -25,6 +25,7 @@ class GuardsFn(torch.nn.Module):
     def __init__(self, guards: list[Guard]) -> None:
         super().__init__()
         self._guards = guards
+        self._is_impure = True
 
     def forward(self, *args: Any) -> None:
         """Check the leaves of the inputs."""

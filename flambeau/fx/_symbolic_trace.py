@@ -349,6 +349,11 @@ class Tracer(TracerBase):
             own = [self.root]
         signature = inspect.signature(signed)
         named = names[len(own) : total]
+        if isinstance(concrete_args, tuple) and not named and code.co_flags & inspect.CO_VARARGS:
+            given = [
+                self.create_proxy("placeholder", f"input_{i}", (), {}) if x is PH else x for i, x in enumerate(concrete_args)
+            ]
+            return root_fn, [*own, *given]
         if isinstance(concrete_args, tuple):
             if len(named) != len(concrete_args):
                 raise RuntimeError(

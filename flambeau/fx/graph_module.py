@@ -433,7 +433,7 @@ class GraphModule(Module):
         ):
             if key in holder.__dict__:
                 made.__dict__[key] = holder.__dict__[key]
-        made.meta = dict(getattr(self, "meta", {}))
+        made.meta = copy.deepcopy(dict(getattr(self, "meta", {})), memo)
         for name, value in made.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
             setattr(made, name, value)
         for hook in self._deepcopy_hooks:

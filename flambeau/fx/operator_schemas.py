@@ -1,7 +1,7 @@
 """Arguments of functions and modules bound to their signatures, so that every call of one looks the same.
 
-PyTorch reads most signatures from TorchScript's schemas; here they are those of the Python functions, with one form for a
-function that has several schemas there. Stands on fx.calls and fx.names.
+What PyTorch has in C++ is bound to the signatures of its schemas (fx.torch_signatures), what it writes in Python to that of the
+function. Stands on these, on fx.calls and on fx.names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import flambeau as torch
 from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.calls import plain_signature
-from flambeau.fx.names import public_name
+from flambeau.fx.names import is_overload, public_name
+from flambeau.fx.torch_signatures import is_in_cpp, schemas_of, signature_of_schema
 from flambeau.nn import Module
 
 __all__ = [
@@ -40,9 +41,12 @@ class ArgsKwargsPair(NamedTuple):
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature under which a public function of the package is called in PyTorch; None for other functions."""
+    """The signature of a function as Python knows it; of one of the package that of PyTorch's. None for what has none."""
     if public_name(function) is None:
-        return None
+        try:
+            return inspect.signature(inspect.unwrap(function))
+        except (TypeError, ValueError):
+            return None
     parameters = [
         p.replace(default=p.empty if p.default is MISSING else p.default, annotation=p.empty)
         for p in plain_signature(function).parameters.values()
@@ -55,16 +59,20 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = False) -> Any:
-    """The signatures of a public function, in a list; None for others. return_schemas: and None in the place of schemas."""
-    found = _signature(op)
-    if return_schemas:
-        return ([found], None) if found is not None else (None, None)
-    return None if found is None else [found]
+    """The signatures of an operator's overloads, in PyTorch's order; None for a function that is no operator.
+
+    return_schemas: (signatures, schemas), or (None, None).
+    """
+    schemas = schemas_of(op)
+    if not schemas:
+        return (None, None) if return_schemas else None
+    signatures = [signature_of_schema(schema) for schema in schemas]
+    return (signatures, schemas) if return_schemas else signatures
 
 
 def bound_arguments(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
     """The arguments of a call by parameter with defaults filled in; None where the signature is unknown or doesn't fit."""
-    signature = _signature(target)
+    signature = signature_of_schema(target._schema) if is_overload(target) else _signature(target)  # type: ignore[attr-defined]
     if signature is None:
         return None
     try:
@@ -83,14 +91,46 @@ def normalize_function(
     kwarg_types: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """The arguments of a call of a public function with defaults filled in; None for functions whose signature is unknown.
+    """The arguments of a call with defaults filled in; None where the signature is unknown or doesn't fit.
 
-    What was given by position stays so, unless normalize_to_only_use_kwargs.
+    What was given by position stays so, unless normalize_to_only_use_kwargs. RuntimeError for a call that fits several overloads
+    of an operator, unless the types of its arguments tell which is meant.
     """
-    signature = _signature(target)
-    if signature is None:
+    kwargs = kwargs or {}
+    if not is_in_cpp(target):
+        signature = _signature(target) if callable(target) and not inspect.isbuiltin(target) else None
+        if signature is None:
+            return None
+        return _args_kwargs_to_normalized_args_kwargs(signature, args, kwargs, normalize_to_only_use_kwargs)
+    fitting = [each for each in get_signature_for_torch_op(target) or () if _fits(each, args, kwargs)]
+    if len(fitting) > 1:
+        if arg_types is None and kwarg_types is None:
+            schemas = "\n".join(map(str, fitting))
+            raise RuntimeError(
+                f"Tried to normalize arguments to {torch.typename(target)} but the schema match was ambiguous! Please provide "
+                f"argument types to the normalize_arguments() call. Available schemas:\n{schemas}"
+            )
+        fitting = [each for each in fitting if _is_of_types(each, arg_types or (), kwarg_types or {})]
+    if not fitting:
         return None
-    return _args_kwargs_to_normalized_args_kwargs(signature, args, kwargs or {}, normalize_to_only_use_kwargs)
+    return _args_kwargs_to_normalized_args_kwargs(fitting[0], args, kwargs, normalize_to_only_use_kwargs)
+
+
+def _fits(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_of_types(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether arguments of these types can be given to a function of this signature."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return all(type_matches(signature.parameters[name].annotation, kind) for name, kind in bound.arguments.items())
 
 
 def normalize_module(

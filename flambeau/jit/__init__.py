@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.futures import Future
+from flambeau.jit.awaitables import Await as _Await
+from flambeau.jit.awaitables import _awaitable, _awaitable_nowait, _awaitable_wait
 from flambeau.jit.execution.exceptions import Error
 from flambeau.jit.marks import Attribute, _overload, _unwrap_optional, annotate, fork, is_scripting, isinstance, wait
 from flambeau.jit.scripts import (
@@ -130,7 +132,24 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return mark
 
 
+def _drop(fn: Any) -> Any:
+    """Mark a method that scripting leaves out, whatever its signature says; gives it back."""
+    fn._torchscript_modifier = "_drop (function is fully ignored, declaration can be unscriptable)"
+    return fn
+
+
+def _unique_state_dict(module: Any, keep_vars: bool = False) -> dict[str, Any]:
+    """A module's state_dict, in which a tensor of several names has its first only."""
+    named = module.state_dict(keep_vars=True)
+    found = {id(value): (name, value) for name, value in reversed(named.items())}
+    kept = {name for name, _ in found.values()}
+    return type(named)((name, value if keep_vars else value.detach()) for name, value in named.items() if name in kept)
+
+
 _script_if_tracing = script_if_tracing
+_isinstance = isinstance
+_fork = fork
+_wait = wait
 
 
 _overload_method = _overload

@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from types import MethodType
 from typing import Any
 
+from flambeau.jit.emit_hooks import emitted_module
 from flambeau.jit.frontend import functions, library
-from flambeau.jit.frontend.module_types import ConcreteType, concrete_type_of, define_method, methods_to_compile
+from flambeau.jit.frontend.module_types import (
+    ConcreteType,
+    concrete_type_of,
+    define_hooks,
+    define_method,
+    methods_to_compile,
+)
 from flambeau.jit.frontend.python_values import taken
-from flambeau.jit.script_function import ScriptMethod
-from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
+from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule, install_hooks
 from flambeau.nn.modules.module import Module
 from flambeau.nn.parameter import is_lazy
 
@@ -39,7 +45,7 @@ def script_module_of(
     _check(module)
     concrete = concrete_type_of(module)
     made = _filled(module, concrete)
-    _compile(module, concrete, methods_to_compile(module) if methods is None else methods)
+    _compile(module, made, methods_to_compile(module) if methods is None else methods)
     return made
 
 
@@ -62,8 +68,8 @@ def _filled(module: Module, concrete: ConcreteType) -> RecursiveScriptModule:
                 own["_modules"][name] = script_module_of(child, methods)
             else:
                 _check(child)
-                own["_modules"][name] = _filled(child, inner)
-                _compile(child, inner, methods_to_compile(child))
+                own["_modules"][name] = filled = _filled(child, inner)
+                _compile(child, filled, methods_to_compile(child))
         elif attribute.is_parameter:
             own["_parameters"][name] = module._parameters[name]
         elif attribute.is_buffer:
@@ -73,21 +79,8 @@ def _filled(module: Module, concrete: ConcreteType) -> RecursiveScriptModule:
             value = value.value if type(value).__name__ == "Attribute" else value
             own["script_attributes"][name] = taken(value, attribute.type)
     own["_non_persistent_buffers_set"] = set(module._non_persistent_buffers_set)
-    if concrete.hooked:
-        before, behind = concrete.hooked
-        own["_forward_pre_hooks"].update((i, _called(hook)) for i, hook in enumerate(before))
-        own["_forward_hooks"].update((i, _called(hook)) for i, hook in enumerate(behind))
     _keep_python(module, made)
     return made
-
-
-def _called(hook: Any) -> Any:
-    """A compiled hook as a module calls its hooks."""
-
-    def call(module: RecursiveScriptModule, *values: Any) -> Any:
-        return ScriptMethod(module.script_type.methods[hook.__name__], module)(*values)
-
-    return call
 
 
 def _keep_python(module: Module, made: RecursiveScriptModule) -> None:
@@ -101,7 +94,8 @@ def _keep_python(module: Module, made: RecursiveScriptModule) -> None:
             made.__dict__[name] = getattr(module, name)
 
 
-def _compile(module: Module, concrete: ConcreteType, methods: Sequence[tuple[str, Any]]) -> None:
+def _compile(module: Module, made: RecursiveScriptModule, methods: Sequence[tuple[str, Any]]) -> None:
+    concrete: ConcreteType = made.__dict__["_concrete_type"]
     kind = concrete.script_type
     for name, item in ((n, getattr(type(module), n, None)) for n in dir(type(module))):
         if isinstance(item, property) and _is_compiled(type(module), name, item):
@@ -118,18 +112,26 @@ def _compile(module: Module, concrete: ConcreteType, methods: Sequence[tuple[str
                 kind.methods[each].ensure_defined()
         else:
             define_method(concrete, function, name)
-    for hook in [each for hooks in concrete.hooked for each in hooks]:
-        define_method(concrete, hook, hook.__name__)
+    define_hooks(concrete)
+    install_hooks(made)
     if concrete.container:
         for name in library.CONTAINER_METHODS[: 2 if concrete.container == "dict" else 1]:
             library.define_container_method(kind, name, list(concrete.modules))
+    if not concrete.emitted:
+        concrete.emitted = True
+        emitted_module(made)
+
+
+def _owner(cls: Any, name: str) -> Any:
+    """The class that defines a name."""
+    return next((each for each in cls.__mro__ if name in vars(each)), cls)
 
 
 def _is_compiled(cls: Any, name: str, item: property) -> bool:
     unused = getattr(cls, "__jit_unused_properties__", ())
     return (
         name not in unused
-        and not cls.__module__.startswith("flambeau.")
+        and not _owner(cls, name).__module__.startswith("flambeau.")
         and not functions.is_unused(item.fget)
         and not (functions.is_ignored(item.fget))
     )

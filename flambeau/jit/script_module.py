@@ -12,15 +12,15 @@ import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from flambeau.base.naming import public_module
+from flambeau.base.naming import called, public_module
 from flambeau.dispatcher.schema_types import Refused
 from flambeau.jit.frontend.python_values import taken
 from flambeau.jit.frontend.text import MethodSelf, TextResolver, define_from_tree, parse_text
-from flambeau.jit.ir.types import ClassType
+from flambeau.jit.ir.types import ClassType, InterfaceType, missing_methods
 from flambeau.jit.script_function import ScriptMethod
 from flambeau.nn.modules.module import Module
 
-__all__ = ["RecursiveScriptModule", "ScriptModule", "script_method"]
+__all__ = ["ModuleCore", "RecursiveScriptModule", "ScriptModule", "install_hooks", "script_method"]
 
 _PROGRAM = ("graph", "inlined_graph", "code", "code_with_constants", "graph_for")
 
@@ -83,7 +83,7 @@ class RecursiveScriptModule(ScriptModule):
 
     @property
     def _c(self) -> Any:
-        return _Core(self)
+        return ModuleCore(self)
 
     def _get_name(self) -> str:
         return "RecursiveScriptModule"
@@ -118,6 +118,9 @@ class RecursiveScriptModule(ScriptModule):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_c":
+            self._become(value._module)
+            return
         kind = self.__dict__.get("script_type")
         attributes = self.__dict__.get("script_attributes")
         if kind is not None and attributes is not None:
@@ -136,7 +139,32 @@ class RecursiveScriptModule(ScriptModule):
             concrete = self.__dict__.get("_concrete_type")
             if concrete is not None and name in concrete.constants:
                 raise AttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
+            if attribute is not None and name in self._modules:
+                self._check_module(name, attribute.type, value)
         super().__setattr__(name, value)
+
+    def _check_module(self, name: str, kind: Any, value: Any) -> None:
+        """RuntimeError for what can't be a submodule in another's place."""
+        if not isinstance(value, RecursiveScriptModule):
+            raise RuntimeError(
+                "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing module "
+                f"'{name}': {value}"
+            )
+        if not value.script_type.isSubtypeOf(kind):
+            if isinstance(kind, InterfaceType):
+                raise RuntimeError(
+                    f"Object of type {value.script_type} is not compatible with interface {kind}\n"
+                    f"{missing_methods(value.script_type.methods, kind)}"
+                )
+            raise RuntimeError(f"Expected a value of type '{kind}' for field '{name}', but found '{value.script_type}'")
+
+    def _become(self, other: RecursiveScriptModule) -> None:
+        """Take another program's type, values and submodules."""
+        own, others = self.__dict__, other.__dict__
+        for name in ("script_type", "_parameters", "_buffers", "_modules", "script_attributes", "_forward_hooks",
+                     "_forward_pre_hooks"):  # fmt: skip
+            own[name] = others[name]
+        own.pop("_concrete_type", None)
 
     def _fitting(self, name: str, kind: Any, value: Any) -> Any:
         try:
@@ -209,7 +237,7 @@ class RecursiveScriptModule(ScriptModule):
 
     def define(self, src: str) -> None:
         """Compile methods from a text and add them."""
-        for definition in parse_text(src.strip() if not src[:1].isspace() else _dedented(src)):
+        for definition in parse_text(src, "<string>"):
             name = f"{self.script_type.qualified_name}.{definition.name}"
             made = define_from_tree(name, definition, TextResolver(), MethodSelf(self.script_type))  # type: ignore[arg-type]
             self.script_type.methods[definition.name] = made
@@ -269,24 +297,42 @@ class RecursiveScriptModule(ScriptModule):
         )
 
 
-def _dedented(text: str) -> str:
-    import textwrap
+def install_hooks(module: RecursiveScriptModule) -> None:
+    """Have a module call the hooks of its type."""
 
-    return textwrap.dedent(text).strip()
+    def calling(hook: Any) -> Any:
+        return lambda owner, *values: ScriptMethod(hook, owner)(*values)
+
+    kind = module.script_type
+    for table, hooks in (("_forward_pre_hooks", kind.pre_hooks), ("_forward_hooks", kind.hooks)):
+        module.__dict__[table].update((i, calling(hook)) for i, hook in enumerate(hooks))
 
 
-class _Core:
-    """What programs ask of `module._c`."""
+@called("", "ScriptModule")
+class ModuleCore:
+    """torch._C.ScriptModule, which programs reach as `module._c`: the program of a module, without what Python adds to it."""
 
     def __init__(self, module: RecursiveScriptModule) -> None:
         self._module = module
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModuleCore) and self._module is other._module
+
+    def __hash__(self) -> int:
+        return id(self._module)
 
     def _type(self) -> ClassType:
         return self._module.script_type
 
     @property
     def qualified_name(self) -> str:
+        """The name of its class."""
         return self._module.script_type.qualified_name
+
+    @property
+    def code(self) -> str:
+        """The methods as text that can be compiled again."""
+        return "".join(each.code for each in self._get_methods())
 
     def _method_names(self) -> list[str]:
         return list(self._module.script_type.methods)
@@ -305,9 +351,28 @@ class _Core:
         return name in self._module.script_type.attributes
 
     def getattr(self, name: str) -> Any:
-        """An attribute of the program."""
-        return getattr(self._module, name)
+        """An attribute of the program; a submodule as its program. AttributeError if there is none of the name."""
+        if not self.hasattr(name):
+            raise AttributeError(
+                f"{self.qualified_name} (of Python compilation unit at: {id(self._module):#x}) does not have a field with name "
+                f"'{name}'"
+            )
+        value = getattr(self._module, name)
+        return value._c if isinstance(value, RecursiveScriptModule) else value
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_module" or name.startswith("__"):
+            raise AttributeError(name)
+        return self._get_method(name) if self._has_method(name) else self.getattr(name)
 
     def setattr(self, name: str, value: Any) -> None:
         """Set an attribute of the program."""
         setattr(self._module, name, value)
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        """Write the program to a path or a binary file object."""
+        self._module.save(f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        """The bytes that save would write."""
+        return self._module.save_to_buffer(_extra_files)

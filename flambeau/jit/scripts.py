@@ -19,16 +19,6 @@ from flambeau.nn.modules.module import Module
 __all__ = ["interface", "script", "script_if_tracing"]
 
 
-class Hooks:
-    """What is told of each module and of each function that is compiled."""
-
-    module: Any = None
-    function: Any = None
-
-
-hooks = Hooks()
-
-
 def script(
     obj: Any,
     optimize: Any = None,
@@ -57,14 +47,9 @@ def script(
     from flambeau.jit.ir.source import ErrorReport
 
     try:
-        made = _compiled(obj)
+        return _compiled(obj)
     except ErrorReport as error:
         raise RuntimeError(str(error)) from None
-    if hooks.function is not None and isinstance(made, ScriptFunction):
-        hooks.function(made)
-    if hooks.module is not None and isinstance(made, RecursiveScriptModule):
-        hooks.module(made)
-    return made
 
 
 def _compiled(obj: Any) -> Any:
@@ -75,7 +60,9 @@ def _compiled(obj: Any) -> Any:
     if isinstance(obj, type):
         return _script_class(obj)
     if isinstance(obj, (list, dict)):
-        return obj
+        from flambeau.jit.containers import container
+
+        return container(obj)
     if inspect.isfunction(obj) or isinstance(obj, MethodType):
         return _script_function(obj)
     if callable(obj) or hasattr(obj, "__dict__"):

@@ -79,4 +79,4 @@ def test_hooks_are_told_of_what_is_compiled():
         torch.jit.script(torch.nn.ReLU())
     finally:
         torch._C._jit_set_emit_hooks(None, None)
-    assert told == ["double", "module"]
+    assert told == ["double", "relu", "module"]

@@ -89,11 +89,12 @@ def split_const_subgraphs(
     call = next(node for node in split.graph.nodes if node.op == "call_module" and node.target == "submod_0")
     folded = split.submod_0
     _read_attributes(split, call, folded)
-    several = isinstance(folded.graph.output_node().args[0], tuple)
+    result = folded.graph.output_node().args[0]
+    several = isinstance(result, tuple)
     setattr(split, name, ParameterList() if several else Parameter())
     with split.graph.inserting_before(call):
         held = split.graph.get_attr(name)
-    held.meta = dict(call.meta)
+    held.meta = dict(result.meta if isinstance(result, Node) else call.meta)
     call.replace_all_uses_with(held)
     split.graph.erase_node(call)
     _inline_module(split, "submod_1")

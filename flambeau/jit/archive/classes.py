@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.constants import type_of_value
 from flambeau.jit.ir.function import Function
+from flambeau.jit.ir.source import ErrorReport
 from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, NamedTupleType
 from flambeau.jit.printing.code import ConstantTable, Printer
 
@@ -65,6 +66,13 @@ class Code:
     def _see(self, block: Block) -> None:
         """Note the version that the operators of a block need."""
         for node in block.nodes():
+            if node.kind() == "prim::PythonOp":
+                raise ErrorReport(
+                    node._range,
+                    f"\nCould not export Python function call '{node.s('name')}'. Remove calls to Python functions before "
+                    "export. Did you forget to add @script or @script_method annotation? If this is a nn.ModuleList, add it to "
+                    "__constants__",
+                )
             self.version = max(self.version, CHANGED.get(node.kind(), 0))
             for inner in node.blocks():
                 self._see(inner)
@@ -87,7 +95,7 @@ class Code:
             if own is not None:
                 lines.append(f"  {name} : Final[{printer.words.type(own)}] = {printer.words.constant(value, own)}")
         text = "\n".join(lines) + "\n"
-        written = [*kind.methods.values(), *kind.static_methods.values(), *kind.pre_hooks, *kind.hooks]
+        written = [*kind.methods.values(), *kind.static_methods.values(), *kind.hooks, *kind.pre_hooks]
         for function in dict.fromkeys(written):
             text += self._function(printer, function, 1)
         return text if len(lines) > 1 or written else text + "  pass\n"

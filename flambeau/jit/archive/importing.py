@@ -9,12 +9,13 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.archive.container import Archive
 from flambeau.jit.archive.text import check_text
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.text import MethodSelf, TextResolver, define_from_tree, parse_text
-from flambeau.jit.ir.function import Function
+from flambeau.jit.ir.function import Function, argument
 from flambeau.jit.ir.source import ErrorReport
 from flambeau.jit.ir.types import FLOAT, INT, STRING, ClassType, EnumType, InterfaceType, NamedTupleType
 
@@ -176,7 +177,19 @@ class Importer:
         self._interface(name, definition, is_module=True)
 
     def _declared(self, name: str, method: tree.Def, kind: InterfaceType) -> Any:
-        raise ErrorReport(method.range, "interfaces in archives can't be read")
+        """A method of an interface: a schema, and no program."""
+        arguments = [argument("self", kind)]
+        for param in method.params[1:]:
+            wanted = self.resolver.parameter_type(param)
+            given = param.default is not None
+            default = self.resolver.constant(param.default, wanted) if param.default is not None else None
+            arguments.append(argument(param.name, wanted, default, given, param.kwarg_only))
+        if method.returns is None:
+            raise ErrorReport(method.range, "a method of an interface says what it returns")
+        made = Function(name)
+        made.declare(FunctionSchema(method.name, "", arguments, [argument("", self.resolver.type_of(method.returns))]))
+        made.is_declaration = True
+        return made
 
 
 def _annotates(target: tree.Expr) -> bool:

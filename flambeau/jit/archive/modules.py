@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.jit.execution.runtime import place_of
-from flambeau.jit.script_module import RecursiveScriptModule
+from flambeau.jit.script_module import RecursiveScriptModule, install_hooks
 from flambeau.nn.parameter import Parameter
 
 __all__ = ["fill"]
@@ -26,3 +26,4 @@ def fill(module: RecursiveScriptModule, values: dict[str, Any]) -> None:
         if place == "_parameters" and isinstance(value, Tensor) and not isinstance(value, Parameter):
             value = Parameter(value, value.requires_grad)
         own[place][name] = value
+    install_hooks(module)

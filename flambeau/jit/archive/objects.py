@@ -14,6 +14,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TensorType, TupleType, Type
 from flambeau.jit.archive.importing import Importer
 from flambeau.jit.archive.unpickler import Instance, Member, Tagged
+from flambeau.jit.execution.generate import run
 from flambeau.jit.execution.runtime import ScriptObject, named_tuple
 from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, NamedTupleType, UnionType
 from flambeau.nn.parameter import Parameter
@@ -148,7 +149,9 @@ class Objects:
         self.kept.append(x)
         setter = own.methods.get("__setstate__")
         if setter is not None:
-            setter.run(made, self.value(x.state, setter.schema.arguments[1].type))
+            if own.is_module:  # what it sets is there from the start
+                self.fill(made, dict.fromkeys(own.attributes))
+            run(setter, [made, self.value(x.state, setter.schema.arguments[1].type)])
             return made
         if not isinstance(x.state, dict):
             raise RuntimeError(

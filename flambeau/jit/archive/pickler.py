@@ -21,9 +21,10 @@ from flambeau.core.tensor.storage_types import BY_DTYPE, StorageType
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TupleType, Type
 from flambeau.jit.archive.unpickler import STORAGE_OF
+from flambeau.jit.execution.generate import run
 from flambeau.jit.ir.codes import code_of
 from flambeau.jit.ir.constants import type_of_value
-from flambeau.jit.ir.types import ClassType, EnumType, UnionType
+from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, UnionType
 
 __all__ = ["ArchivePickler", "Storages"]
 
@@ -143,6 +144,8 @@ class ArchivePickler:
             self.once(x, lambda: self.dict_(x, kind))
         elif isinstance(x, tuple):
             self.tuple_(x, kind)
+        elif isinstance(kind, InterfaceType) and isinstance(getattr(x, "script_type", None), ClassType):
+            self.once(x, lambda: self.object_(x, x.script_type))
         elif isinstance(kind, ClassType):
             self.once(x, lambda: self.object_(x, kind))
         else:
@@ -233,7 +236,7 @@ class ArchivePickler:
         self.out += pickle.EMPTY_TUPLE + pickle.NEWOBJ
         state = kind.methods.get("__getstate__")
         if state is not None:
-            self.value(state(x), state.schema.returns[0].type)
+            self.value(run(state, [x]), state.schema.returns[0].type)
         else:
             self.out += pickle.EMPTY_DICT + pickle.MARK
             for name, item, each in self.attributes(x, kind):

@@ -21,6 +21,7 @@ from flambeau.jit.archive.classes import Code
 from flambeau.jit.archive.pickler import ArchivePickler, Storages
 from flambeau.jit.execution.runtime import place_of
 from flambeau.jit.ir.function import Function, argument
+from flambeau.jit.ir.source import ErrorReport
 from flambeau.jit.ir.types import BOOL, ClassType
 from flambeau.serialize import options
 from flambeau.serialize.archive import ArchiveWriter
@@ -66,7 +67,8 @@ def of_function(function: Function) -> Any:
     graph.block().insertInput(0).setType(kind).setDebugName("self")
     forward = Function("__torch__.PlaceholderModule.forward")
     schema = function.schema
-    forward.set(graph, FunctionSchema("forward", "", [argument("self", kind), *schema.arguments], schema.returns))
+    taken = [argument(each.name, each.type) for each in schema.arguments]  # as in PyTorch, without defaults
+    forward.set(graph, FunctionSchema("forward", "", [argument("self", kind), *taken], schema.returns))
     kind.methods["forward"] = forward
     return SimpleNamespace(script_type=kind, script_attributes={"training": True})
 
@@ -74,7 +76,10 @@ def of_function(function: Function) -> Any:
 def _content(module: Any, name: str, extra: dict[str, Any]) -> bytes:
     kind: ClassType = module.script_type
     code = Code()
-    code.add(kind)
+    try:
+        code.add(kind)
+    except ErrorReport as error:
+        raise RuntimeError(str(error)) from None
     tensors, constants = Storages(), Storages()
     data = _pickled(tensors, lambda pickler: pickler.value(module, kind), code)
     table = _pickled(constants, lambda pickler: pickler.tuple_(tuple(code.constants.values), None), code)

@@ -271,11 +271,14 @@ class _Generator:
     def _prim_PythonOp(self, node: Node) -> None:
         self.give(node, f"{self.hand_over(node.note.python, 'p')}({', '.join(self.inputs(node))})")
 
-    def _prim_fork(self, node: Node) -> None:
-        body = Function(f"{self.function.name}_fork")
+    def _prim_fork(self, node: Node, word: str = "fork") -> None:
+        body = Function(f"{self.function.name}_{word}")
         body.set(node.g("Subgraph"), self.function.schema)
         inputs = ", ".join([self.hand_over(self.runner_of(body), "r"), *self.inputs(node)])
-        self.give(node, f"runtime.fork({inputs})")
+        self.give(node, f"runtime.{word}({inputs})")
+
+    def _prim_awaitable(self, node: Node) -> None:
+        self._prim_fork(node, "awaitable")
 
     # ---- objects
     def _prim_GetAttr(self, node: Node) -> None:

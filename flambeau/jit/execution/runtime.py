@@ -22,6 +22,7 @@ from flambeau.dispatcher.schema_types import (
     Type,
 )
 from flambeau.futures import Future
+from flambeau.jit.awaitables import Await
 from flambeau.jit.ir.types import (
     BOOL,
     COMPLEX,
@@ -35,7 +36,7 @@ from flambeau.jit.ir.types import (
     NamedTupleType,
 )
 
-__all__ = ["ScriptObject", "fork", "instance_test", "leave", "named_tuple", "place_of", "unpack"]
+__all__ = ["ScriptObject", "awaitable", "fork", "instance_test", "leave", "named_tuple", "place_of", "unpack"]
 
 
 class ScriptObject:
@@ -113,6 +114,11 @@ def fork(run: Callable[..., Any], *inputs: Any) -> Future:
     return future
 
 
+def awaitable(run: Callable[..., Any], *inputs: Any) -> Await[Any]:
+    """A call that is made when its result is asked for."""
+    return Await(run, inputs, {})
+
+
 # ---------------------------------------------------------------- types
 
 
@@ -158,7 +164,8 @@ def _test(kind: Type) -> Callable[[Any], bool]:
     if isinstance(kind, EnumType):
         return lambda value: isinstance(value, kind.python_class)
     if isinstance(kind, FutureType):
-        return lambda value: isinstance(value, Future)
+        awaited: Any = Await if kind.name == "Await" else Future
+        return lambda value: isinstance(value, awaited)
     if isinstance(kind, (ClassType, InterfaceType)):
         return lambda value: (
             isinstance(getattr(value, "script_type", None), Type) and value.script_type.isSubtypeOf(kind)

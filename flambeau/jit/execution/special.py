@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.device import device
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.jit import awaitables
 from flambeau.jit.ir.codes import code_of, dtype_of, dtype_or_none, memory_format_of
 
 __all__ = ["FUNCTIONS"]
@@ -83,6 +84,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"aten::as_tensor{kind}": _as_tensor for kind in (".bool", ".float", ".int", ".complex", ".list", "")},
     "aten::_list_to_tensor": lambda values: _torch().tensor(values),
     "aten::_tensor_to_list": lambda x: x.flatten().tolist(),
+    "prim::awaitable_wait": _wait, "prim::awaitable_nowait": awaitables._awaitable_nowait,
     "prim::dtype": lambda x: code_of(x.dtype),
     "prim::layout": lambda x: code_of(x.layout),
     "prim::device": lambda x: x.device,

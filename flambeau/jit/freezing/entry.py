@@ -20,7 +20,7 @@ from flambeau.jit.passes import constants, dead_code
 from flambeau.jit.passes.inlining import inline
 from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
 
-__all__ = ["freeze", "optimize_for_inference", "run_frozen_optimizations"]
+__all__ = ["freeze", "frozen", "optimize_for_inference", "run_frozen_optimizations"]
 
 
 def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
@@ -41,12 +41,13 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
         )
     names = list(preserved_attrs or [])
-    made = _frozen(mod, names)
+    made = frozen(mod, names)
     run_frozen_optimizations(made, optimize_numerics, [name for name in names if made._c._has_method(name)])
     return made
 
 
-def _frozen(module: Any, names: list[str]) -> RecursiveScriptModule:
+def frozen(module: Any, names: list[str]) -> RecursiveScriptModule:
+    """A module whose attributes are constants but for those of these names and what the program changes."""
     kind: ClassType = module.script_type
     kept = _kept(module, [name for name in names if name not in kind.methods])
     wanted = [name for name in dict.fromkeys(["forward", *names]) if name in kind.methods]

@@ -22,6 +22,7 @@ from flambeau.core.tensor.legacy_types import tensortype
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, FutureType, ListType, NamedType, OptionalType, TupleType, Type
 from flambeau.futures import Future
+from flambeau.jit.awaitables import Await
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.parsing import Parser
 from flambeau.jit.ir.names import qualified_name_of
@@ -124,6 +125,8 @@ def _generic(annotation: Any, origin: Any, parts: tuple[Any, ...], part: Callabl
         return DictType(*known)
     if isinstance(origin, type) and issubclass(origin, Future):
         return FutureType(known[0])
+    if isinstance(origin, type) and issubclass(origin, Await):
+        return FutureType(known[0], "Await")
     return None
 
 
@@ -157,8 +160,8 @@ def _of_class(cls: type, where: SourceRange | None, evaluate: Evaluate) -> Type 
         return enum_type(cls, where)
     if is_namedtuple(cls):
         return named_tuple_type(cls, where, evaluate)
-    if issubclass(cls, Future):
-        return None
+    if issubclass(cls, (Future, Await)):
+        return FutureType(ANY, "Await") if issubclass(cls, Await) else None
     return class_type(cls, where)
 
 

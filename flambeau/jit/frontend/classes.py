@@ -108,6 +108,9 @@ class ClassValue(SugaredValue):
             return _UnboundMethod(self.type, name)
         if name in self.type.constants:
             return SimpleValue(e.graph.insertConstant(self.type.constants[name], where))
+        for hook in (*self.type.pre_hooks, *self.type.hooks):
+            if hook.name == name:
+                return FunctionValue(hook)
         raise ErrorReport(where, f"Tried to lookup unknown attribute on class {self.type.qualified_name}")
 
 

@@ -183,5 +183,15 @@ class Forms:
         kwargs = [(name, self.expr(value)) for name, value in apply.attributes]
         return SimpleValue(fork(self, apply.range, self.sugared(apply.inputs[0], 1), args, kwargs))
 
+    def _form_awaitable(self: Emitter, apply: tree.Apply, hint: Type | None) -> SugaredValue:
+        from flambeau.jit.frontend.forks import fork
+
+        if not apply.inputs:
+            raise ErrorReport(apply.range, "Expected at least one argument to awaitable()")
+        args = self.values_of(apply.inputs[1:])
+        kwargs = [(name, self.expr(value)) for name, value in apply.attributes]
+        callee = self.sugared(apply.inputs[0], 1)
+        return SimpleValue(fork(self, apply.range, callee, args, kwargs, "prim::awaitable", "Await"))
+
     def _form_wait(self: Emitter, apply: tree.Apply, hint: Type | None) -> SugaredValue:
         return BuiltinFunction("aten::wait").call(apply.range, self, self.values_of(apply.inputs), [], 1)

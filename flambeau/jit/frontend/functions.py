@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import Type
+from flambeau.jit.emit_hooks import emitted_function
 from flambeau.jit.frontend import library, tree
 from flambeau.jit.frontend.emitter import Emitter
 from flambeau.jit.frontend.python_resolver import PythonResolver, closure_of
-from flambeau.jit.frontend.python_source import UNUSED, definition_of
+from flambeau.jit.frontend.python_source import DROPPED, UNUSED, definition_of
 from flambeau.jit.ir.function import Function, argument
 from flambeau.jit.ir.names import mangled, qualified_name_of
 from flambeau.jit.ir.source import ErrorReport, SourceRange, compiling
@@ -50,7 +51,7 @@ def is_ignored(function: Any) -> bool:
 
 def is_unused(function: Any) -> bool:
     """Whether a call of a function is an error when it is reached."""
-    return getattr(function, "_torchscript_modifier", None) == UNUSED
+    return getattr(function, "_torchscript_modifier", None) in (UNUSED, DROPPED)
 
 
 def compile_function(function: Any, look_up: Any = None, qualified_name: str | None = None) -> Function:
@@ -68,6 +69,7 @@ def compile_function(function: Any, look_up: Any = None, qualified_name: str | N
     except BaseException:
         _made.pop(function, None)
         raise
+    emitted_function(made)
     return made
 
 

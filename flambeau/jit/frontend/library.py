@@ -30,13 +30,16 @@ _FUNCTIONS = {
 def words() -> dict[int, str]:
     """The words by the identity of what Python has for them."""
     import flambeau as torch
-    from flambeau.jit import marks
+    from flambeau.jit import awaitables, marks
 
     table: list[tuple[Any, str]] = [
         (marks.annotate, "annotate"),
         (marks.isinstance, "isinstance"),
         (marks.fork, "fork"),
         (marks.wait, "wait"),
+        (awaitables._awaitable, "awaitable"),
+        (awaitables._awaitable_wait, "prim::awaitable_wait"),
+        (awaitables._awaitable_nowait, "prim::awaitable_nowait"),
         (marks._unwrap_optional, "aten::_unwrap_optional"),
         (marks.is_scripting, "aten::is_scripting"),
         (torch.broadcast_tensors, "aten::broadcast_tensors"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flambeau.dispatcher.schema import Argument, FunctionSchema
-from flambeau.dispatcher.schema_types import ListType, NumberType, OptionalType, StringType, TupleType, Type
+from flambeau.dispatcher.schema_types import FutureType, ListType, NumberType, OptionalType, StringType, TupleType, Type
 from flambeau.jit.frontend.operators import Candidate, candidates
 from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.source import ErrorReport, SourceRange
@@ -179,6 +179,10 @@ def convert(graph: Graph, where: SourceRange, wanted: Type, value: Value, allow:
 
 
 def _implicit(graph: Graph, where: SourceRange, wanted: Type, value: Value) -> Value:
+    if isinstance(value.type(), FutureType) and value.type().name == "Await" and not isinstance(wanted, FutureType):  # type: ignore[attr-defined]
+        inner = value.type().getElementType()  # type: ignore[attr-defined]
+        if inner.isSubtypeOf(wanted):
+            return emit_builtin(graph, where, "prim::awaitable_wait", [value])
     kind = value.type()
     words = {"float": "Float", "complex": "Complex", "int": "Int", "Scalar": "Scalar"}
     word = words.get(wanted.written)

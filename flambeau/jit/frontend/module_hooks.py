@@ -8,12 +8,13 @@ well, and gives it or another. Stands on modules and module_types.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flambeau.dispatcher.schema_types import TupleType
 from flambeau.jit.frontend.callables import OverloadedFunction
 from flambeau.jit.frontend.matching import Kwargs
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
+from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.source import SourceRange
 from flambeau.jit.ir.types import is_none
 from flambeau.jit.ir.values import Value
@@ -28,12 +29,12 @@ __all__ = ["call_with_hooks"]
 def call_with_hooks(
     module: ModuleValue, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int
 ) -> SugaredValue:
-    """What calling a module with hooks gives; the hooks are methods of its type by now."""
-    before, behind = module.concrete.hooked
+    """What calling a module with hooks gives; its type has the compiled hooks by now."""
+    kind = module.concrete.script_type
+    before, behind = kind.pre_hooks, kind.hooks
 
-    def call(hook: Any, values: list[Value]) -> Value:
-        function = module.concrete.script_type.methods[hook.__name__]
-        return OverloadedFunction([function]).call(where, e, [module.value, *values], [], 1).as_value(where, e)
+    def call(hook: Function, values: list[Value]) -> Value:
+        return OverloadedFunction([hook]).call(where, e, [module.value, *values], [], 1).as_value(where, e)
 
     inputs = e.tuple_of(list(args))
     for hook in before:

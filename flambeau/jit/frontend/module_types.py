@@ -11,7 +11,8 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from flambeau.dispatcher.schema_types import Type
+from flambeau.base.naming import PACKAGE
+from flambeau.dispatcher.schema_types import OptionalType, Type
 from flambeau.jit.frontend import functions, library
 from flambeau.jit.frontend.annotations import type_of_annotation
 from flambeau.jit.frontend.builtins import operator_of
@@ -61,6 +62,7 @@ class ConcreteType:
         self.failed: dict[str, str] = {}
         self.ignored: frozenset[str] = frozenset()
         self.hooked: tuple[Any, ...] = ()
+        self.emitted = False  # whether emit_hooks was told of it
 
     def key(self) -> Any:
         """What must be equal for two modules to share a type."""
@@ -88,6 +90,8 @@ def concrete_type_of(module: Module) -> ConcreteType:
     found = module.__dict__.get("_concrete_type")
     if found is not None:
         return found  # type: ignore[no-any-return]
+    if isinstance(getattr(module, "script_type", None), ClassType):
+        return _of_program(module)
     made = _inferred(module)
     shared = _known.setdefault(type(module), [])
     key = made.key()
@@ -97,6 +101,22 @@ def concrete_type_of(module: Module) -> ConcreteType:
     made.script_type.qualified_name = made.script_type.written = mangled(qualified_name_of(type(module)))
     shared.append((key, made))
     return made
+
+
+_programs: WeakKeyDictionary[ClassType, ConcreteType] = WeakKeyDictionary()
+
+
+def _of_program(module: Any) -> ConcreteType:
+    """The type of a module that is a program already: traced, loaded or frozen."""
+    kind: ClassType = module.script_type
+    found = _programs.get(kind)
+    if found is None:
+        names = [name for name, child in module._modules.items() if child is not None]
+        found = _programs[kind] = ConcreteType(type(module), "list" if names and all(map(str.isdigit, names)) else "")
+        found.script_type, found.emitted = kind, True
+        found.constants = dict(kind.constants)
+        found.modules = {name: concrete_type_of(module._modules[name]) for name in names}
+    return found
 
 
 def _annotations(cls: type) -> dict[str, Any]:
@@ -140,21 +160,11 @@ def _inferred(module: Module) -> ConcreteType:
             if name not in made.ignored:
                 found = type_of(name, value) or (NONE if value is None else TENSOR)
                 kind.add_attribute(name, found, *flags)
-    for name, child in module._modules.items():
-        if name in made.ignored:
-            continue
-        if child is None:
-            kind.add_attribute(name, NONE)
-            continue
-        interface = type_of_annotation(annotations[name], None, scope.get) if name in annotations else None
-        if interface is not None and interface.kind() == "InterfaceType":
-            kind.add_attribute(name, interface)
-            made.modules[name] = None
-        else:
-            made.modules[name] = inner = concrete_type_of(child)
-            kind.add_attribute(name, inner.script_type)
     _add_constants(module, made, annotations)
     kind.add_attribute("training", BOOL)
+    # PyTorch's Module annotates this one, which a class with annotations of its own hides; those of torch.nn have some.
+    hides = annotations != _annotations(Module) or type(module).__module__.partition(".")[0] == PACKAGE
+    kind.add_attribute("_is_full_backward_hook", NONE if hides else OptionalType(BOOL))
     for name, value in module.__dict__.items():
         if (
             name.startswith("__")
@@ -171,6 +181,19 @@ def _inferred(module: Module) -> ConcreteType:
             type_of(name, value) if not isinstance(value, FunctionType) else None,
             name in annotations,
         )
+    for name, child in module._modules.items():
+        if name in made.ignored:
+            continue
+        if child is None:
+            kind.add_attribute(name, NONE)
+            continue
+        interface = type_of_annotation(annotations[name], None, scope.get) if name in annotations else None
+        if interface is not None and interface.kind() == "InterfaceType":
+            kind.add_attribute(name, interface)
+            made.modules[name] = None
+        else:
+            made.modules[name] = inner = concrete_type_of(child)
+            kind.add_attribute(name, inner.script_type)
     made.hooked = (tuple(module._forward_pre_hooks.values()), tuple(module._forward_hooks.values()))
     if made.hooked == ((), ()):
         made.hooked = ()
@@ -292,6 +315,24 @@ def define_method(concrete: ConcreteType, function: Any, name: str | None = None
         kind.methods.pop(name, None)
         raise
     return made
+
+
+def define_hooks(concrete: ConcreteType) -> None:
+    """The hooks of a module's type, compiled; they are no methods of it."""
+    kind = concrete.script_type
+    if not concrete.hooked or kind.pre_hooks or kind.hooks:
+        return
+    made: dict[str, Function] = {}
+    for into, hooks in ((kind.pre_hooks, concrete.hooked[0]), (kind.hooks, concrete.hooked[1])):
+        for hook in hooks:
+            name = hook.__name__
+            if name not in made:
+                method = kind.methods.pop(name, None)
+                made[name] = define_method(concrete, hook, name)
+                kind.methods.pop(name)
+                if method is not None:
+                    kind.methods[name] = method
+            into.append(made[name])
 
 
 def bound_to(module: ModuleValue, where: SourceRange, e: EmitterType, name: str) -> SugaredValue | None:

@@ -146,6 +146,13 @@ class Parser:
         made: Stmt | None = method(node)
         return made
 
+    def _functiondef_stmt(self, node: ast.FunctionDef) -> Stmt:
+        """What fork and awaitable call later, as archives write it: a function without parameters."""
+        if not self.archive or node.args.args or node.decorator_list:
+            raise UnsupportedNodeError(self.span(node, UnsupportedNodeError.width(node)), node)
+        made = self.definition(node)
+        return tree.Closure(made.range, made)
+
     def _expr_stmt(self, node: ast.Expr) -> Stmt | None:
         value = self.expr(node.value)
         return tree.ExprStmt(value.range, value)

@@ -15,10 +15,10 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.parsing import Parser
 from flambeau.jit.ir.source import Source, call_stack_text
 
-__all__ = ["Parsed", "definition_of", "parsed", "source_lines"]
+__all__ = ["DROPPED", "UNUSED", "Parsed", "aligned", "commented", "definition_of", "parsed", "source_lines"]
 
 UNUSED = "unused (ignored and replaced with raising of an exception)"
-_DROPPED = "_drop (function is fully ignored, declaration can be unscriptable)"
+DROPPED = "_drop (function is fully ignored, declaration can be unscriptable)"
 _TYPE_COMMENT = re.compile(r"#\s*type:\s*(.*)")
 
 
@@ -39,7 +39,7 @@ def source_lines(obj: Any) -> tuple[list[str], int, str | None]:
     return lines, number, filename
 
 
-def _aligned(lines: list[str]) -> list[str]:
+def aligned(lines: list[str]) -> list[str]:
     """The lines, none of which begins left of the function's own first."""
     at = next((i for i, line in enumerate(lines) if line.lstrip().startswith("def")), None)
     if at is None:
@@ -61,7 +61,7 @@ class Parsed:
 def parsed(function: Any) -> Parsed:
     """A function's text. RuntimeError for what is not one function, a lambda for one."""
     lines, number, filename = source_lines(function)
-    text = "".join(_aligned(lines))
+    text = "".join(aligned(lines))
     moved = textwrap.dedent(text)
     module = ast.parse(moved)
     if len(module.body) != 1 or not isinstance(module.body[0], ast.FunctionDef):
@@ -93,7 +93,11 @@ def _type_line(text: str) -> str | None:
     return closing[0]
 
 
-def _comment_definition(line: str) -> ast.FunctionDef:
+def commented(text: str) -> ast.FunctionDef | None:
+    """The signature that a comment `# type: (int) -> int` in a function's text gives it; None if there is none."""
+    line = _type_line(text)
+    if line is None:
+        return None
     signature = ast.parse(line.strip(), mode="func_type")
     assert isinstance(signature, ast.FunctionType)
     node = ast.parse("def signature(): pass").body[0]
@@ -108,7 +112,7 @@ def definition_of(function: Any, name: str, self_name: str | None = None, is_cla
     found = parsed(function)
     node = found.node
     modifier = getattr(function, "_torchscript_modifier", None)
-    if modifier in (UNUSED, _DROPPED):
+    if modifier in (UNUSED, DROPPED):
         body = ast.parse('raise RuntimeError("Cannot call @unused methods")').body
         for each in body:
             for part in ast.walk(each):
@@ -118,10 +122,9 @@ def definition_of(function: Any, name: str, self_name: str | None = None, is_cla
         node.args.kwarg = node.args.vararg = None
         for arg in node.args.args + node.args.kwonlyargs:
             arg.annotation = ast.Name("Any", lineno=1, col_offset=0)
-        if modifier == _DROPPED:
+        if modifier == DROPPED:
             node.returns = None
     if is_classmethod:
         stmt = ast.parse(f"{node.args.args[0].arg} = {self_name}").body[0]
         node.body.insert(0, stmt)
-    line = _type_line(found.text)
-    return found.parser.definition(node, name, self_name, _comment_definition(line) if line is not None else None)
+    return found.parser.definition(node, name, self_name, commented(found.text))

@@ -5,20 +5,42 @@ Stands on tree and values; a part of the emitter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flambeau.dispatcher.schema_types import DictType, ListType
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import ExceptionMessage, ExceptionValue
-from flambeau.jit.frontend.matching import emit_builtin
-from flambeau.jit.frontend.values import SimpleValue
-from flambeau.jit.ir.source import ErrorReport
+from flambeau.jit.frontend.matching import Kwargs, emit_builtin
+from flambeau.jit.frontend.values import SimpleValue, SugaredValue
+from flambeau.jit.ir.source import ErrorReport, SourceRange
 from flambeau.jit.ir.types import STRING, ClassType
+from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
     from flambeau.jit.frontend.emitter import Emitter
 
 __all__ = ["Statements"]
+
+
+class Closure(SugaredValue):
+    """A function in a function: a call of it, which is one to fork or awaitable, does what it says where it stands."""
+
+    def __init__(self, function: tree.Def) -> None:
+        self.function = function
+
+    def kind(self) -> str:
+        return "closure"
+
+    def call(self, where: SourceRange, e: Emitter, args: Sequence[Value], kwargs: Kwargs, binders: int) -> SugaredValue:
+        *stmts, last = self.function.body
+        if not isinstance(last, tree.Return) or args or kwargs:
+            raise ErrorReport(where, "a closure of an archive takes nothing, and ends by giving something")
+        e.push_frame(e.graph.insertPoint().owningBlock(), starts=True)
+        e.statements(stmts)
+        made = e.expr(last.value)
+        e.pop_frame()
+        return SimpleValue(made)
 
 
 class Statements:
@@ -43,6 +65,8 @@ class Statements:
                 self.assignment(stmt)
             case tree.AugAssign:
                 self.augmented(stmt)
+            case tree.Closure:
+                self.environment.set(stmt.range, stmt.function.name, Closure(stmt.function))
             case tree.ExprStmt:
                 self.sugared(stmt.expr, 0)
             case tree.Return:

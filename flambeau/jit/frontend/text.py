@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import BuiltinFunction, CastValue, FunctionValue, SpecialForm
 from flambeau.jit.frontend.operators import is_operator
 from flambeau.jit.frontend.parsing import Parser
+from flambeau.jit.frontend.python_source import aligned, commented
 from flambeau.jit.frontend.resolver import Resolver
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir.function import Function
@@ -81,11 +83,15 @@ class _Constants(SugaredValue):
     def kind(self) -> str:
         return "CONSTANTS"
 
-    def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
+    def value(self, where: SourceRange, name: str) -> Any:
+        """The value of a name. ErrorReport if there is none of it."""
         number = int(name[1:]) if name[:1] == "c" and name[1:].isdecimal() else len(self.values)
         if number >= len(self.values):
             raise ErrorReport(where, f"invalid constant specifier: {name}")
-        return SimpleValue(e.graph.insertConstant(self.values[number], where))
+        return self.values[number]
+
+    def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
+        return SimpleValue(e.graph.insertConstant(self.value(where, name), where))
 
 
 class _Qualified(SugaredValue):
@@ -123,12 +129,17 @@ class TextResolver(Resolver):
     """
 
     def __init__(self, lookup: Lookup = _nothing, constants: Sequence[Any] = ()) -> None:
-        self.lookup = lookup
+        self.lookup, self.constants = lookup, _Constants(constants)
         self._known: dict[str, SugaredValue] = {
-            "torch": OperatorNamespace("aten"), "ops": _Ops(), "CONSTANTS": _Constants(constants),
+            "torch": OperatorNamespace("aten"), "ops": _Ops(), "CONSTANTS": self.constants,
             "__torch__": _Qualified("__torch__", lookup),
             **{name: SpecialForm(name) for name in _FORMS},
         }  # fmt: skip
+
+    def constant(self, expr: tree.Expr, kind: Type) -> Any:
+        if isinstance(expr, tree.Select) and isinstance(expr.value, tree.Var) and expr.value.name == "CONSTANTS":
+            return self.constants.value(expr.range, expr.name)
+        return super().constant(expr, kind)
 
     def value(self, name: str, e: Emitter, where: SourceRange) -> SugaredValue | None:
         found = self._known.get(name)
@@ -168,18 +179,32 @@ class MethodSelf:
 
 
 def parse_text(text: str, filename: str | None = None) -> list[tree.Def | tree.ClassDef]:
-    """The definitions of a text. ErrorReport for what is no definition, SyntaxError for what is no Python."""
-    source = Source(text, filename)
-    parser = Parser(source, archive=True)
+    """The definitions of a text, all of which may be indented.
+
+    ErrorReport for what is no definition, SyntaxError for what is no Python.
+    """
+    if _margin(text):
+        text = "".join(aligned(text.splitlines(keepends=True)))
+    moved = textwrap.dedent(text)
+    margin = _margin(text) - _margin(moved)
+    parser = Parser(Source(text, filename), margin, archive=True)
+    lines = text.splitlines(keepends=True)
     found: list[tree.Def | tree.ClassDef] = []
-    for node in ast.parse(text).body:
+    for node in ast.parse(moved).body:
         if isinstance(node, ast.FunctionDef):
-            found.append(parser.definition(node))
+            own = "".join(lines[node.lineno - 1 : node.end_lineno])
+            found.append(parser.definition(node, type_comment=commented(own)))
         elif isinstance(node, ast.ClassDef):
             found.append(_class(parser, node))
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             raise ErrorReport(parser.span(node, 1), "expected a definition of a function or a class")
     return found
+
+
+def _margin(text: str) -> int:
+    """How far the first line that isn't empty is indented."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return len(first) - len(first.lstrip())
 
 
 def _class(parser: Parser, node: ast.ClassDef) -> tree.ClassDef:

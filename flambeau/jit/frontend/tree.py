@@ -327,6 +327,13 @@ class Def(Tree):
 
 
 @dataclass(eq=False, slots=True)
+class Closure(Stmt):
+    """A function in a function, which archives write for what is called later."""
+
+    function: Def
+
+
+@dataclass(eq=False, slots=True)
 class ClassDef(Tree):
     """A class, as archives write it: assignments and methods in order."""
 

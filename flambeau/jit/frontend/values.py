@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.dispatcher.schema_types import (
     DeviceObjType,
     DictType,
+    FutureType,
     ListType,
     OptionalType,
     StringType,
@@ -133,6 +134,8 @@ class SimpleValue(SugaredValue):
 
     def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
         kind = self.value.type()
+        if isinstance(kind, FutureType) and kind.name == "Await":
+            return SimpleValue(emit_builtin(e.graph, where, "prim::awaitable_wait", [self.value])).attr(where, e, name)
         found = self._field(where, e, kind, name)
         if found is None:
             found = self._method(where, e, kind, name)

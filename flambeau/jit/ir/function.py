@@ -23,6 +23,8 @@ def argument(name: str, kind: Type, default: Any = None, given: bool = False, kw
 class Function:
     """A function or a method. `define` fills in graph and schema; it runs once, when either is first asked for."""
 
+    is_declaration = False  # whether it is a method of an interface: a schema, and no program
+
     def __init__(self, qualified_name: str, define: Callable[[Function], None] | None = None) -> None:
         self.qualified_name = qualified_name
         self._define, self._busy = define, False

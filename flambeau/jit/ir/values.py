@@ -129,12 +129,26 @@ class Value:
         self._users = []
 
     def requires_grad(self) -> bool:
-        """False: gradients are worked out when a graph runs."""
-        return False
+        """Whether its type says that it may require grad."""
+        return isinstance(self._type, TensorType) and self._type.requires_grad()
+
+    requiresGrad = requires_grad
 
     def isCompleteTensor(self) -> bool:
-        """False: shapes are not part of types here."""
-        return False
+        """Whether its type says everything of it: dtype, device, sizes, strides, whether it requires grad."""
+        kind = self._type
+        known = isinstance(kind, TensorType) and None not in (kind.dtype(), kind.device(), kind.sizes(), kind.strides())
+        return known and getattr(kind, "_requires_grad", None) is not None
+
+    def inferTypeFrom(self, value: Any) -> None:
+        """Give it the type of a tensor, with all that is known of it."""
+        from flambeau.jit.ir.shaped import shaped
+
+        self._type = shaped(value)
+
+    def setTypeAs(self, other: Value) -> Value:
+        """Give it the type of another; returns the value."""
+        return self.setType(other._type)
 
     def toIValue(self) -> Any:
         """The value of a constant; None for anything else."""

@@ -101,12 +101,12 @@ class _Elimination:
                 _detach(node)
                 node.destroy()
                 continue
-            for inner in node.blocks():
-                self._sweep(inner)
             if node.kind() == "prim::If":
                 _drop_if_outputs(node)
             elif node.kind() == "prim::Loop":
                 self._drop_loop_outputs(node)
+            for inner in node.blocks():
+                self._sweep(inner)
 
     def _drop_loop_outputs(self, node: Node) -> None:
         body = next(node.blocks())

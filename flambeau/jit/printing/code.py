@@ -166,7 +166,7 @@ class Printer:
         elif kind == "prim::SetAttr":
             obj, value = node.inputs()
             self.line(f"{self.use(obj)}.{node.s('name')} = {self.use(value)}")
-        elif kind == "prim::fork":
+        elif kind in ("prim::fork", "prim::awaitable"):
             self._fork(node)
         elif kind == "prim::Enter":
             out = node.output()
@@ -248,7 +248,8 @@ class Printer:
     def _fork(self, node: Node) -> None:
         """The call that is forked, as a function in the function, which sees its variables."""
         body = node.g("Subgraph")
-        name = self.fresh("__forked_function")
+        word, own = ("fork", "__forked_function") if node.kind() == "prim::fork" else ("awaitable", "__awaitable_function")
+        name = self.fresh(own)
         outer = self.inlined
         self.inlined = in_place(body.block())
         for inner, given in zip(body.inputs(), node.inputs()):
@@ -259,7 +260,7 @@ class Printer:
         self.line(f"return {', '.join(map(self.use, body.outputs()))}")
         self.level -= 1
         self.inlined = outer
-        self.line(f"{self.name_for(node.output())} = fork({name})")
+        self.line(f"{self.name_for(node.output())} = {word}({name})")
 
     def _loop(self, node: Node) -> None:
         body = next(node.blocks())

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import flambeau as torch
+from flambeau.jit.emit_hooks import emitted_function, emitted_module
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.names import qualified_name_of
@@ -113,6 +114,7 @@ def _traced_function(func: Callable[..., Any], inputs: Any, strict: bool) -> Any
     function = Function(qualified_name_of(func))
     function.set(graph, schema_of(function.name, graph))
     function.python = func
+    emitted_function(function)
     return ScriptFunction(function)
 
 
@@ -174,6 +176,7 @@ def _trace_method(mod: Module, made: Any, name: str, examples: Any, strict: bool
     paths = {module: path for module, path in (local.names or {}).items() if isinstance(module, Module)}
     graph = recorded(function, given, names, strict, modules.recorded_module(made, mod, paths))
     modules.add_method(made, name, graph)
+    emitted_module(made)
 
 
 def _check_method(

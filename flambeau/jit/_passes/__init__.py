@@ -1,0 +1,1 @@
+"""torch.jit._passes: PyTorch's name for what its Python does to graphs."""
