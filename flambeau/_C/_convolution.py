@@ -13,24 +13,33 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn.conv import checked_arguments
 
 
-class _Kind(enum.IntEnum):
-    """What prints as a name of its enumeration."""
+class _ConvBackend(enum.IntEnum):
+    """The kinds of convolution, by PyTorch's numbers."""
+
+    CudaDepthwise2d = 0
+    CudaDepthwise3d = 1
+    Cudnn = 2
+    CudnnTranspose = 3
+    Empty = 4
+    Miopen = 5
+    MiopenDepthwise = 6
+    MiopenTranspose = 7
+    Mkldnn = 8
+    MkldnnEmpty = 10
+    NnpackSpatial = 11
+    Overrideable = 12
+    Slow2d = 13
+    Slow3d = 14
+    SlowDilated2d = 15
+    SlowDilated3d = 16
+    SlowTranspose2d = 17
+    SlowTranspose3d = 18
+    Winograd3x3Depthwise = 19
+    Xnnpack2d = 20
+    Mps = 21
+    MpsTranspose = 22
 
     __str__ = enum.Enum.__str__
-
-
-_ConvBackend = _Kind(  # type: ignore[misc]  # names with their numbers
-    "_ConvBackend",
-    {
-        name: number
-        for number, name in enumerate(
-            "CudaDepthwise2d CudaDepthwise3d Cudnn CudnnTranspose Empty Miopen MiopenDepthwise MiopenTranspose Mkldnn "
-            "MkldnnTranspose MkldnnEmpty NnpackSpatial Overrideable Slow2d Slow3d SlowDilated2d SlowDilated3d "
-            "SlowTranspose2d SlowTranspose3d Winograd3x3Depthwise Xnnpack2d Mps MpsTranspose".split()
-        )
-        if name != "MkldnnTranspose"
-    },
-)
 
 
 def _select_conv_backend(

@@ -124,3 +124,50 @@ def test_compiled_modules_keep_their_own_tensors():
     for made in (torch.jit.script(torch.nn.Linear(1, 1)), torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1))):
         with pytest.raises(RuntimeError, match="The stateless API can't be used with Jitted modules"):
             torch.func.functional_call(made, dict(made.named_parameters()), torch.ones(1))
+
+
+class Doubled(torch.Tensor):
+    """A class that dispatches, over a plain tensor."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        plain = torch.utils._pytree.tree_map_only(Doubled, lambda x: x.inner, (args, kwargs or {}))
+        made = Doubled(function(*plain[0], **plain[1]))
+        return torch.utils._python_dispatch.return_and_correct_aliasing(function, args, kwargs or {}, made)
+
+
+class Wrapped(nn.Module):
+    def forward(self, x):
+        return x if isinstance(x, Doubled) else Doubled(x)
+
+
+class Inverse(Wrapped):
+    def right_inverse(self, x):
+        return Doubled(x)
+
+
+@pytest.mark.parametrize("swaps", [False, True])
+def test_what_is_computed_takes_the_place_of_a_parameter_with_its_class(swaps):
+    parametrize = torch.nn.utils.parametrize
+    torch.__future__.set_swap_module_params_on_conversion(swaps)
+    try:
+        for parametrization, left in ((Wrapped, True), (Wrapped, False), (Inverse, False)):
+            layer = nn.Linear(2, 2)
+            before, address = layer.weight.detach().clone(), id(layer.weight)
+            parametrize.register_parametrization(layer, "weight", parametrization())
+            first = type(layer.parametrizations.weight.original)
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=left)
+            assert first is (Doubled if parametrization is Inverse and swaps else nn.Parameter)
+            assert type(layer.weight) is (Doubled if swaps and (left or parametrization is Inverse) else nn.Parameter)
+            assert isinstance(layer.weight, nn.Parameter) and id(layer.weight) == address
+            if swaps:
+                inner = layer.weight.inner if isinstance(layer.weight, Doubled) else layer.weight
+                assert torch.equal(inner.detach(), before)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)

@@ -142,3 +142,12 @@ def test_factors_lie_in_columns():
 def test_strides_of_few_elements(operate, shape, strides, expected):
     x = torch.empty_strided(shape, strides).fill_(1)
     assert operate(x).stride() == expected
+
+
+def test_results_lie_as_their_operators_lay_them():
+    functional, at = torch.nn.functional, torch.tensor([0])
+    x = torch.ones(2, 3, 4).permute(2, 0, 1)
+    assert functional.rrelu(x).stride() == functional.rrelu(x, training=True).stride() == (6, 3, 1)
+    assert functional.relu6(torch.ones(0, 3, 4).permute(2, 0, 1)).stride() == (1, 12, 4)
+    for given in (torch.ones(1, 3, 1).permute(2, 0, 1), torch.ones(5, 3).t()[:, :1], torch.ones(0, 3, 4).permute(2, 0, 1)):
+        assert given.index_fill(0, at, 2).stride() == given.clone().stride()

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import flambeau
+from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules.container import Module, ModuleDict, ModuleList
+from flambeau.nn.modules.conversion import replacement, swap_parameter
 from flambeau.nn.parameter import Parameter
 
 # Inside `cached()` every parametrized tensor is computed once, per (module, name).
@@ -43,8 +45,15 @@ def _register_parameter_or_buffer(module: Module, name: str, tensor: Tensor) -> 
 
 
 def _assign(destination: Tensor, source: Tensor) -> None:
-    """Let destination hold source's values, sharing its memory."""
-    destination.data = source.detach()
+    """Let destination hold source's values, sharing its memory; a class that dispatches comes with them, and where parameters
+    are swapped (`__future__.set_swap_module_params_on_conversion`) any class does.
+    """
+    if source is destination:
+        return
+    if replacement.swaps or dispatching(type(destination)):
+        swap_parameter(destination, source)
+    else:
+        destination.data = source.detach()
 
 
 class ParametrizationList(ModuleList):

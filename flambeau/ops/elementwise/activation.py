@@ -80,6 +80,9 @@ def relu6(input: Tensor):
     return s.clamp(input, 0, 6)
 
 
+relu6.operator.order = like_first
+
+
 @relu6.vjp
 def _(g, input):
     return where((input > 0) & (input < 6), g, 0)
@@ -470,7 +473,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
     """
     _check_bounds(lower, upper, training)
     if not training:
-        return _rrelu_still(input, (lower + upper) / 2)
+        return _rrelu_still(input if input._layout.is_contiguous else input.contiguous(), (lower + upper) / 2)
     slopes = rrelu_slopes(input if input._node is None else input.detach(), lower, upper)
     return _rrelu_with_noise(input if input._layout.is_contiguous else input.contiguous(), slopes)
 

@@ -108,7 +108,7 @@ def mutating(
             layout = args[0]._layout
             fresh_layout = layout.dense()
             if keep_order and fresh_layout is not layout:
-                strides = memory_order.elementwise_strides(layout.shape, [(layout.shape, layout.strides)])
+                strides = memory_order.preserved_strides(layout.shape, layout.strides)
                 fresh_layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
             moves = moved(fresh_layout, *args, **kwargs)  # type: ignore[misc]
             if moves is None:

@@ -82,6 +82,10 @@ def reinforce(self: Tensor, reward: Any) -> None:
                        "See https://pytorch.org/docs/main/distributions.html")
 
 
+def _fix_weakref(self: Tensor) -> None:
+    """Nothing to do: a weak reference to a tensor holds for as long as the tensor does, since there is no other object of it."""
+
+
 def _volatile(self: Tensor) -> bool:
     warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
     return False
@@ -97,7 +101,7 @@ def _keep_grad_dtype(self: Tensor, value: Any) -> None:
                                   "gradients have the dtype of their tensor; convert .grad instead")
 
 
-for _method in (narrow_copy, map2_, module_load, resize, resize_as, reinforce):
+for _method in (narrow_copy, map2_, module_load, resize, resize_as, reinforce, _fix_weakref):
     setattr(Tensor, _method.__name__, _method)
 Tensor.volatile = property(_volatile, _keep_volatile, doc="Removed from PyTorch: always False.")  # type: ignore[attr-defined]
 Tensor.grad_dtype = property(lambda self: self._layout.dtype, _keep_grad_dtype,  # type: ignore[attr-defined]
