@@ -9,6 +9,7 @@ core.modes.interception, which has public functions ask, and on overloads; used 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
@@ -23,6 +24,7 @@ from flambeau.core.operator import view as views
 from flambeau.core.operator.arguments import MISSING
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
+from flambeau.core.tensor.fakes import is_fake
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
 from flambeau.dispatcher.aten import (
@@ -175,12 +177,39 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     if asked:
         if any(dispatching(type(x)) for x in asked):
             return overrides.dispatch(function, args, kwargs, asked)
+        transformed(args, kwargs)
         return own(*args, **kwargs)     # asks them itself, or is made of what does
     if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(
             function.operator):  # type: ignore[attr-defined]
         with cast_arguments(function.operator, args, kwargs) as (given, keywords):  # type: ignore[attr-defined]
             return _answer(function, own, tuple(given), keywords)
     return _answer(function, own, args, kwargs)
+
+
+def transformed(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument belongs to a transform, such as vmap, which answers first.
+
+    The rules of transforms know sizes as numbers. So symbolic sizes of the arguments become numbers here, with a guard each, as
+    where a program asks for the number itself: otherwise the example's would lie in the graph, and nothing would say so.
+    """
+    given = list(_tensors([*args, *kwargs.values()]))
+    if not any(hasattr(type(x), "held") for x in given):
+        return False
+    for x in given:
+        while hasattr(type(x), "held"):
+            x = x.held  # type: ignore[attr-defined]
+        if is_fake(x._layout):
+            for n in x.shape:
+                operator.index(n)
+    return True
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    for x in values:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, (list, tuple)):
+            yield from _tensors(x)
 
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -51,9 +51,10 @@ class ControlFlow:
     # ---- the operators
 
     def cond(self, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any) -> Any:
-        """The results of one of two functions. A Python truth chooses at once."""
-        if not isinstance(pred, torch.Tensor):
-            return true_fn(*operands) if pred else false_fn(*operands)
+        """The results of one of two functions. A Python truth chooses at once; one of sizes is as it is at a run."""
+        chosen = self.mode.node_of(pred) if isinstance(pred, (torch.Tensor, torch.SymBool)) else pred
+        if not isinstance(chosen, Node):
+            return true_fn(*operands) if chosen else false_fn(*operands)
         self._check_operands("torch.cond", operands)
         given, spec = pytree.tree_flatten(tuple(operands))
         functions = [lambda *x, f=f: f(*pytree.tree_unflatten(list(x), spec)) for f in (true_fn, false_fn)]
@@ -66,7 +67,7 @@ class ControlFlow:
             )
         graphs = self._held(true_graph=first, false_graph=second)
         values = tuple(map(self.mode.node_of, everything))
-        return self._called("cond", (self.mode.node_of(pred), *graphs, values), first.results, first.spec)
+        return self._called("cond", (chosen, *graphs, values), first.results, first.spec)
 
     def while_loop(self, cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Sequence[Any]) -> Any:
         """The values that a function is applied to while another holds."""

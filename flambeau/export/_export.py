@@ -12,8 +12,7 @@ import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UserError, UserErrorType
 from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
-from flambeau._subclasses.symbolic.state import describe, kept, sizes_of
-from flambeau.base.symbolic.expressions import rebuild
+from flambeau._subclasses.symbolic.state import describe
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
 from flambeau.export import _trace
@@ -186,21 +185,20 @@ def _fake_inputs(
     env = fake_mode.shape_env
     made: dict[int, Any] = {}
     numbers: list[Any] = []
+    state = {id(x) for x in (*mod.parameters(), *mod.buffers())}     # an input is another tensor, though it be given
     names = list(dynamic_inputs.combined_args(mod, args, kwargs))
     for path, leaf, said in specs:
         if path and isinstance(path[0], pytree.SequenceKey):    # said by position
             path = (pytree.MappingKey(names[path[0].idx]), *path[1:])
         source = "L" + pytree.keystr(path)
+        if id(leaf) in made:    # the same tensor, given again: its sizes are as they were said first
+            continue
         if isinstance(leaf, torch.Tensor):
-            fake = fake_mode.from_tensor(leaf)
+            given = leaf.detach().clone().requires_grad_(leaf.requires_grad) if id(leaf) in state else leaf
+            made[id(leaf)] = fake = fake_mode.from_tensor(given)
             own = fake_sizes(env, source, path, leaf, dynamic_inputs.dimensions_of(leaf, said))
-            if kept(fake) is None:
-                describe(fake, env, [d.expr for d in own])
-            else:   # the same tensor, given twice
-                for d, e in zip(own, sizes_of(fake)):
-                    env.evaluate(rebuild("Eq", (d.expr, e)))
+            describe(fake, env, [d.expr for d in own])
             dimensions += own
-            made[id(leaf)] = fake
         elif isinstance(said, _DimHint) and said.type != _DimHintType.STATIC:
             where = Source(source)
             e = env.create_symbol(leaf, where, positive=None, do_not_specialize_zero_one=True)
@@ -250,7 +248,10 @@ def _user_inputs(mod: torch.nn.Module, given: Any, mode: _trace.ExportMode) -> t
     for name, tree in [*zip(names, args), *kwargs.items()]:
         for path, value in pytree.tree_leaves_with_path(tree):
             full = "_".join([name, *[str(_key(k)) for k in path]])
+            before = mode.tracer.tensor_tracker.get(id(value))
             node = mode.input(full, value).node
+            if before is not None and before.reference() is value:     # the graph uses only the second
+                node.meta["repeats"] = before.proxy.node.name
             mode.first_input = mode.first_input or node
             specs.append(InputSpec(InputKind.USER_INPUT, argument_of(node.name, value), None))
     return specs, [*names, *kwargs]

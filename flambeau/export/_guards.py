@@ -17,7 +17,7 @@ from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.base.symbolic.ranges import ValueRanges, int_oo
 from flambeau.base.symbolic.solving import isolated
 
-__all__ = ["Guard", "guards_of", "input_texts", "text_of"]
+__all__ = ["Guard", "alike", "guards_of", "input_texts", "text_of"]
 
 #: (text, check): whether the leaves of the inputs fulfil it.
 Guard = tuple[str, Callable[[Sequence[Any]], bool]]
@@ -105,6 +105,15 @@ def guards_of(
                 related.append((size, e))
                 found += _bounds(size, ranges.get(e))
     return _relations(where, related, left) if related_only else found + _relations(where, related, left)
+
+
+def alike(first: tuple[int, str], second: tuple[int, str]) -> Guard:
+    """The check of two inputs, (place, text), that were one tensor: the graph uses only the second, so others must be alike.
+
+    PyTorch's programs compute with the second without a word.
+    """
+    at, other = first[0], second[0]
+    return f"{first[1]} is {second[1]}", lambda leaves: leaves[at] is leaves[other] or torch.equal(leaves[at], leaves[other])
 
 
 def input_texts(in_spec: pytree.TreeSpec, names: Sequence[str], outer: str = "{}") -> list[str]:

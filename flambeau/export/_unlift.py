@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau.export._guards import Guard, guards_of, input_texts
+from flambeau.export._guards import Guard, alike, guards_of, input_texts
 from flambeau.export.graph_signature import InputKind, OutputKind
 from flambeau.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from flambeau.fx.graph_module import GraphModule
@@ -131,7 +131,9 @@ def _guards(program: ExportedProgram, leaves: list[Any]) -> list[Guard]:
     assert entry is not None
     texts = input_texts(entry.in_spec, entry.forward_arg_names or [])
     found = [(text, leaf.meta["val"]) for text, leaf in zip(texts, leaves)]
-    return guards_of(found, program.range_constraints, program._guards)
+    places = {leaf.name: (at, text) for at, (leaf, text) in enumerate(zip(leaves, texts))}
+    repeated = [(places[leaf.meta["repeats"]], places[leaf.name]) for leaf in leaves if "repeats" in leaf.meta]
+    return guards_of(found, program.range_constraints, program._guards) + [alike(*pair) for pair in repeated]
 
 
 def _check_containers(spec: pytree.TreeSpec) -> Callable[..., None]:

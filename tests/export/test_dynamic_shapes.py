@@ -366,3 +366,29 @@ def test_numbers_that_only_a_run_tells_keep_their_names() -> None:
         assert torch.equal(made, expected)
     with pytest.raises(RuntimeError, match="Runtime assertion failed for expression u0 <= 4"):
         program.module()(x, torch.tensor(5))
+
+
+def test_one_tensor_in_two_places() -> None:
+    """The graph, which is PyTorch's, uses the second only: what is not the same may not be given."""
+    def forward(self, x, y):
+        return x[:, None] + y, x * 2
+
+    model, x = module(forward), torch.rand(4)
+    for shapes in (({0: B}, {0: B}), ({0: Dim.AUTO}, {0: Dim.AUTO}), ({0: B}, None)):
+        program = export(model, (x, x), dynamic_shapes=shapes)
+        for run in (program.module(), program.run_decompositions().module()):
+            for given in (x, torch.rand(7)):
+                torch.testing.assert_close(run(given, given.clone()), model(given, given))
+            with pytest.raises(AssertionError, match="Guard failed: x is y"):
+                run(x, x + 1)
+            with pytest.raises(AssertionError, match=r"Guard failed: y.size\(\)\[0\] == x.size\(\)\[0\]"):
+                run(x, torch.rand(5))
+
+
+def test_a_parameter_as_an_input_is_an_input() -> None:
+    def forward(self, x):
+        return self.p * x
+
+    model = module(forward, p=nn.Parameter(torch.rand(3)))
+    run = export(model, (model.p,)).module()
+    torch.testing.assert_close(run(torch.ones(3)), model.p)

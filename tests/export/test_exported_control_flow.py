@@ -125,3 +125,16 @@ def test_what_branches_may_not_do() -> None:
         program(lambda a: 3)
     with pytest.raises(NotImplementedError, match="an operand of type int"):
         program(lambda a: a, operands=(1,))
+
+
+def test_a_truth_of_sizes_is_asked_at_a_run() -> None:
+    class Chosen(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.shape[0] > 4, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    program = torch.export.export(Chosen(), (torch.rand(5, 3),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=9)},))
+    assert "cond(gt, true_graph_0, false_graph_0, (x,))" in program.graph_module.code
+    for run in (program.module(), program.run_decompositions().module()):
+        for n in (3, 4, 8):
+            x = torch.rand(n, 3)
+            torch.testing.assert_close(run(x), Chosen()(x))
