@@ -14,6 +14,8 @@ import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UncapturedHigherOrderOpError
 from flambeau._subclasses.symbolic.run import run
+from flambeau._subclasses.symbolic.state import sizes_of
+from flambeau.base.symbolic.expressions import rebuild
 from flambeau.core.modes import modes
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.fx.experimental.size_nodes import SizeNodes
@@ -65,6 +67,7 @@ class ControlFlow:
                 f"{_INCOMPLETE}torch.cond: both branches must give the same containers of tensors of the same shapes and dtypes; "
                 f"true_fn gives {list(map(_kind, first.results))}, false_fn {list(map(_kind, second.results))}"
             )
+        self._equate(first.results, second.results)
         graphs = self._held(true_graph=first, false_graph=second)
         values = tuple(map(self.mode.node_of, everything))
         return self._called("cond", (chosen, *graphs, values), first.results, first.spec)
@@ -81,6 +84,7 @@ class ControlFlow:
                 f"{_INCOMPLETE}torch.while_loop: body_fn must give tensors of the shapes and dtypes that it takes, "
                 f"{list(map(_kind, given))}, not {list(map(_kind, body.results))}"
             )
+        self._equate(given, body.results)
         (node,) = test.module.graph.output_node().args[0]   # type: ignore[misc]
         test.module.graph.output_node().args = (node,)
         test.module.recompile()
@@ -125,6 +129,7 @@ class ControlFlow:
 
         inputs = [*carried, *self._first(rows)]
         (recorded,), everything = self._recorded("scan", [body], inputs, [_sources(combine_fn, 0)], numbered=True)
+        self._equate(carried, recorded.results)
         output = recorded.module.graph.output_node()
         output.args = (list(output.args[0]),)   # type: ignore[arg-type]
         recorded.module.recompile()
@@ -136,6 +141,10 @@ class ControlFlow:
         last = pytree.tree_unflatten(made[:count], carried_spec)
         stacked = [x.flip(0) if reverse else x for x in made[count:]]
         return last, pytree.tree_unflatten([x.movedim(0, dim) if dim else x for x in stacked], shapes[0])
+
+    def read_only(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Refuse writes to these tensors from now on: a branch was to give one of them back, and gives a copy."""
+        self.mode.read_only.update({id(x._storage): x for x in tensors})
 
     # ---- recording a function
 
@@ -245,6 +254,13 @@ class ControlFlow:
         made = tuple(self._fresh(x) for x in results)
         mode._track(made, proxy)
         return pytree.tree_unflatten(list(made), spec)
+
+    def _equate(self, first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> None:
+        """Guards for the sizes that are to be the same, and are so in the example."""
+        for x, y in zip(first, second):
+            for d, e in zip(sizes_of(x), sizes_of(y)):
+                if d != e:
+                    self.mode.fake_mode.shape_env.evaluate(rebuild("Eq", (d, e)))
 
     def _fresh(self, x: torch.Tensor) -> Any:
         with _without_modes():

@@ -38,7 +38,7 @@ from flambeau.export.graph_signature import (
 from flambeau.fx.experimental.shape_env import ShapeEnv, Source
 from flambeau.fx.experimental.size_errors import ConstraintViolationError
 
-__all__ = ["export"]
+__all__ = ["export", "export_module"]
 
 _CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -63,6 +63,29 @@ def export(
     for what is no module; torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode where a value decides what is run.
     NotImplementedError for functions that no operator of aten stands for.
     """
+    if isinstance(mod, torch.jit.ScriptModule):
+        raise ValueError(
+            "Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule to an ExportedProgram using "
+            "`TS2EPConverter(mod, args, kwargs).convert()` instead."
+        )
+    return export_module(
+        mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+        preserve_module_call_signature=preserve_module_call_signature,
+        prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+    )  # fmt: skip
+
+
+def export_module(
+    mod: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """`export`, of a scripted module as well."""
     kwargs = {} if kwargs is None else kwargs
     _check(mod, args, kwargs)
     said = dynamic_shapes.dynamic_shapes(mod, args, kwargs) if hasattr(dynamic_shapes, "dynamic_shapes") else dynamic_shapes

@@ -128,6 +128,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
         self.module_stack: list[tuple[str, tuple[str, str]]] = []
+        self.read_only: dict[int, torch.Tensor] = {}    # by the address of their storages
         self._kept: list[Any] = []      # tracked by address, so they must live
 
     def new_graph(self) -> None:
@@ -320,6 +321,8 @@ class ExportMode(dispatch_modes.DispatchMode):
             return proxy
 
         given, named = pytree.tree_map(proxy_of, (args, kwargs))
+        if self.read_only and overload._schema.is_mutable:
+            self._check_written(overload, fakes)
         values, keywords = pytree.tree_map(lambda x: fakes.get(id(x), x) if isinstance(x, torch.Tensor) else x, (args, kwargs))
         name = overload.overloadpacket.__name__
         shown = name + "_default" if name == "_assert_tensor_metadata" else name
@@ -334,6 +337,13 @@ class ExportMode(dispatch_modes.DispatchMode):
             track_tensor(values[0], proxy, constant=None, tracer=self.tracer)
         self._track(made, proxy)
         return made
+
+    def _check_written(self, overload: OpOverload, tensors: dict[int, torch.Tensor]) -> None:
+        if any(id(x._storage) in self.read_only for x in tensors.values()):
+            raise NotImplementedError(
+                f"torch.export: {overload} after a branch that gives back a tensor that it didn't make is not implemented in "
+                "flambeau; write the program without writes"
+            )
 
     def origin(self) -> dict[str, Any]:
         """Where the program calls: the frames that are called forward, and the modules."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections import Counter
 from typing import Any
 
 import flambeau as torch
@@ -209,7 +208,6 @@ class _Part:
         self.own: dict[Node, Any] = {}
         self.asked: list[Node] = []     # of the program, that this part gets from around it
         self.inputs: list[Node] = []
-        self.calls: Counter[str] = Counter()
 
 
 class _Builder:
@@ -217,6 +215,7 @@ class _Builder:
         self.root, self.program, self.nodes = root, program, nodes
         self.names = {e.fqn: e.signature for e in program.module_call_graph if e.fqn and e.signature is not None}
         self.state: dict[Node, str] = {}
+        self.copies: dict[int, torch.Tensor] = {}
         self.by_name = {node.name: node for node in nodes}
         self.place = {node: i for i, node in enumerate(nodes)}
         self.at = 0
@@ -242,7 +241,12 @@ class _Builder:
         self.root.finalize()
 
     def _attach(self, root: torch.nn.Module, name: str, spec: Any) -> None:
-        value = self.program._value_of(spec)
+        held = self.program._value_of(spec)
+        if id(held) not in self.copies:     # the modules' state is their own; what was one tensor is one again
+            with torch.no_grad():
+                copied = held.clone()
+            self.copies[id(held)] = torch.nn.Parameter(copied, held.requires_grad) if spec.kind == InputKind.PARAMETER else copied
+        value = self.copies[id(held)]
         if spec.kind == InputKind.PARAMETER:
             assign(root, name, value, lambda m, n, v: m.register_parameter(n, v))
         elif spec.kind == InputKind.BUFFER:
@@ -285,9 +289,10 @@ class _Builder:
         module = InterpreterModule(Graph(), ty)
         module.signature = signature
         name = path.removeprefix(part.original + ".") if part.original else path
-        count = part.calls[path]
-        part.calls[path] += 1
-        own = f"{name}@{count}" if count else name
+        own, count = name, 0
+        while isinstance(_found(part.module, own), InterpreterModule):      # called before, from here or from another module
+            count += 1
+            own = f"{name}@{count}"
         _place(part.module, own, module)
         inner = _Part([*part.path, key], module, part, path)
         if signature is not None:
@@ -389,12 +394,15 @@ def _place(root: Any, name: str, module: InterpreterModule) -> None:
 
 
 def _has(module: torch.nn.Module, name: str) -> bool:
+    return _found(module, name) is not None
+
+
+def _found(module: torch.nn.Module, name: str) -> Any:
+    """What lies below a module at a name; None for nothing."""
     found: Any = module
     for step in name.split("."):
-        if not hasattr(found, step):
-            return False
-        found = getattr(found, step)
-    return True
+        found = getattr(found, step, None)
+    return found
 
 
 def _first(graph: Graph) -> Node:

@@ -138,3 +138,16 @@ def test_a_truth_of_sizes_is_asked_at_a_run() -> None:
         for n in (3, 4, 8):
             x = torch.rand(n, 3)
             torch.testing.assert_close(run(x), Chosen()(x))
+
+
+def test_sizes_of_both_branches_are_the_same() -> None:
+    class Either(nn.Module):
+        def forward(self, x, y):
+            return torch.cond(x.sum() > 0, lambda x, y: x + 1, lambda x, y: y * 2, (x, y))
+
+    shapes = ({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO})
+    run = torch.export.export(Either(), (torch.rand(4), torch.rand(4)), dynamic_shapes=shapes).module()
+    for x in (torch.rand(6), -torch.rand(3)):
+        torch.testing.assert_close(run(x, x), Either()(x, x))
+    with pytest.raises(AssertionError, match=r"Guard failed: .*y.size\(\)\[0\]"):
+        run(torch.rand(4), torch.rand(5))

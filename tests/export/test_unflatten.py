@@ -109,3 +109,44 @@ def test_an_adapter_takes_other_containers() -> None:
     model, x, (program, _) = programs()
     modules = torch.export.unflatten(program, Adapter())
     torch.testing.assert_close(modules([x, x]), model(x), rtol=1e-6, atol=1e-6)
+
+
+class _Leaf(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("buf", torch.ones(1))
+
+    def forward(self, x):
+        return x + 1
+
+
+class _Middle(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaf = _Leaf()
+
+    def forward(self, x):
+        return self.leaf(x + self.leaf.buf) * 2
+
+
+class _Shared(nn.Module):
+    """Calls modules from several modules, and writes to a buffer of one in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.middle = _Middle()
+
+    def forward(self, x):
+        x = self.middle.leaf(self.middle(x))
+        self.middle.leaf.buf.add_(1)
+        return self.middle.leaf(self.middle(x))
+
+
+def test_modules_that_several_call_and_buffers_that_are_written() -> None:
+    model, x = _Shared(), torch.ones(1)
+    program = torch.export.export(_Shared(), (x,))
+    run, modules = program.module(), torch.export.unflatten(program)
+    assert modules.middle.leaf.buf is not program.state_dict["middle.leaf.buf"]     # state of its own
+    for _ in range(3):
+        expected = model(x)
+        assert torch.equal(run(x), expected) and torch.equal(modules(x), expected)

@@ -30,7 +30,7 @@ class Function:
         self._define, self._busy = define, False
         self._graph: Graph | None = None
         self._schema: FunctionSchema | None = None
-        self.runners: dict[bool, Callable[..., Any]] = {}  # what execution.generate made of it
+        self.runners: dict[bool | str, Callable[..., Any]] = {}  # what execution.generate made of it
         self.facts: tuple[int, bool] | None = None  # what execution.calls knows of its schema
         self.python: Any = None  # the Python function that it was compiled from, or that an ignored one calls
         self.doc: str | None = None
