@@ -6,6 +6,7 @@ Constants, operators and called functions are handed over in the function's glob
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,9 +37,8 @@ def run(function: Function, values: Sequence[Any]) -> Any:
     """What a program's function gives for the inputs of its graph."""
     looked_into = anyone_answers()
     if looked_into and flow() is not None:
-        from flambeau.jit.execution import recorded
-
-        return recorded.runner_of(function)(*values)
+        made: Callable[..., Any] = importlib.import_module("flambeau.jit.execution.recorded").runner_of(function)
+        return made(*values)
     return (function.runners.get(looked_into) or runner_of(function, looked_into))(*values)
 
 

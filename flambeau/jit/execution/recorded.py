@@ -18,7 +18,6 @@ from flambeau.dispatcher import higher_order
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import generate
 from flambeau.jit.execution.expressions import expression
-from flambeau.jit.ir.blocks import Block
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.nodes import Node
 from flambeau.jit.ir.types import TensorType
