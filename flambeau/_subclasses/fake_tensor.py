@@ -144,10 +144,10 @@ class FakeTensor(Tensor):
 
     # ---- values
     def tolist(self) -> Any:
-        """DataDependentOutputException, unless the values are known."""
+        """The numbers, each by `item`: DataDependentOutputException unless they are known, or symbols stand for them."""
         if self._layout.ndim == 0:
             return self.item()  # type: ignore[attr-defined]
-        raise fakes.without_values("_local_scalar_dense")
+        return [x.tolist() for x in self.unbind(0)]  # type: ignore[attr-defined]
 
     def numpy(self, *, force: bool = False) -> NoReturn:
         """RuntimeError: there is no memory to share."""

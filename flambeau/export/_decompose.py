@@ -140,6 +140,10 @@ class _Again(Interpreter):
         if isinstance(n.target, HigherOrderOperator):
             with self._set_current_node(n):
                 return self._higher_order(n, *self.fetch_args_kwargs_from_env(n))
+        if n.target is torch.ops.aten._assert_scalar.default and isinstance(n.args[0], Node):
+            truth = self.env[n.args[0]]
+            if not is_symbolic_number(truth) or truth.node.shape_env.decide(truth.node.expr) is not None:
+                return self._check(n)       # known by now, as it is what the check itself says
         env, fresh = self.proxies.sizes.env, n.meta.get("unbacked_bindings")
         with contextlib.nullcontext() if env is None or not fresh else env.again(fresh):
             made = super().run_node(n)
@@ -152,6 +156,26 @@ class _Again(Interpreter):
                     if any(e.is_number and not w.is_number for e, w in zip(sizes_of(x), sizes_of(was))):
                         raise self._specialized(n.target)
         return made
+
+    def _check(self, n: Node) -> None:
+        """A check as the program has it."""
+        name = self.tracer.graph._target_to_str("_assert_scalar")
+        given = self._as_it_was(n.args[0]), n.args[1]
+        self.tracer.create_proxy("call_function", n.target, given, {}, name=name)   # type: ignore[arg-type]
+
+    def _as_it_was(self, x: Any) -> Any:
+        """The number that a node gives, computed as in the program from what a run tells, whatever is known of it."""
+        if not isinstance(x, Node):
+            return x
+        value = x.meta.get("val")
+        found = self.proxies.sizes.proxies.get(value.node._expr) if is_symbolic_number(value) else None
+        if found is not None:
+            return found
+        if x.op == "call_function" and not isinstance(x.target, OpOverload):
+            made = self.tracer.create_proxy("call_function", x.target, tuple(map(self._as_it_was, x.args)), {})
+            made.node.meta["val"] = value
+            return made
+        return self.proxies.sizes.proxy(value) if is_symbolic_number(value) else value
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A graph that an operator calls."""

@@ -224,6 +224,33 @@ def __rmatmul__(op: Op, self: Any, other: Any) -> Any:
     return op("matmul", other, self)
 
 
+@_function
+@_method
+def unique(
+    op: Op, input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """What is different, of all elements or of parts."""
+    if dim is None:
+        made = op("_unique2", input, sorted, return_inverse, return_counts)
+    else:
+        made = op("unique_dim", input, dim, sorted, return_inverse, return_counts)
+    return _wanted(made, return_inverse, return_counts)
+
+
+@_function
+@_method
+def unique_consecutive(
+    op: Op, input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """What differs from what is before it."""
+    return _wanted(op("unique_consecutive", input, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+def _wanted(made: Any, with_inverse: bool, with_counts: bool) -> Any:
+    found = [made[0], *[made[1]] * with_inverse, *[made[2]] * with_counts]
+    return tuple(found) if len(found) > 1 else found[0]
+
+
 # ---------------------------------------------------------------- indexing
 
 

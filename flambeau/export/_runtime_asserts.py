@@ -84,6 +84,9 @@ class _Sizes:
                 self.graph.erase_node(node)
             elif e.args or e.is_symbol:
                 self.nodes[e] = node
+        if is_symbolic_number(value):
+            for s in node.meta.get("unbacked_bindings", ()):
+                self._assert_known(node, s)
         for s in self._defined(value):
             if s not in self.nodes:
                 self._bind(node, value, s)
@@ -111,6 +114,16 @@ class _Sizes:
                     return
 
     # ---- checks
+
+    def _assert_known(self, node: Node, s: Expr) -> None:
+        """What a number must be: the program has learned it from what was done with the number."""
+        e = self.env.replace(s)
+        if e == s or not e.free_symbols <= self.nodes.keys():
+            return
+        self.nodes[s] = node
+        self.asserted.add(s)
+        for kind in ("Ge", "Le") if e.is_number else ("Eq",):
+            self._assert(Expr(kind, (s, e), integer=False))
 
     def _assert_range(self, s: Expr) -> None:
         r = self.env.var_to_range[s]

@@ -27,9 +27,10 @@ _CONTAINERS = (list, tuple, dict)
 
 def combined_args(mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """The arguments of a call by the names of the signature."""
-    function = mod.forward if isinstance(mod, torch.nn.Module) else mod
-    if hasattr(mod, "graph_signature"):
-        function = mod.module().forward
+    if isinstance(mod, torch.nn.Module):
+        function = mod.forward
+    else:
+        function = mod.module().forward if hasattr(mod, "graph_signature") else mod
     return dict(inspect.signature(function).bind(*args, **(kwargs or {})).arguments)
 
 

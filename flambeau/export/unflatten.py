@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.export._unlift import assign
 from flambeau.export.exported_program import ExportedProgram, ModuleCallSignature
 from flambeau.export.graph_signature import ConstantArgument, InputKind, OutputKind
@@ -228,6 +229,7 @@ class _Builder:
         for node, spec in zip([n for n in self.nodes if n.op == "placeholder"], specs):
             if spec.kind == InputKind.USER_INPUT:
                 top.own[node] = self.root.graph.placeholder(node.name)
+                top.own[node].meta = dict(node.meta)
             else:
                 self.state[node] = spec.target
                 self._attach(self.root, str(spec.target), spec)
@@ -318,15 +320,21 @@ class _Builder:
         call = part.graph.call_module(name, tuple(self._value(part, n) for n in inner.asked))
         if len(results) == 1:
             part.own[results[0]] = call
+            call.meta = dict(results[0].meta)
         else:
-            for i, n in enumerate(results):
-                part.own[n] = part.graph.call_function(operator.getitem, (call, i))
+            call.meta["val"] = tuple(n.meta.get("val") for n in results)
+            for n, item in zip(results, self._items(part, call, len(results))):
+                part.own[n] = item
+                item.meta = dict(n.meta)
+
+    def _items(self, part: _Part, call: Node, count: int) -> list[Node]:
+        return [part.graph.call_function(operator.getitem, (call, i)) for i in range(count)]
 
     def _call_as_before(
         self, part: _Part, inner: _Part, name: str, signature: ModuleCallSignature, inside: set[Node], later: list[Node]
     ) -> None:
         """The call of a module that takes and gives what the original did."""
-        outputs = [None if isinstance(a, ConstantArgument) else self.by_name[a.name] for a in signature.outputs]
+        outputs = [None if isinstance(a, ConstantArgument) else self.by_name.get(a.name) for a in signature.outputs]
         missing = [n for n in later if n not in outputs]
         if missing or len(inner.asked) > len(signature.inputs):
             what = missing[0] if missing else inner.asked[-1]
@@ -334,15 +342,22 @@ class _Builder:
                 f"torch.export.unflatten: {name}, whose signature was preserved, shares {what} with the modules around it, which "
                 "is none of its arguments and results; leave it out of preserve_module_call_signature"
             )
-        made = [a.value if n is None else self._value(inner, n) for n, a in zip(outputs, signature.outputs)]
+        # What nothing uses may have been taken out of the graph: None stands for it.
+        made = [getattr(a, "value", None) if n is None else self._value(inner, n) for n, a in zip(outputs, signature.outputs)]
         inner.graph.output(tuple(made))
-        given = [a.value if n is None else self._value(part, n) for n, a in zip(inner.asked, signature.inputs)]
+        given = [
+            getattr(a, "value", None) if n is None else self._value(part, n) for n, a in zip(inner.asked, signature.inputs)
+        ]
         args, kwargs = pytree.tree_unflatten(given, signature.in_spec)
         call = part.graph.call_module(name, tuple(args), dict(kwargs))
         flat = part.graph.call_function(pytree.tree_leaves, (call,))
+        values = [getattr(a, "value", None) if n is None else n.meta.get("val") for n, a in zip(outputs, signature.outputs)]
+        flat.meta["val"] = values
+        call.meta["val"] = pytree.tree_unflatten(values, signature.out_spec)
         for i, n in enumerate(outputs):
             if n is not None and (n in inside or n in inner.asked):
                 part.own[n] = part.graph.call_function(operator.getitem, (flat, i))
+                part.own[n].meta = dict(n.meta)
 
     # ---- values
 
@@ -358,6 +373,9 @@ class _Builder:
                 return self._attribute(part, node, target.removeprefix(inside))
         if part.outer is None:
             raise RuntimeError(f"{node} is used before it is made")
+        if getattr(part.module, "signature", None) is not None and is_symbolic_number(node.meta.get("val")):
+            part.own[node] = part.graph.node_copy(node, lambda n: self._value(part, n))     # a size, worked out again
+            return part.own[node]
         return self._input(part, node, node.name)
 
     def _attribute(self, part: _Part, node: Node, name: str) -> Any:
@@ -365,6 +383,7 @@ class _Builder:
             spec = next(s for s in self.program.graph_signature.input_specs if s.arg.name == node.name)
             self._attach(part.module, name, spec)
         made = part.own[node] = part.graph.get_attr(name)
+        made.meta = dict(node.meta)
         return made
 
     def _input(self, part: _Part, node: Node | None, name: str) -> Any:
@@ -375,6 +394,7 @@ class _Builder:
         part.asked.append(node)     # type: ignore[arg-type]
         if node is not None:
             part.own[node] = made
+            made.meta = dict(node.meta)
         return made
 
 

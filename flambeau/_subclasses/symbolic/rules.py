@@ -62,6 +62,13 @@ class Call:
         """Whether a relation holds; a guard where that depends on the example."""
         return bool(self.env.evaluate(rebuild(kind, (as_expr(a), as_expr(b)))))
 
+    def needs(self, kind: str, a: Any, b: Any) -> bool:
+        """`holds`, of what must be so: where only a run tells, it is checked there."""
+        e = rebuild(kind, (as_expr(a), as_expr(b)))
+        if self.env.unbacked_in(self.env.simplify(e)):
+            return bool(self.env.guard_or_defer_runtime_assert(e, f"{self.overload} needs it"))
+        return bool(self.env.evaluate(e))
+
     def surely(self, kind: str, a: Any, b: Any) -> bool:
         """Whether a relation holds for all values."""
         return self.env.decide(rebuild(kind, (as_expr(a), as_expr(b)))) is True

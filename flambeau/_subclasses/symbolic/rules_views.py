@@ -27,10 +27,10 @@ def _with_elements(call: Call, own: Sequence[Expr], wanted: Sequence[Expr]) -> t
     made = list(wanted)
     if open_:
         rest = product(*[e for e in wanted if e != integer(-1)])
-        call.holds("Eq", rebuild("Mod", (numel, rest)), ZERO)
+        call.needs("Eq", rebuild("Mod", (numel, rest)), ZERO)
         made[open_[0]] = rebuild("FloorDiv", (call.env.replace(numel), call.env.replace(rest)))
     else:
-        call.holds("Eq", numel, product(*wanted))
+        call.needs("Eq", numel, product(*wanted))
     return tuple(map(call.env.replace, made))
 
 

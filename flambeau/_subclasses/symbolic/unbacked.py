@@ -56,9 +56,17 @@ def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:
     return made
 
 
-def _count(call: Call, most: Any = _MOST) -> Any:
-    made = call.env.create_unbacked_symint().node._expr
-    call.env.constrain_size(made, 0, most)
+def _elements(x: Tensor) -> int:
+    """The most elements that a tensor has."""
+    numel = as_expr(1)
+    for n in sizes_of(x):
+        numel = numel * n
+    return int(numel) if numel.is_number else _MOST
+
+
+def _count(call: Call, most: Any = _MOST, low: int = 0) -> Any:
+    made = call.env.create_unbacked_symint(stand_in=low + 2 if low else None).node._expr
+    call.env.constrain_size(made, low, most)
     return made
 
 
@@ -67,12 +75,82 @@ def _nonzero(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout):
         return NotImplemented
-    sizes = sizes_of(x)
-    numel = as_expr(1)
-    for n in sizes:
-        numel = numel * n
-    most = int(numel) if numel.is_number else _MOST
-    return _sized(call, x, [_count(call, most), as_expr(len(sizes))], torch.int64)
+    return _sized(call, x, [_count(call, _elements(x)), as_expr(x._layout.ndim)], torch.int64)
+
+
+@_unbacked("where", "nonzero_numpy")
+def _places(call: Call) -> Any:
+    """The indices of what isn't zero, one tensor for each dimension."""
+    x = call["condition" if call.name == "where" else "self"]
+    if len(call.given) != 1 or not fakes.is_fake(x._layout):
+        return NotImplemented
+    count = _count(call, _elements(x))
+    return [_sized(call, x, [count], torch.int64) for _ in range(max(x._layout.ndim, 1))]
+
+
+@_unbacked("_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive")
+def _different(call: Call) -> Any:
+    """What is different, where each element or row is among it, and how often it is there."""
+    x = call["self"]
+    if not fakes.is_fake(x._layout):
+        return NotImplemented
+    whole, along = list(sizes_of(x)), call["dim"]
+    if along is None:
+        count = _count(call, _elements(x))
+        shape, inverse = [count], whole
+    else:
+        dim = call.axis()
+        count = _count(call, int(whole[dim]) if whole[dim].is_number else _MOST)
+        shape, inverse = [*whole[:dim], count, *whole[dim + 1 :]], [whole[dim]]
+    none = [as_expr(0)]
+    return (
+        _sized(call, x, shape, x.dtype),
+        _sized(call, x, inverse if call["return_inverse"] else none, torch.int64),
+        _sized(call, x, [count] if call["return_counts"] else none, torch.int64),
+    )
+
+
+@_unbacked("repeat_interleave")
+def _repeated(call: Call) -> Any:
+    """Rows, or the index of each, as often as each is repeated."""
+    repeats, size, form = call["repeats"], call["output_size"], call.overload._overloadname
+    if form == "self_int" or not fakes.is_fake(repeats._layout):
+        return NotImplemented
+    count = _count(call) if size is None else expr_of(size)
+    if form == "Tensor":
+        return _sized(call, repeats, [count], repeats.dtype)
+    x = call["self"]
+    whole = list(sizes_of(x))
+    shape = [count] if call["dim"] is None else [*whole[: call.axis()], count, *whole[call.axis() + 1 :]]
+    return _sized(call, x, shape, x.dtype)
+
+
+@_unbacked("bincount")
+def _counted(call: Call) -> Any:
+    """How often each number is there."""
+    x = call["self"]
+    if not fakes.is_fake(x._layout):
+        return NotImplemented
+    count = _count(call, low=int(call["minlength"] or 0))
+    weights = call["weights"]
+    kind = torch.int64 if weights is None else weights.dtype if weights.dtype == torch.float32 else torch.float64
+    return _sized(call, x, [count], kind)
+
+
+@_unbacked("select")
+def _selected(call: Call) -> Any:
+    """A part whose place only a run tells: where it begins is unknown, too."""
+    index = expr_of(call["index"])
+    if call.overload._overloadname != "int" or not call.env.unbacked_in(index):
+        return NotImplemented
+    x, dim = call["self"], call.axis()
+    own, steps = list(sizes_of(x)), list(strides_of(x))
+    with plain_sizes():
+        made = call.overload(x, dim, 0)
+    begin = call.env.create_unbacked_symint(stand_in=made._offset).node._expr
+    call.env.constrain_size(begin)
+    describe(made, call.env, own[:dim] + own[dim + 1 :], steps[:dim] + steps[dim + 1 :], begin)
+    return made
 
 
 @_unbacked("masked_select")
@@ -80,10 +158,7 @@ def _masked(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout):
         return NotImplemented
-    numel = as_expr(1)
-    for n in sizes_of(x):
-        numel = numel * n
-    return _sized(call, x, [_count(call, int(numel) if numel.is_number else _MOST)], x.dtype)
+    return _sized(call, x, [_count(call, _elements(x))], x.dtype)
 
 
 @_unbacked("slice")

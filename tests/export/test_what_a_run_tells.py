@@ -1,0 +1,81 @@
+"""Exported programs with numbers and sizes that only a run tells: values against those of the module at other inputs, and checks
+of what a program needs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+from flambeau.export import Dim, export
+
+
+class Called(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *x):
+        return self.function(*x)
+
+
+def runs(function, *inputs, shapes=None):
+    """The exported program as it is, without writes, and taken apart."""
+    program = export(Called(function), inputs, dynamic_shapes=None if shapes is None else (shapes,))
+    return [p.module() for p in (program, program.run_decompositions({}), program.run_decompositions())]
+
+
+A, B = torch.tensor([3, 1, 3]), torch.tensor([2, 5, 7])
+ROWS = torch.rand(2, 3), torch.rand(2, 3)
+PROGRAMS = {
+    "what is different": (lambda x: x.unique(), (A,), (B,)),
+    "and where, and how often": (lambda x: torch.unique(x, return_inverse=True, return_counts=True), (A,), (B,)),
+    "rows that differ": (lambda x: torch.unique(x[:, None], dim=0, return_inverse=True), (A,), (B,)),
+    "what follows": (lambda x: torch.unique_consecutive(x, return_counts=True), (A,), (B,)),
+    "repeated elements": (lambda x, y: torch.repeat_interleave(y, x), (A, B), (B, A)),
+    "repeated columns": (lambda x, y: torch.repeat_interleave(y, x, dim=1), (A, ROWS[0]), (B, ROWS[1])),
+    "indices": (lambda x: torch.repeat_interleave(x), (A,), (B,)),
+    "counts": (lambda x: torch.bincount(x, minlength=4), (A,), (B,)),
+    "weighted counts": (lambda x, w: torch.bincount(x, w), (A, torch.rand(3)), (B, torch.rand(3))),
+    "a part": (lambda i, x: x[i.item()] * 2, (torch.tensor(1), ROWS[0]), (torch.tensor(-1), ROWS[1])),
+    "a part of a view": (lambda i, x: x.T[i.item()] + 1, (torch.tensor(2), ROWS[0]), (torch.tensor(0), ROWS[1])),
+    "a view": (lambda n, x: x.view(n.item(), -1).sum(0).sum(), (torch.tensor(2), ROWS[0]), (torch.tensor(3), ROWS[1])),
+    "numbers in a list": (lambda x: torch.stack([x * i for i in x.tolist()]), (A,), (B,)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_at_other_inputs(name):
+    function, first, second = PROGRAMS[name]
+    for run in runs(function, *first):
+        for inputs in (first, second):
+            torch.testing.assert_close(run(*inputs), function(*inputs), rtol=0, atol=0)
+
+
+def test_indices_of_open_sizes():
+    for run in runs(torch.where, torch.tensor([[0.0, 1], [2, 0]]), shapes=({0: Dim("n", max=100)},)):
+        x = torch.tensor([[0.0, 3], [4, 0], [5, 6]])
+        torch.testing.assert_close(run(x), torch.where(x))
+
+
+def test_what_a_program_needs_is_checked_also_when_it_is_taken_apart():
+    def needs(k):
+        torch._check(k.item() == 6)
+        return torch.zeros(k.item())
+
+    for function, x in ((lambda k, x: x.view(k.item(), 4), torch.rand(24)), (lambda k, x: needs(k), torch.rand(6))):
+        for run in runs(function, torch.tensor(6), x):
+            assert run(torch.tensor(6), x).shape[0] == 6
+            for n, sign in ((5, ">="), (8, "<=")):
+                with pytest.raises(RuntimeError, match=f"Runtime assertion failed for expression u0 {sign} 6"):
+                    run(torch.tensor(n), x)
+
+
+def test_sizes_that_a_run_compares():
+    shapes = (None, {0: Dim.AUTO})
+    for run in runs(lambda k, x: x.view(k.item(), 4).sum(0), torch.tensor(6), torch.rand(24), shapes=shapes):
+        x = torch.rand(20)
+        torch.testing.assert_close(run(torch.tensor(5), x), x.view(5, 4).sum(0))
+        with pytest.raises(RuntimeError, match=r"Runtime assertion failed for expression Eq\(s\d+, 4\*u0\)"):
+            run(torch.tensor(4), x)
