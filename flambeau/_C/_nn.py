@@ -76,6 +76,8 @@ def _upsampling(name: str) -> Any:
 def __getattr__(name: str) -> Any:
     if name == "log_sigmoid":
         return torch.nn.functional.logsigmoid
+    if name == "pad_sequence":
+        return torch.nn.utils.rnn.pad_sequence
     if name in _FUNCTIONAL:
         return getattr(torch.nn.functional, name)
     if name in _LOSSES:

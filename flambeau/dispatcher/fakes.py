@@ -1,7 +1,7 @@
-"""What a fake implementation may ask for: `get_ctx()`, the context in which sizes that depend on data would get names.
+"""What a fake implementation may ask for: `get_ctx()`, the context in which sizes that depend on data get names.
 
-Where it runs for fake tensors it may ask; no size has a name there, so that asking for one raises DynamicOutputShapeException. On
-the meta device asking for the context raises RuntimeError. All in PyTorch's words. Stands on record and core.tensor.fakes; used
+Where it runs for fake tensors it may ask: inside `dynamic_sizes` the names are symbols of a ShapeEnv, elsewhere there are none, so
+that asking for one raises DynamicOutputShapeException. On the meta device asking for the context raises RuntimeError. All in PyTorch's words. Stands on record and core.tensor.fakes; used
 by calling and torch.library.
 """
 
@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from flambeau.base.device import stand_ins_in_use
 from flambeau.base.naming import public_module
+from flambeau.base.symbolic.numbers import SymInt
 from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.record import OperatorRecord
 
-__all__ = ["FakeImplCtx", "get_ctx", "mode_of", "without_values"]
+__all__ = ["FakeImplCtx", "dynamic_sizes", "get_ctx", "mode_of", "without_values"]
 
 
 class FakeImplCtx:
@@ -28,11 +29,27 @@ class FakeImplCtx:
     __module__ = public_module("_library.fake_impl")
 
     def __init__(self, fake_mode: Any, overload: Any):
-        self._fake_mode, self._op, self._shape_env = fake_mode, overload, None
+        self._fake_mode, self._op, self._shape_env = fake_mode, overload, _local.shape_env
 
-    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> NoReturn:
-        """DynamicOutputShapeException: sizes have no names here."""
-        raise fakes.DynamicOutputShapeException(self._op)
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
+        """A size that only a run tells, within bounds. DynamicOutputShapeException where sizes have no names; ValueError for
+        bounds that are no whole numbers from 0 on.
+        """
+        if self._shape_env is None:
+            raise fakes.DynamicOutputShapeException(self._op)
+        if isinstance(min, SymInt) or isinstance(max, SymInt):
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min and max to be statically known ints but got SymInt. "
+                "This is not supported."
+            )
+        if min < 0:
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, ...): expected min to be greater than or equal to 0: this API can only create "
+                "non-negative sizes."
+            )
+        made = self._shape_env.create_unbacked_symint(stand_in=min + 2 if min else None)
+        self._shape_env.constrain_size(made.node._expr, min, 2**63 - 2 if max is None else max)
+        return made
 
     create_unbacked_symint = new_dynamic_size
 
@@ -41,9 +58,20 @@ class _Local(threading.local):
     """The operator whose fake runs in this thread, and for which mode's fake tensors; None for tensors on meta."""
 
     operator: tuple[OperatorRecord, Callable, Any] | None = None
+    shape_env: Any = None       # where sizes that depend on data get their names
 
 
 _local = _Local()
+
+
+@contextlib.contextmanager
+def dynamic_sizes(shape_env: Any) -> Iterator[None]:
+    """Fake implementations that run in this block get symbols of `shape_env` for sizes that depend on data."""
+    before, _local.shape_env = _local.shape_env, shape_env
+    try:
+        yield
+    finally:
+        _local.shape_env = before
 
 
 def get_ctx() -> FakeImplCtx | None:

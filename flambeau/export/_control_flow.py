@@ -7,6 +7,7 @@ _trace's mode, which has it as `_control_flow`; asked by the public functions (d
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,13 @@ class ControlFlow:
         """The results of one of two functions. A Python truth chooses at once; one of sizes is as it is at a run."""
         chosen = self.mode.node_of(pred) if isinstance(pred, (torch.Tensor, torch.SymBool)) else pred
         if not isinstance(chosen, Node):
+            if isinstance(chosen, (bool, int, float)):
+                warnings.warn(
+                    "Pred is a Python constant. When used with torch.cond, it specializes on one of the branches. If you want "
+                    "torch.cond to preserve two branches, please make the predicate a boolean tensor or a SymBool.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             return true_fn(*operands) if chosen else false_fn(*operands)
         self._check_operands("torch.cond", operands)
         given, spec = pytree.tree_flatten(tuple(operands))

@@ -169,10 +169,25 @@ def _run(mod: torch.nn.Module, given: Any, by: str) -> Any:
 def _tidy(mode: _trace.ExportMode, env: ShapeEnv) -> None:
     """The graph with sizes settled, without detached tensors that nothing uses, and with stretches in graphs of their own."""
     settle_sizes(mode.graph, env)
+    _drop_unused_constants(mode)
     for node in mode.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
         if not node.users:
             mode.graph.erase_node(node)
     mode.regions.fold(mode.graph, mode.submodules)
+
+
+def _drop_unused_constants(mode: _trace.ExportMode) -> None:
+    """Take out tensors that the program makes of numbers, and doesn't use."""
+    copies = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.detach_.default, torch.ops.aten.detach.default)
+    for node in list(mode.graph.find_nodes(op="placeholder")):
+        if node.name in mode.constants:
+            chain = [node]
+            while len(chain[-1].users) == 1 and (user := next(iter(chain[-1].users))).target in copies:
+                chain.append(user)
+            if not chain[-1].users:
+                for each in reversed(chain):
+                    mode.graph.erase_node(each)
+                del mode.constants[node.name]
 
 
 def _signature(mode: _trace.ExportMode, inputs: list[InputSpec], user: list[InputSpec]) -> ExportGraphSignature:

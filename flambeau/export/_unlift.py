@@ -44,6 +44,11 @@ def assign(root: torch.nn.Module, target: str, value: Any, how: Callable[[torch.
     how(root, name, value)
 
 
+def _unlift_exported_program_lifted_states(ep: ExportedProgram, check_guards: bool = True) -> GraphModule:
+    """`ep.module()`, by PyTorch's inner name."""
+    return unlifted(ep, check_guards)
+
+
 def _refuse(what: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any) -> NoReturn:
         raise NotImplementedError(f"Calling {what}() is not supported yet.")
@@ -82,6 +87,10 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
                 graph.create_node("call_module", "_guards_fn", tuple(leaves), {}, name="_guards_fn")
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(list(names), entry.in_spec, entry.out_spec)))
     made = GraphModule(root, graph, "GraphModule")
+    for spec in program.graph_signature.input_specs:    # fx copies every tensor as a buffer that is saved
+        if spec.kind == InputKind.CONSTANT_TENSOR or (spec.kind == InputKind.BUFFER and not spec.persistent):
+            path, _, name = str(spec.target).rpartition(".")
+            made.get_submodule(path)._non_persistent_buffers_set.add(name)
     made.train(True)
     made.register_forward_pre_hook(_check_containers(entry.in_spec), with_kwargs=True)
     made.train, made.eval = _refuse("train"), _refuse("eval")  # type: ignore[method-assign, assignment]
@@ -136,25 +145,29 @@ def _guards(program: ExportedProgram, leaves: list[Any]) -> list[Guard]:
     return guards_of(found, program.range_constraints, program._guards) + [alike(*pair) for pair in repeated]
 
 
-def _check_containers(spec: pytree.TreeSpec) -> Callable[..., None]:
-    wanted = spec.children()[1].context
-
+def _check_containers(spec: pytree.TreeSpec) -> Callable[..., Any]:
     def check(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if set(kwargs) != set(wanted):
-            raise ValueError(
-                f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {list(wanted)}"
-            )
-        kwargs = {name: kwargs[name] for name in wanted}
-        given = pytree.tree_structure((args, kwargs))
-        if given != spec:
-            raise ValueError(
-                f"Trying to flatten user inputs with exported input tree spec: \n{spec}\nbut actually got inputs with tree spec "
-                f"of: \n{given}.\nPlease check that the inputs have the same number and type of args and kwargs as the ones you "
-                "used when tracing."
-            )
-        return args, kwargs
+        return in_containers(spec, args, kwargs)
 
     return check
+
+
+def in_containers(spec: pytree.TreeSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs in the order of the program. ValueError for others than those that it was exported with."""
+    wanted = spec.children()[1].context
+    if set(kwargs) != set(wanted):
+        raise ValueError(
+            f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {list(wanted)}"
+        )
+    kwargs = {name: kwargs[name] for name in wanted}
+    given = pytree.tree_structure((args, kwargs))
+    if given != spec:
+        raise ValueError(
+            f"Trying to flatten user inputs with exported input tree spec: \n{spec}\nbut actually got inputs with tree spec "
+            f"of: \n{given}.\nPlease check that the inputs have the same number and type of args and kwargs as the ones you "
+            "used when tracing."
+        )
+    return args, kwargs
 
 
 def check_inputs(module: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -138,6 +138,18 @@ def _check_leaf(path: tuple[Any, ...], leaf: Any, spec: Any, bounds: dict[str, t
         )
 
 
+def _check_form(dim: Dim, i: int, size: int) -> None:
+    """Refuse a size that a dimension, which is so in terms of another, doesn't take."""
+    if isinstance(dim, _DerivedDim):
+        least, step = dim.fn(0), dim.fn(1) - dim.fn(0)
+        if (int(size) - least) % step:
+            raise UserError(
+                UserErrorType.CONSTRAINT_VIOLATION,
+                f"Expected shape[{i}] = {size} of input Tensor to be of the form {dim.__name__}, where {dim.root.__name__} is an "
+                "integer",
+            )
+
+
 def _refused(message: str) -> UserError:
     return UserError(UserErrorType.INVALID_INPUT, message, case_name="dynamic_shapes_validation")
 
@@ -160,6 +172,7 @@ def _check_tensor(place: str, tensor: torch.Tensor, spec: Any, bounds: dict[str,
         )
     for i, dim in spec.items() if isinstance(spec, dict) else enumerate(spec):
         if isinstance(dim, Dim):
+            _check_form(dim, i, tensor.shape[i])
             low, high = bounds.setdefault(dim.__name__, (dim.min, dim.max))
             if (low, high) != (dim.min, dim.max):
                 raise UserError(

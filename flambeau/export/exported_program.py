@@ -10,9 +10,22 @@ from typing import Any, NoReturn
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.base.symbolic.expressions import Expr
-from flambeau.export._unlift import unlifted
+from flambeau.export._unlift import in_containers, unlifted
 from flambeau.export._verifier import TrainingIRVerifier, Verifier
-from flambeau.export.graph_signature import ExportGraphSignature, InputKind
+from flambeau.export.graph_signature import (  # noqa: F401  # which programs import from here, too
+    ConstantArgument,
+    CustomObjArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+    TokenArgument,
+)
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 
@@ -141,13 +154,14 @@ class ExportedProgram:
 
     @example_inputs.setter
     def example_inputs(self, value: Any) -> None:
-        if value is None or (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple)
-                             and isinstance(value[1], dict)):
-            self._example_inputs = value
-            return
-        raise ValueError(
-            "Example inputs should be a tuple containing example arguments (as a tuple), and example kwargs (as a dict)."
-        )
+        if value is not None:
+            if not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple) and isinstance(value[1], dict)):
+                raise ValueError(
+                    "Example inputs should be a tuple containing example arguments (as a tuple), and example kwargs (as a dict)."
+                )
+            if (spec := self.call_spec.in_spec) is not None:
+                in_containers(spec, *value)
+        self._example_inputs = value
 
     @property
     def call_spec(self) -> CallSpec:

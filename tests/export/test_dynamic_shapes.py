@@ -12,6 +12,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
 from flambeau._dynamo.exc import UserError
+from flambeau._export.serde.dynamic_shapes import _dump_dynamic_shapes, _load_dynamic_shapes
 from flambeau.export import AdditionalInputs, Dim, ShapesCollection, dims, export
 from flambeau.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -392,3 +393,39 @@ def test_a_parameter_as_an_input_is_an_input() -> None:
     model = module(forward, p=nn.Parameter(torch.rand(3)))
     run = export(model, (model.p,)).module()
     torch.testing.assert_close(run(torch.ones(3)), model.p)
+
+
+def test_sizes_that_a_derived_dimension_does_not_take() -> None:
+    def forward(self, x):
+        return x * 2
+
+    n = Dim("n", min=3, max=6)
+    with pytest.raises(UserError, match=r"Expected shape\[0\] = 10 of input Tensor to be of the form 2\*n \+ 1, where n is an"):
+        export(module(forward), (torch.rand(10),), dynamic_shapes=({0: 2 * n + 1},))
+    run = export(module(forward), (torch.rand(9),), dynamic_shapes=({0: 2 * n + 1},)).module()
+    assert run(torch.rand(13)).shape == (13,)
+
+
+def test_what_is_said_of_sizes_as_data() -> None:
+    n = Dim("n", min=4, max=16)
+    inputs = torch.rand(4, 5), [torch.rand(8, 8), {"k": torch.rand(5)}], 3
+    said = {"x": (n, n + 1), "y": [{0: 2 * n}, {"k": None}], "z": None}
+    written = _dump_dynamic_shapes(said, inputs)
+    assert str(written) == (
+        "DynamicShapesSpec(dynamic_shapes=(['n', 'n + 1'], [['2*n', 8], {'k': ['_DimHint.STATIC']}], None), "
+        "dims={'n': RootDim(min=4, max=16, derived=['2*n', 'n + 1'])})"
+    )
+    data = _dump_dynamic_shapes(said, inputs, to_dict=True)
+    for read in (_load_dynamic_shapes(written), _load_dynamic_shapes(data, from_dict=True)):
+        assert str(read) == "([Dim('n', min=4, max=16), n + 1], [[2*n, 8], {'k': [DimHint(STATIC)]}], None)"
+        assert str(_dump_dynamic_shapes(read, inputs)) == str(written)
+    for wrong, words in (
+        ({"dynamic_shapes": [["m"]], "dims": {}}, "got m which is not in"),
+        ({"dynamic_shapes": [["n"]], "dims": {"n": {"min": 2, "max": 4, "derived": ["n*n"]}}}, "linear expressions, got n"),
+        ({"dynamic_shapes": [["n"]], "dims": {"n": {"min": 2, "max": 4, "derived": ["m + 1"]}}}, "n as the only free symbol"),
+        ({"dynamic_shapes": [["n"]], "dims": {"n": {"min": None, "max": 4, "derived": []}}}, "map `min` to an int"),
+        ({"dims": {}}, "to have keys"),
+        (3, "expected `spec` to be a dict"),
+    ):
+        with pytest.raises(UserError, match=words):
+            _load_dynamic_shapes(wrong, from_dict=True)

@@ -79,3 +79,28 @@ def test_sizes_that_a_run_compares():
         torch.testing.assert_close(run(torch.tensor(5), x), x.view(5, 4).sum(0))
         with pytest.raises(RuntimeError, match=r"Runtime assertion failed for expression Eq\(s\d+, 4\*u0\)"):
             run(torch.tensor(4), x)
+
+
+def test_an_operator_of_the_program_says_which_sizes_depend_on_data():
+    with torch.library._scoped_library("what_a_run_tells", "FRAGMENT") as library:
+        library.define("places(Tensor x) -> Tensor")
+        library.impl("places", lambda x: x.nonzero(), "CPU")
+
+        @torch.library.register_fake("what_a_run_tells::places", lib=library)
+        def fake(x):
+            context = torch.library.get_ctx()
+            with pytest.raises(ValueError, match="greater than or equal to 0"):
+                context.new_dynamic_size(min=-1)
+            return x.new_empty([context.new_dynamic_size(max=1000), x.dim()], dtype=torch.int64)
+
+        def function(x):
+            places = torch.ops.what_a_run_tells.places(x)
+            return places * 2, places[:, 0] + 1
+
+        x = torch.tensor([[0.0, 1], [2, 0]])
+        for shapes in (None, ({0: Dim.AUTO},)):
+            for run in runs(function, x, shapes=shapes):
+                for given in (x, x + 1):
+                    torch.testing.assert_close(run(given), function(given))
+        text = str(export(Called(function), (x,)))
+        assert 'places: "i64[u0, 2]"' in text and "Range constraints: {u0: VR[0, 1000]}" in text

@@ -17,6 +17,7 @@ from flambeau._subclasses.symbolic.unbacked import UNBACKED
 from flambeau.base.symbolic.numbers import is_symbolic_number, plain_value
 from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.fakes import dynamic_sizes
 
 __all__ = ["run"]
 
@@ -30,10 +31,20 @@ def run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], env: Any 
     sizes aren't known.
     """
     own = env_of([args, list(kwargs.values())])
+    env = own or env
+    try:
+        return _run(overload, args, kwargs, own, env)
+    except fakes.DynamicOutputShapeException:
+        if env is None or overload.namespace == "aten":
+            raise
+        with dynamic_sizes(env):    # the fake of a program's operator, which says which sizes depend on data
+            return overload(*args, **kwargs)
+
+
+def _run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], own: Any, env: Any) -> Any:
     unbacked = UNBACKED.get(overload.overloadpacket.__name__)
     if own is None and (env is None or unbacked is None):
         return overload(*args, **kwargs)
-    env = own or env
     call = Call(env, overload, args, kwargs)
     if unbacked is not None:
         made = unbacked(call)
