@@ -1,8 +1,8 @@
 """What a fake implementation may ask for: `get_ctx()`, the context in which sizes that depend on data get names.
 
-Where it runs for fake tensors it may ask: inside `dynamic_sizes` the names are symbols of a ShapeEnv, elsewhere there are none, so
-that asking for one raises DynamicOutputShapeException. On the meta device asking for the context raises RuntimeError. All in PyTorch's words. Stands on record and core.tensor.fakes; used
-by calling and torch.library.
+Where it runs for fake tensors it may ask: inside `dynamic_sizes` the names are symbols of a ShapeEnv; elsewhere there are none,
+and asking for one raises DynamicOutputShapeException. On the meta device asking for the context raises RuntimeError. All in
+PyTorch's words. Stands on record and core.tensor.fakes; used by calling and torch.library.
 """
 
 from __future__ import annotations

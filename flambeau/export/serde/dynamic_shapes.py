@@ -160,8 +160,7 @@ def _derived(root: Dim, text: str) -> Dim:
         raise _error(
             f"Expected derived expressions in to have {root.__name__} as the only free symbol, got {text}"
         )
-    found = {s: s for s in e.free_symbols}
-    e = e.xreplace({s: own for s in found})
+    e = e.xreplace(dict.fromkeys(e.free_symbols, own))
     step, rest = 0, 0
     for term in terms(e):
         number, factor = coefficient(term)
