@@ -74,7 +74,7 @@ _ROOMS = frozenset(
         "_dynamo", "_higher_order_ops", "_inductor",
         "library", "_ops", "_library", "_export", "_custom_op", "_custom_ops", "_refs", "_lobpcg",
         "_prims_common", "numa", "__future__", "_VF", "_functorch", "_vmap_internals", "_linalg_utils", "quasirandom",
-        "_subclasses", "_guards", "_prims", "_decomp", "_dispatch",
+        "_subclasses", "_guards", "_prims", "_decomp", "_dispatch", "_python_dispatcher",
     )
 )
 _FROM_ROOMS = {

@@ -42,6 +42,7 @@ SIBLINGS = {
     "_C": {"distributed", "nn", "library", "serialize", "_vmap_internals", "jit"},  # it names the reader of files
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
+    "_python_dispatcher": {"library"},  # its operator is one of a library
     "_library": {"library"},  # its modules by their inner names
     "_custom_op": {"library"},
     "_custom_ops": {"library", "_custom_op"},

@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.base import device as devices
 from flambeau.core.modes.modes import local
-from flambeau.dispatcher import keys
+from flambeau.dispatcher import keys, tables
 from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
 from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
 from flambeau.dispatcher.handlers import answers
@@ -80,7 +80,64 @@ def _dispatch_has_kernel_for_any_dispatch_key(name: str, keyset: DispatchKeySet)
     return any(_dispatch_has_kernel_for_dispatch_key(name, key) for key in keyset)
 
 
-_dispatch_has_computed_kernel_for_dispatch_key = _dispatch_has_kernel_for_dispatch_key
+def _dispatch_has_computed_kernel_for_dispatch_key(name: str, dispatch: str | DispatchKey) -> bool:
+    """Whether something answers an operator for a key, be it a kernel for several. RuntimeError if there is no such operator."""
+    found = _overload(name)
+    if found is None:
+        raise RuntimeError(f"operator {name} does not exist")
+    key = _dispatch_key_parse(dispatch).name
+    if found._record is None:
+        return bool(found.has_kernel_for_dispatch_key(key)) or key in ("Meta", "AutogradCPU")
+    return tables.computed(found._record.kernels, key) is not None
+
+
+def _dispatch_library(kind: str, name: str, dispatch: str, file: str = "/dev/null", linenum: int = 0) -> tables.NativeLibrary:
+    """A library that is filled as C++ fills it, to see what becomes of the tables."""
+    from flambeau.library.libraries import Library
+
+    return tables.NativeLibrary(Library(name, kind, dispatch), dispatch)
+
+
+def _dispatch_dump(name: str) -> str:
+    """What is registered for an operator, a line each; "" for none."""
+    return tables.dump(record_of(name))
+
+
+def _dispatch_dump_table(name: str) -> str:
+    """What answers an operator for each key, a line each; "" for none."""
+    return tables.dump_table(record_of(name))
+
+
+def _dispatch_find_dangling_impls() -> list[str]:
+    """What is registered of the operators that have kernels and no schema."""
+    return tables.dangling()
+
+
+def _dispatch_check_invariants(name: str) -> None:
+    """Nothing is kept beside the registrations that could differ from them."""
+
+
+def _dispatch_check_all_invariants() -> None:
+    """_dispatch_check_invariants of all operators."""
+
+
+def _dispatch_get_registrations_for_dispatch_key(dispatch_key: str = "") -> list[str]:
+    """The names of the operators that have a kernel for a key, of those with any for "". RuntimeError for a name of no key."""
+    key = _dispatch_key_parse(dispatch_key).name if dispatch_key else ""
+    built_in = [name for name in _dispatch_get_all_op_names() if key in ("CPU", "") and record_of(name) is None]
+    return built_in + [record.name for overloads in RECORDS.values() for record in overloads.values()
+                       if (key in record.kernels if key else record.kernels)]
+
+
+def _dispatch_print_registrations_for_dispatch_key(dispatch_key: str = "") -> None:
+    """Print these names, a line each."""
+    for name in _dispatch_get_registrations_for_dispatch_key(dispatch_key):
+        print(name)
+
+
+def _dispatch_call_boxed(handle: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the operator that _dispatch_find_schema_or_throw gave."""
+    return handle(*args, **kwargs)
 
 
 def _dispatch_key_name(key: DispatchKey) -> str:

@@ -43,6 +43,8 @@ class OperatorRecord:
         self.origin = ""  #: where it was defined, for messages
         self.tags: list[Any] = []
         self.kernels: dict[str, Callable] = {}  #: by the name of a dispatch key
+        self.replaced: dict[str, list[tuple[Callable, str]]] = {}  #: kernels that a later one stands for, with their sources
+        self.alias_analysis = "FROM_SCHEMA"     #: how TorchScript learns what shares memory
         self.sources: dict[str, str] = {}  #: where each kernel was registered, for messages
         self.fake: Callable | None = None
         self.gradient: Gradient | None = None
@@ -68,14 +70,23 @@ class OperatorRecord:
         """Register a kernel; one that was there is replaced, with PyTorch's warning (once in a program)."""
         if key in self.kernels and not override:
             _warn_of_override(self, key, source)
+        if key in self.kernels:
+            self.replaced.setdefault(key, []).append((self.kernels[key], self.sources.get(key, "")))
         self.kernels[key] = kernel
         self.sources[key] = source
 
     def remove_kernel(self, key: str, kernel: Callable) -> None:
-        """Take a kernel back, if it is still the one registered."""
-        if self.kernels.get(key) is kernel:
+        """Take a kernel back; the one that it replaced is asked for again."""
+        before = self.replaced.get(key, [])
+        if self.kernels.get(key) is not kernel:
+            self.replaced[key] = [each for each in before if each[0] is not kernel]
+        elif before:
+            self.kernels[key], self.sources[key] = before.pop()
+        else:
             del self.kernels[key]
             self.sources.pop(key, None)
+            if self.schema is None:
+                undefine(self)
 
 
 RECORDS: dict[str, dict[str, OperatorRecord]] = {}
