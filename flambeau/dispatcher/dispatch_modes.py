@@ -335,7 +335,7 @@ def resolve(
         schema = overload._schema
         if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(f"aten::{name}", overload_name):
             continue
-        given = _fitted(schema, *((args, named) if prepared is None else prepared(schema, args, named)))
+        given = _fitted(schema, *((args, _with_outs(schema, named)) if prepared is None else prepared(schema, args, _with_outs(schema, named))))
         if given is None:
             continue
         try:
@@ -350,6 +350,15 @@ def resolve(
         else:
             composite = composite or found
     return composite or by_value  # type: ignore[no-any-return]
+
+
+def _with_outs(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with several results that are to be written to by the names that the schema has for them."""
+    outs = [a.name for a in schema.arguments if a.is_out]
+    given = kwargs.get("out")
+    if len(outs) < 2 or not isinstance(given, (tuple, list)) or len(given) != len(outs):
+        return kwargs
+    return {n: x for n, x in kwargs.items() if n != "out"} | dict(zip(outs, given))
 
 
 def _with_options(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau._functorch import config
 from flambeau._functorch._aot_autograd.fakes import fresh, fresh_leaf
 from flambeau._functorch._aot_autograd.schemas import MutationType, OutputType, ViewAndMutationMeta
 from flambeau._subclasses.functional_tensor import FunctionalTensorMode
@@ -54,7 +55,20 @@ def _traced(function: Callable[..., Any], args: Sequence[Any], table: Table, dyn
     made = make_fx(function, decomposition_table=table, tracing_mode="symbolic" if dynamic else "fake")(*args)
     made.graph.eliminate_dead_code()
     made.recompile()
+    if config.functionalize_rng_ops:
+        _refuse_random(made)
     return made
+
+
+def _refuse_random(module: GraphModule) -> None:
+    """RuntimeError for a random operator whose seed is to be an input: the processor's stream is no function of one."""
+    for node in module.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise RuntimeError(
+                f"You are trying to functionalize a CPU RNG operator ({node.target}) but CPU does not use Philox/counter-based RNG. "
+                "Therefore, functionalizing a CPU RNG operator is not supported. We are discussing the possibility of a "
+                "Philox-based RNG implementation for CPU."
+            )
 
 
 @contextlib.contextmanager

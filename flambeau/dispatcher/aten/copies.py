@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.base.memory_order import overlaps_itself
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
@@ -48,6 +49,15 @@ def expand(self: Tensor, size: Any, *, implicit: bool = False) -> Any:
 def clone(self: Tensor, *, memory_format: Any = None) -> Any:
     """A copy."""
     return self.clone() if memory_format is None else self.clone(memory_format=memory_format)
+
+
+@implementation()
+def copy(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
+    """The values of `src` in the dtype and geometry of `self`: what that would be after a copy_."""
+    layout = self._layout
+    strides = None if overlaps_itself(layout.shape, layout.strides) else self.stride()
+    made = self.new_empty(self.shape) if strides is None else self.new_empty_strided(self.shape, strides)
+    return made.copy_(src)
 
 
 @implementation()
