@@ -12,6 +12,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.naming import public_module
 from flambeau.base.rng import Generator as _Stream
 from flambeau.base.rng import default_generator as _stream
+from flambeau.core.modes.modes import local
 from flambeau.core.tensor.create import array_of, from_array
 from flambeau.core.tensor.tensor import Tensor
 
@@ -33,6 +34,9 @@ class Generator(_Stream):
 
     def set_state(self, state: Any) -> Generator:
         """Go on from a state of `get_state`."""
+        for mode in local.dispatch_modes:
+            if mode._reseeded is not None:
+                mode._reseeded()
         super().set_state(np.ascontiguousarray(array_of(state) if isinstance(state, Tensor) else state))
         return self
 

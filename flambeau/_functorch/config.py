@@ -1,8 +1,9 @@
 """torch._functorch.config: settings of AOT autograd, which can be read, set and patched.
 
-Followed are `cse`, `functionalize_rng_ops`, `aggressive_recomputation`, `ban_recompute_reductions`, `ban_recompute_not_in_allowlist`,
-`treat_parameters_as_free_to_save` and `torch_compile_graph_format`. The others are PyTorch's, so that programs may set them: of its
-caches, of its compiler, and of what always holds here, as that inputs are checked at each call.
+Followed are `cse`, `functionalize_rng_ops`, `aggressive_recomputation`, `ban_recompute_reductions`,
+`ban_recompute_not_in_allowlist`, `treat_parameters_as_free_to_save` and `torch_compile_graph_format`. The others are
+PyTorch's, so that programs may set them: of its caches, of its compiler, and of what always holds here, as that inputs are
+checked at each call.
 """
 
 import sys

@@ -217,7 +217,7 @@ class FunctionalTensorMode(TorchDispatchMode):
         given, named = self.current((args, kwargs))
         if func is _aten.lift_fresh_copy.default:
             return _aten.clone.default(*given)
-        made = hand_over(func, given, named) if func._composite else func(*given, **named)
+        made = hand_over(func, given, named) if func._composite and local.dispatch_modes else func(*given, **named)
         for x in pytree.tree_leaves(made):
             if isinstance(x, torch.Tensor) and self._named(x) is None and self._alias(x) is not None:
                 self._track(x, _Base(x), (), x)     # made of views that only the modes outside saw

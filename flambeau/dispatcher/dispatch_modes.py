@@ -77,6 +77,8 @@ class DispatchMode:
     _snapshot: Callable[[Any], Any] | None = None
     #: Told of a tensor that has the values of another one, for good; None for modes that couldn't know it for the same.
     _stand_for: Callable[[Any, Any], None] | None = None
+    #: Told that a random stream was put into another state, which no operator does.
+    _reseeded: Callable[[], None] | None = None
     #: Told of a tensor whose writes were counted up, though its memory stays as it was.
     _counted: Callable[[Any], None] | None = None
     #: Told whether gradients are on from now on, at each switch of the program's own; None for modes that don't record it.

@@ -16,7 +16,7 @@ from flambeau.base import device as devices
 from flambeau.core.modes import interception
 from flambeau.core.tensor import fakes, printing
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import dispatch_modes
+from flambeau.dispatcher import dispatch_modes, namespaces
 from flambeau.ops.creation.factories import empty_strided
 from flambeau.transform.levels import mapped
 
@@ -75,6 +75,8 @@ def _with_symbols(mode: Any, function: FunctionType, own: Callable[..., Any], ar
     if not mode.has_symbols(function.__name__, args, kwargs):
         return NotImplemented
     called = dispatch_modes.overload_of(function, args, kwargs)
+    if function.__name__ == "item":     # whose operator's own body is this function
+        return mode.with_symbols(namespaces.ops.aten._local_scalar_dense.default, args, kwargs)
     if called is None:
         made = dispatch_modes.lowered(function, own, args, kwargs)
         return own(*args, **kwargs) if made is NotImplemented else made

@@ -353,3 +353,87 @@ def test_simple_export_refuses_writes():
 
     with pytest.raises(RuntimeError, match="does not support input mutations"):
         aot_export_joint_simple(lambda a: (a.mul_(2).sin(),), [torch.ones(3)], trace_joint=False)
+
+
+def test_export_with_a_size_that_only_a_run_tells():
+    from flambeau._functorch.aot_autograd import aot_export_module
+
+    class Filled(torch.nn.Module):
+        def forward(self):
+            return (torch.full((torch.full((), 11).item(),), 0),)
+
+    graph, _ = aot_export_module(Filled(), (), trace_joint=False, dynamic_shapes=True)
+    assert graph()[0].shape == (11,)
+    assert "_local_scalar_dense" in graph.code
+
+
+def test_what_graphs_can_have_nothing_of_is_refused():
+    mode = torch._subclasses.FakeTensorMode()
+    x, z = mode.from_tensor(torch.randn(4, requires_grad=True)), mode.from_tensor(torch.randn(4))
+
+    class Adds(torch.nn.Module):
+        def forward(self, x):
+            return (x + z,)
+
+    with pytest.raises(AssertionError, match="Unexpected fake"):
+        aot.aot_module_simplified(Adds(), (x,), aot.nop)
+    with aot.config.patch(functionalize_rng_ops=True), pytest.raises(RuntimeError, match="CPU RNG operator"):
+        compiled(lambda a: torch.rand_like(a) + a)(torch.ones(3))
+
+
+def test_a_backend_gets_flat_graphs():
+    module = torch.nn.Linear(3, 2)
+
+    class Flat(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x):
+            return (self.inner(x).relu(),)
+
+    x = torch.randn(4, 3)
+    f = aot.aot_module_simplified(Flat(), (x,), aot.nop)
+    torch.testing.assert_close(f(x)[0], module(x).relu())
+    f(x)[0].sum().backward()
+    weight = module.weight.grad.clone()
+    module.zero_grad()
+    module(x).relu().sum().backward()
+    torch.testing.assert_close(module.weight.grad, weight)
+
+
+def masked(a):
+    b = a.clone()
+    b[b > 0] = 0
+    b.index_add_(0, torch.tensor([0, 1]), a[:2])
+    return b * a
+
+
+def solved(a):
+    square = a @ a.t() + 4 * torch.eye(3)
+    return torch.linalg.solve(square, a)
+
+
+def checkpointed(a):
+    return torch.utils.checkpoint.checkpoint(lambda b: (b @ b.t()).sin().cos(), a, use_reentrant=False)
+
+
+def written_by_out(a):
+    made = torch.empty(3, 4)
+    torch.add(a.detach(), 1, out=made)
+    return made * a
+
+
+@partitions
+@pytest.mark.parametrize("program", [masked, solved, checkpointed, written_by_out], ids=lambda f: f.__name__)
+def test_constants_systems_and_checkpoints(program, partition):
+    torch.manual_seed(0)
+    check(program, torch.randn(3, 4, requires_grad=True), partition_fn=partition)
+
+
+def test_random_numbers_that_a_checkpoint_would_draw_again_are_refused():
+    def f(a):
+        return torch.utils.checkpoint.checkpoint(lambda b: torch.dropout(b.sin(), 0.5, True), a, use_reentrant=False)
+
+    with pytest.raises(NotImplementedError, match="state of a random stream"):
+        compiled(f)(torch.randn(3, requires_grad=True))

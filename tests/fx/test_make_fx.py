@@ -117,3 +117,22 @@ def test_modes_that_are_refused() -> None:
         make_fx(torch.sin, tracing_mode="nope")
     with pytest.raises(NotImplementedError, match="trace below autograd"):
         make_fx(torch.sin, pre_dispatch=True)
+
+
+def test_several_results_that_are_written_to():
+    def f(x):
+        low, high = torch.empty(4), torch.empty(4)
+        torch.aminmax(x, dim=0, out=(high, low))
+        return high
+
+    graph = make_fx(f)(torch.arange(8.0).reshape(2, 4))
+    assert torch.ops.aten.aminmax.out in [n.target for n in graph.graph.nodes]
+    assert graph(torch.arange(8.0).reshape(2, 4)).tolist() == [0, 1, 2, 3]
+
+
+def test_copy_has_the_geometry_of_the_first_argument():
+    copy = torch.ops.aten.copy.default
+    for shape, stride, made in (((2, 2), (5, 1), (5, 1)), ((2, 2), (1, 2), (1, 2)), ((2, 2), (0, 1), (2, 1))):
+        x = torch.empty_strided(shape, stride)
+        assert copy(x, torch.ones(2, 2)).stride() == made
+    assert copy(torch.zeros(2, dtype=torch.int32), torch.ones(1)).dtype is torch.int32

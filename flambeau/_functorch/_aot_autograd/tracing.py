@@ -15,8 +15,10 @@ import flambeau as torch
 from flambeau._functorch import config
 from flambeau._functorch._aot_autograd.fakes import fresh, fresh_leaf
 from flambeau._functorch._aot_autograd.schemas import MutationType, OutputType, ViewAndMutationMeta
+from flambeau._subclasses.fake_tensor import FakeTensor
 from flambeau._subclasses.functional_tensor import FunctionalTensorMode
 from flambeau.core.autograd.inplace import base_of
+from flambeau.core.tensor.fakes import known_value
 from flambeau.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from flambeau.fx.graph_module import GraphModule
 
@@ -55,6 +57,15 @@ def _traced(function: Callable[..., Any], args: Sequence[Any], table: Table, dyn
     made = make_fx(function, decomposition_table=table, tracing_mode="symbolic" if dynamic else "fake")(*args)
     made.graph.eliminate_dead_code()
     made.recompile()
+    for node in made.graph.find_nodes(op="get_attr"):
+        constant = getattr(made, str(node.target), None)
+        if not isinstance(constant, FakeTensor):
+            continue
+        known = known_value(constant)   # of numbers that the function wrote down
+        if known is not None:
+            setattr(made, str(node.target), known)
+        else:
+            raise AssertionError(f"Unexpected fake tensor in a graph, as its attribute {node.target}: pass it as an argument")
     if config.functionalize_rng_ops:
         _refuse_random(made)
     return made
@@ -65,7 +76,8 @@ def _refuse_random(module: GraphModule) -> None:
     for node in module.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             raise RuntimeError(
-                f"You are trying to functionalize a CPU RNG operator ({node.target}) but CPU does not use Philox/counter-based RNG. "
+                f"You are trying to functionalize a CPU RNG operator ({node.target}) but CPU does not use "
+                f"Philox/counter-based RNG. "
                 "Therefore, functionalizing a CPU RNG operator is not supported. We are discussing the possibility of a "
                 "Philox-based RNG implementation for CPU."
             )

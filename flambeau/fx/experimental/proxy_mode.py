@@ -235,6 +235,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.pre_dispatch = pre_dispatch
         self._error_on_data_dependent_ops = _error_on_data_dependent_ops
         self.decomposition_table: Mapping[Any, Callable[..., Any]] = {}
+        self.random_state_was_set = False
         self.sizes: Any = None      # the SizeNodes of a trace whose sizes have symbols
 
     @classmethod
@@ -246,6 +247,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         kwargs = kwargs or {}
         if not self.enable_tracing or func is torch.ops.prim.device.default:
             return func(*args, **kwargs)
+        if self.random_state_was_set and torch.Tag.nondeterministic_seeded in func.tags:
+            raise NotImplementedError(
+                f"{func} after the state of a random stream was set, as checkpoints do before they compute again, is "
+                f"not implemented in "
+                "flambeau while make_fx records: the graph would draw other numbers. Set the state before, or draw outside"
+            )
         rule = self.decomposition_table.get(func)
         if rule is not None:
             with self:
@@ -253,6 +260,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if made is not NotImplemented:
                 return made
         return self._record(func, args, kwargs)
+
+    def _reseeded(self) -> None:
+        """What is drawn from here on would be other numbers in the graph."""
+        self.random_state_was_set = True
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.sizes is not None:
