@@ -115,11 +115,6 @@ def is_vulkan_available() -> bool:
     return False
 
 
-def _is_functional_tensor(t: Any) -> bool:
-    """False: no tensor here stands for another one so that writes to it make new values (torch.func.functionalize has a mode)."""
-    return False
-
-
 def init_num_threads() -> None:
     """Threads start when they are needed."""
 

@@ -337,7 +337,8 @@ def resolve(
         schema = overload._schema
         if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(f"aten::{name}", overload_name):
             continue
-        given = _fitted(schema, *((args, _with_outs(schema, named)) if prepared is None else prepared(schema, args, _with_outs(schema, named))))
+        own = _with_outs(schema, named)
+        given = _fitted(schema, *((args, own) if prepared is None else prepared(schema, args, own)))
         if given is None:
             continue
         try:
