@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from typing import NamedTuple
 
 import pytest
 
@@ -228,3 +229,47 @@ def test_functions_of_rooms_that_are_loaded_late_are_operators_too() -> None:
 
 def sparse(index: torch.Tensor, value: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     return torch.sparse_coo_tensor(index, value, sizes)
+
+
+def holds(text: str, part: str) -> bool:
+    return part in text
+
+
+def sized(size: int | tuple[int, int] | None = None) -> tuple[int, int]:
+    if size is None:
+        size = 3
+    return (size, size) if isinstance(size, int) else size
+
+
+def refused(size: float | list[int] = 2) -> bool:
+    return isinstance(size, float)
+
+
+def asks(x: torch.Tensor) -> torch.Tensor:
+    return x if torch.compiler.is_compiling() else torch.sparse.mm(x.to_sparse(), x)
+
+
+def test_questions_and_defaults_of_scripts() -> None:
+    assert torch.jit.script(holds)("text", "ex") and not torch.jit.script(holds)("text", "ext ")
+    made = torch.jit.script(sized)
+    assert made() == (3, 3) and made((1, 2)) == (1, 2) and "size=None" in str(made.schema)
+    with pytest.raises(RuntimeError, match="Expected a default value of type Union"):
+        torch.jit.script(refused)
+    assert torch.jit.script(asks)(2 * torch.eye(2)).tolist() == [[4, 0], [0, 4]]
+
+
+class Described(NamedTuple):
+    kind: type[int]
+
+
+class Describing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.described = Described(int)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def test_attributes_without_a_type_matter_where_they_are_used() -> None:
+    assert torch.jit.script(Describing())(torch.ones(1)).item() == 2

@@ -176,3 +176,13 @@ def test_sparse_tensors_are_made_of_their_parts():
         assert made.to_dense().tolist() == expected
     assert aten.sparse_csc_tensor(bounds, others, values).layout == torch.sparse_csc
     assert aten.sparse_coo_tensor([2, 3], device="cpu")._nnz() == 0
+
+
+def test_products_of_sparse_tensors():
+    eye, ones = torch.eye(2).to_sparse(), torch.ones(2, 2)
+    assert aten._sparse_mm(eye, ones).tolist() == ones.tolist()
+    assert aten._sparse_mm(torch.ones(2, 2).to_sparse_csr(), ones, "mean").tolist() == ones.tolist()
+    assert aten._sparse_addmm(ones, eye, ones).tolist() == [[2, 2], [2, 2]]
+    assert aten.sparse_sampled_addmm(torch.eye(2).to_sparse_csr(), ones, ones).to_dense().tolist() == [[3, 0], [0, 3]]
+    assert aten._sparse_softmax(eye, 1).to_dense().tolist() == [[1, 0], [0, 1]]
+    assert aten._sparse_log_softmax(eye, 1).to_dense().tolist() == [[0, 0], [0, 0]]

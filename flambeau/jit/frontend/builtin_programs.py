@@ -49,6 +49,9 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
         return []
     if name == "_assert":
         return [("\n" * 6 + "def _assert(condition : bool, message : str):\n  assert condition, message\n", name)]
+    if name == "__contains__":
+        body = "    return self.find(key, 0, len(self)) != -1\n"
+        return [("\n" * 3 + f"def __contains__(self : str, key : str) -> bool:\n{body}", name)]
     if name in REPEATED:
         head = f"def {name}(x : BroadcastingList{REPEATED[name]}[%s]) -> List[%s]:\n  return x\n"
         return [(head % (kind, kind), name) for kind in ("int", "float")]

@@ -25,6 +25,10 @@ _FUNCTIONAL = (
     "native_channel_shuffle"
 ).split()
 _RECURRENT = "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+_SPARSE = {
+    "mm": "_sparse_mm", "addmm": "_sparse_addmm", "softmax": "_sparse_softmax", "log_softmax": "_sparse_log_softmax",
+    "sampled_addmm": "sparse_sampled_addmm",
+}  # fmt: skip
 _RENAMED = {"logsigmoid": "log_sigmoid"}
 _MATH = {
     name: name for name in (
@@ -71,6 +75,8 @@ def _table() -> dict[int, str]:
     ):
         for name, own in names.items():
             found[id(getattr(module, name))] = f"aten::{own}"
+    for name, symbol in _SPARSE.items():
+        found[id(getattr(torch.sparse, name))] = f"aten::{symbol}"
     for name, symbol in {
         "split": "split",
         "stft": "stft",

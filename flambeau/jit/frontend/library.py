@@ -78,6 +78,8 @@ def _of_torch() -> dict[int, Any]:
 
     return {
         id(is_tracing): namespace.is_tracing,
+        id(torch.compiler.is_compiling): namespace.is_compiling,
+        id(torch.compiler.is_dynamo_compiling): namespace.is_compiling,
         id(torch.unique): namespace.unique,
         id(torch.unique_consecutive): namespace.unique_consecutive,
     }

@@ -152,7 +152,10 @@ def _inferred(module: Module) -> ConcreteType:
         if hasattr(value, "type") and type(value).__name__ == "Attribute":
             wanted = value.type
         if wanted is None or name == "forward":
-            return type_of_python_value(value)
+            try:
+                return type_of_python_value(value)
+            except RuntimeError:        # a named tuple with fields that no program has: no matter unless it is used
+                return None
         return type_of_annotation(wanted, None, scope.get)
 
     for registry, flags in ((module._parameters, (True, False)), (module._buffers, (False, True))):

@@ -253,6 +253,12 @@ def taken(value: Any, kind: Type) -> Any:
         from flambeau.jit.ir.codes import code_of
 
         return code_of(value)
+    members = kind.containedUnionTypes()
+    if members:
+        found = type_of_python_value(value)
+        if found is None or not any(found.isSubtypeOf(member) for member in members):
+            raise Refused(f"not a {kind}")
+        return value
     if value is None:
         raise Refused("None")
     if kind.written == "bool" and not isinstance(value, bool):

@@ -13,6 +13,10 @@ def is_tracing() -> bool:
     return True
 
 
+def is_compiling() -> bool:
+    return False
+
+
 def unique(
     input: Tensor,
     sorted: bool = True,
