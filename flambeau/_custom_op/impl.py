@@ -9,6 +9,7 @@ A face over library and dispatcher.
 from __future__ import annotations
 
 import collections
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -297,10 +298,42 @@ def custom_op(qualname: str, manual_schema: str | None = None) -> Callable[[Call
     def register(function: Callable) -> CustomOp:
         namespace, name = parse_qualname(qualname)
         validate_namespace(namespace)
+        if not inspect.isfunction(function):
+            raise ValueError(f"custom_op(...)(func): Expected `func` to be a Python function, got: {type(function)}")
+        if function.__name__ != name:
+            raise ValueError(
+                f"custom_op(qualname='{qualname}', ...)(func): expected `func` to have name '{name}' but got "
+                f"'{function.__name__}'. Please either change the name of `func` or the qualname that is passed to `custom_op`"
+            )
         schema = infer_schema(function, mutates_args=()) if manual_schema is None else manual_schema
+        if manual_schema is not None:
+            _check_signature(parse_schema(f"{name}{schema}"), function)
         return _defined(qualname, namespace, name, schema)
 
     return register
+
+
+def _check_signature(schema: Any, function: Callable) -> None:
+    """ValueError unless a function has the arguments of a schema, by the same names, without defaults."""
+    parameters = inspect.signature(function).parameters.values()
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if any(p.kind not in plain for p in parameters):
+        raise ValueError(
+            "custom_op(..., manual_schema)(func): positional-only args, varargs, and kwargs are not supported. Please rewrite "
+            f"`func` to not have them. Got `func` with signature: {inspect.signature(function)}"
+        )
+    if any(p.default is not p.empty for p in parameters):
+        raise ValueError(
+            "custom_op(..., manual_schema)(func): neither func nor manual_schema should have default arguments. Got func's "
+            f"signature: {inspect.signature(function)}, manual_schema: {schema}"
+        )
+    given = [(p.name, p.kind is p.KEYWORD_ONLY) for p in parameters]
+    if given != [(argument.name, argument.kwarg_only) for argument in schema.arguments]:
+        raise ValueError(
+            "custom_op(..., manual_schema)(func): When passing in a manual schema, we expect `func`'s signature to match "
+            f"`manual_schema` (aside from type annotations). func's signature: {inspect.signature(function)}, "
+            f"manual_schema: {schema}"
+        )
 
 
 def _custom_op_with_schema(qualname: str, schema: str) -> CustomOp:

@@ -112,3 +112,19 @@ def test_python_kernels_are_asked_while_their_dispatcher_is_on():
     finally:
         overload.py_kernels.clear()
         type(overload).with_python_kernels.remove(overload)
+
+
+@pytest.mark.parametrize("schema, function, words", [
+    ("(Tensor y) -> Tensor", lambda x: x, "signature to match"),
+    ("(Tensor x, *, Tensor y) -> Tensor", lambda x, y: x, "signature to match"),
+    ("(Tensor x) -> Tensor", lambda *x: x, "not supported"),
+    ("(Tensor x) -> Tensor", lambda x=1: x, "default arguments"),
+])
+def test_the_older_custom_op_compares_a_schema_with_the_function(schema, function, words):
+    from flambeau._custom_op.impl import custom_op
+
+    function.__name__ = "compared"
+    with pytest.raises(ValueError, match=words):
+        custom_op("older_ops::compared", schema)(function)
+    with pytest.raises(ValueError, match="expected `func` to have name 'other' but got 'compared'"):
+        custom_op("older_ops::other", schema)(function)
