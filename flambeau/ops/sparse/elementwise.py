@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.base.dtype import can_cast, promote_types, result_dtype
+from flambeau.base.dtype import bool_, can_cast, promote_types, result_dtype
 from flambeau.core.operator.pointwise import NUMBERS
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.elementwise.arithmetic import SUBTRACTS_BOOL, SUBTRACTS_BOOLS
 from flambeau.ops.sparse.conversions import at_places, coalesce, positions, replace, to, to_dense, without_elements
 from flambeau.ops.sparse.places import count_of, kept, keys, keys_of, places_of_values
 from flambeau.ops.sparse.tensor import (
@@ -150,13 +151,19 @@ def _dense_values(a: SparseCoo, b: SparseCoo) -> bool:
     return bool(a._entries.is_contiguous() and b._entries.is_contiguous())
 
 
+def _times(b: Any, alpha: Any, common: Any) -> Tensor:
+    """The values times a number, in a dtype that also holds their opposites."""
+    entries = b._entries.to(common)
+    return entries if alpha == 1 else entries * alpha
+
+
 def _add_sparse(a: Any, b: Any, alpha: Any) -> SparseCoo:
     _same_size(a, b)
     common = promote_types(a._layout.dtype, b._layout.dtype)
     if not b._entries._layout.shape[0]:
         return a.like(a._entries.to(common))
     if not a._entries._layout.shape[0]:
-        return b.like((b._entries if alpha == 1 else b._entries * alpha).to(common))
+        return b.like(_times(b, alpha, common))
     ours, theirs = a._places._layout.shape[0], b._places._layout.shape[0]
     if ours != theirs:
         raise RuntimeError(
@@ -165,7 +172,7 @@ def _add_sparse(a: Any, b: Any, alpha: Any) -> SparseCoo:
         )
     if _dense_values(a, b) and _same_places(a, b):
         return a.like(a._entries.add(b._entries, alpha=alpha))
-    parts = [a._entries.to(common), (b._entries if alpha == 1 else b._entries * alpha).to(common)]
+    parts = [a._entries.to(common), _times(b, alpha, common)]
     made = coo(NAMESPACE["cat"]([a._places, b._places], 1), NAMESPACE["cat"](parts), a._layout.shape)
     return coalesce(made) if a._ordered and b._ordered else made
 
@@ -196,7 +203,15 @@ def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """a - alpha * b."""
     if isinstance(a, SparseCompressed) and isinstance(b, SparseCompressed):
         raise RuntimeError(f"unsupported tensor layout: {NAMES[a.layout]}")
+    _refuse_bool(a, b)
     return renamed(add(a, b, alpha=-alpha), "SubBackward0")
+
+
+def _refuse_bool(*operands: Any) -> None:
+    """RuntimeError for a difference of boolean tensors."""
+    boolean = [x for x in operands if isinstance(x, Tensor) and x._layout.dtype is bool_]
+    if boolean:
+        raise RuntimeError(SUBTRACTS_BOOLS if len(boolean) == 2 else SUBTRACTS_BOOL)
 
 
 @rule("rsub")
@@ -212,12 +227,15 @@ def rsub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
 
 def _written(a: Any, made: Any, name: str) -> Any:
     """A tensor that becomes a result, in its own dtype. RuntimeError if that can't hold it."""
-    own, given = a._layout.dtype, made._layout.dtype
-    if own is not given:
-        if not can_cast(given, own):
-            raise RuntimeError(f"Can't convert result type {given.scalar_name} to output {own.scalar_name} in {name} operation")
-        made = made.like(made._entries.to(own))
-    return replace(a, made)
+    _check_holds(a, made._layout.dtype, name)
+    return replace(a, made.like(made._entries.to(a._layout.dtype)) if made._layout.dtype is not a._layout.dtype else made)
+
+
+def _check_holds(a: Any, given: Any, name: str) -> None:
+    """RuntimeError for a tensor that can't hold results of that dtype."""
+    own = a._layout.dtype
+    if not can_cast(given, own):
+        raise RuntimeError(f"Can't convert result type {given.scalar_name} to output {own.scalar_name} in {name} operation")
 
 
 @rule("add_")
@@ -238,13 +256,15 @@ def add_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
         return a.add_(to_dense(b), alpha=alpha)
     if a._layout.shape != b._layout.shape:
         return _add_to_dense(a, b, alpha)  # raises
-    entries = b._entries if alpha == 1 else b._entries * alpha
-    return a.index_put_(tuple(b._places.unbind(0)), entries.to(a._layout.dtype), accumulate=True)
+    common = promote_types(a._layout.dtype, b._layout.dtype)
+    _check_holds(a, common, "add")
+    return a.index_put_(tuple(b._places.unbind(0)), _times(b, alpha, common).to(a._layout.dtype), accumulate=True)
 
 
 @rule("sub_")
 def sub_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     """Subtract in place."""
+    _refuse_bool(a, b)
     return add_(a, b, alpha=-alpha)
 
 
@@ -299,7 +319,9 @@ def mul_(a: Any, b: Any) -> Any:
             a._entries.mul_(b)
             return a
         return _written(a, mul(a, b), "mul")
-    return a.copy_(to_dense(mul(a, b)))
+    made = mul(a, b)
+    _check_holds(a, made._layout.dtype, "add")      # so PyTorch calls it
+    return a.copy_(to_dense(made))
 
 
 @rule("div", "divide", "true_divide")
