@@ -23,6 +23,7 @@ from flambeau.jit.passes import constants, dead_code, shapes, tuples
 from flambeau.jit.passes.canonical import canonicalized as _jit_pass_canonicalize
 from flambeau.jit.passes.common import eliminate_common as _jit_pass_cse
 from flambeau.jit.passes.inlining import inline as _jit_pass_inline
+from flambeau.jit.passes.patterns import rewrite
 from flambeau.jit.passes.peephole import optimize as _jit_pass_peephole
 from flambeau.jit.passes.peephole import optimize_lists as _jit_pass_peephole_list_idioms
 from flambeau.jit.script_function import ScriptFunction
@@ -40,6 +41,7 @@ _jit_pass_dce = dead_code.eliminate
 _jit_pass_constant_pooling = constants.pool
 _jit_pass_constant_propagation = constants.propagate
 _jit_pass_constant_propagation_immutable_types = constants.propagate_immutable
+_jit_pass_fold_frozen_conv_bn = folding.fold_norms
 _jit_pass_lower_all_tuples = tuples.lower_simple
 
 
@@ -137,3 +139,10 @@ def _jit_pass_complete_shape_analysis(graph: Graph, inputs: Sequence[Any], with_
     tensors = [x for x in inputs if hasattr(x, "dtype")]
     shapes.describe_inputs(graph, tensors, with_grad)
     shapes.propagate_shapes(graph, frozenset({"sizes", "dtype", "strides", "device"}))
+
+
+def _jit_pass_custom_pattern_based_rewrite_graph(
+    pattern: str, fused_node_name: str, g: Graph, value_name_pairs: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Put a graph in the place of every other graph like a pattern, both given as text, with the same inputs and outputs."""
+    rewrite(g, parse_ir(pattern), parse_ir(fused_node_name))

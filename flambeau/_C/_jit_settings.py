@@ -15,7 +15,8 @@ _values: dict[str, Any] = {
     "profiling_executor": True, "profiling_mode": True, "num_profiled_runs": 1,
     "fusion_strategy": [("STATIC", 2), ("DYNAMIC", 10)], "fuse_on_cpu": False, "fuse_on_gpu": False, "texpr": True,
     "llga": False, "autocast": True, "optimize": True, "inlining": True, "nvfuser": False, "nvfuser_guard": False, "llvm": False,
-    "inline": False, "shapes_test": False, "autodiff_inlining": True,
+    "inline": False, "shapes_test": False, "texpr_reductions": False, "texpr_dynamic": False, "fuse_legacy": False,
+    "tracer_warn": True, "autodiff_inlining": True,
 }  # fmt: skip
 
 
@@ -69,6 +70,14 @@ SETTINGS: dict[str, Callable[..., Any]] = {
     "_jit_set_nvfuser_enabled": _setting("nvfuser"), "_jit_nvfuser_enabled": _asking("nvfuser"),
     "_jit_set_nvfuser_guard_mode": _setting("nvfuser_guard"),
     "_jit_set_te_must_use_llvm_cpu": _setting("llvm"), "_llvm_enabled": lambda: False,
+    "_jit_get_te_must_use_llvm_cpu": _asking("llvm"),
+    "_jit_set_texpr_reductions_enabled": _exchanging("texpr_reductions"),
+    "_jit_texpr_reductions_enabled": _asking("texpr_reductions"),
+    "_jit_set_texpr_dynamic_shape_enabled": _exchanging("texpr_dynamic"),
+    "_jit_texpr_dynamic_shape_enabled": _asking("texpr_dynamic"),
+    "_jit_override_can_fuse_on_cpu_legacy": _setting("fuse_legacy"), "_jit_can_fuse_on_cpu_legacy": _asking("fuse_legacy"),
+    "_jit_set_tracer_state_warn": _setting("tracer_warn"), "_jit_get_tracer_state_warn": _asking("tracer_warn"),
+    "_set_graph_executor_optimize": _setting("optimize"),
     "_jit_set_inline_everything_mode": _setting("inline"), "_jit_get_inline_everything_mode": _asking("inline"),
     "_jit_set_symbolic_shapes_test_mode": _exchanging("shapes_test"),
     "_jit_symbolic_shapes_test_mode_enabled": _asking("shapes_test"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["CapturedTraceback", "gather_traceback", "symbolize_tracebacks"]
+from flambeau.core.modes.observing import Given, stretch
+
+__all__ = ["CapturedTraceback", "_RecordFunctionFast", "gather_traceback", "symbolize_tracebacks"]
 
 
 class CapturedTraceback:
@@ -15,6 +18,26 @@ class CapturedTraceback:
 
     def __init__(self, frames: Sequence[tuple[str, int, str]]) -> None:
         self.frames = tuple(frames)
+
+
+class _RecordFunctionFast(stretch):
+    """Context, to be entered any number of times: what the profiler shows as an operator of this name with these arguments.
+
+    Numbers, texts and truth values of keyword_values stand in traces; others are left out with a warning.
+    """
+
+    def __init__(
+        self, name: str, input_values: Sequence[Any] | None = None, keyword_values: dict[str, Any] | None = None
+    ) -> None:
+        keywords = {}
+        for key, value in (keyword_values or {}).items():
+            if isinstance(value, (str, int, float, bool)):
+                keywords[key] = value
+            else:
+                warnings.warn(
+                    f"Only string, int, float and bool kwinputs are recorded, not {key} of {type(value).__name__}", stacklevel=2
+                )
+        super().__init__(name, Given(tuple(input_values or ()), keywords, True))
 
 
 def gather_traceback(python: bool, script: bool, cpp: bool) -> CapturedTraceback:

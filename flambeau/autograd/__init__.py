@@ -85,7 +85,8 @@ def __getattr__(name: str) -> Any:
     """forward_ad and profiler, imported at first use, and what PyTorch's autograd shows of the profiler."""
     if name == "torch":
         return importlib.import_module("flambeau")
-    if name in ("DeviceType", "ProfilerActivity", "_disable_profiler", "_profiler_enabled", "kineto_available"):
+    if name in ("DeviceType", "ProfilerActivity", "_disable_profiler", "_profiler_enabled", "_record_function_with_args_enter",
+                "_record_function_with_args_exit", "kineto_available"):  # fmt: skip
         return getattr(importlib.import_module("flambeau.autograd.profiler"), name)
     return _submodules(name)
 

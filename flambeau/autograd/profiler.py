@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau.profiler as _profiler
+from flambeau.core.modes.observing import Given
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler import DeviceType, ProfilerActivity, kineto_available, record_function
 from flambeau.profiler.averages import EventList, FunctionEvent, FunctionEventAvg
@@ -31,6 +32,28 @@ __all__ = [
 def _profiler_enabled() -> bool:
     """Whether a profiler is measuring."""
     return bool(_profiler._current)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_is_profiler_enabled":
+        return _profiler_enabled()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _record_function_with_args_enter(name: str, *args: Any) -> record_function:
+    """Begin a stretch that the profiler shows with the shapes of these arguments; gives what ends it."""
+    made = record_function(name)
+    values: list[Any] = []
+    for each in args:
+        values += each if isinstance(each, (list, tuple)) else [each]
+    made.given = Given(tuple(values)) if args else None
+    made.__enter__()
+    return made
+
+
+def _record_function_with_args_exit(handle: record_function) -> None:
+    """End such a stretch."""
+    handle.__exit__(None, None, None)
 
 
 def _disable_profiler() -> None:

@@ -326,6 +326,11 @@ class NoneType(Type):
 
     written = "NoneType"
 
+    def take(self, value: Any) -> Any:
+        if value is not None:
+            raise Refused(f"Cast error details: Cannot cast {value!r} to None")
+        return value
+
 
 class NamedType(Type):
     """A type of which only the name is known: a type variable (`t`), a class of PyTorch's (`Storage`)."""

@@ -10,15 +10,16 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.base.device import device
-from flambeau.base.dtype import all_dtypes, dtype
+from flambeau.base.device import device as Device
+from flambeau.base.dtype import all_dtypes
+from flambeau.base.dtype import dtype as Dtype
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher.schema_types import TensorType
 
 __all__ = ["SCALAR_TYPES", "ShapedTensorType", "new_symbol"]
 
 #: The dtypes by what graphs call them: `Float`, `Long`.
-SCALAR_TYPES: dict[str, dtype] = {kind.scalar_name: kind for kind in all_dtypes().values()}
+SCALAR_TYPES: dict[str, Dtype] = {kind.scalar_name: kind for kind in all_dtypes().values()}
 _symbols = itertools.count(2)
 
 
@@ -35,11 +36,11 @@ class ShapedTensorType(TensorType):
 
     def __init__(
         self,
-        kind: dtype | None = None,
+        kind: Dtype | None = None,
         sizes: Sequence[int | None] | None = None,
         strides: Sequence[int] | None = None,
         requires_grad: bool | None = None,
-        place: device | None = None,
+        place: Device | None = None,
     ) -> None:
         self._dtype, self._strides, self._requires_grad, self._device = kind, strides, requires_grad, place
         self._sizes = None if sizes is None else [new_symbol() if size is None else size for size in sizes]
@@ -70,7 +71,7 @@ class ShapedTensorType(TensorType):
         """TensorType."""
         return "TensorType"
 
-    def dtype(self) -> dtype | None:
+    def dtype(self) -> Dtype | None:
         return self._dtype
 
     def scalarType(self) -> str | None:
@@ -85,7 +86,7 @@ class ShapedTensorType(TensorType):
     def strides(self) -> list[int] | None:
         return None if self._strides is None else list(self._strides)
 
-    def device(self) -> device | None:
+    def device(self) -> Device | None:
         return self._device
 
     def requires_grad(self) -> bool:

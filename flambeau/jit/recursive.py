@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import MethodType
 from typing import Any
 
+from flambeau.base.naming import PACKAGE
 from flambeau.jit.emit_hooks import emitted_module
 from flambeau.jit.frontend import functions, library
 from flambeau.jit.frontend.module_types import (
@@ -131,7 +132,7 @@ def _is_compiled(cls: Any, name: str, item: property) -> bool:
     unused = getattr(cls, "__jit_unused_properties__", ())
     return (
         name not in unused
-        and not _owner(cls, name).__module__.startswith("flambeau.")
+        and not _owner(cls, name).__module__.startswith(f"{PACKAGE}.")
         and not functions.is_unused(item.fget)
         and not (functions.is_ignored(item.fget))
     )

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau.core.modes.observing import stretch
+from flambeau.core.modes.observing import Given, stretch
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler.averages import DeviceType, EventList
 from flambeau.profiler.recorder import Recorder
@@ -240,7 +240,7 @@ class record_function(stretch):
     """Context and decorator: a stretch of the program that the profiler shows under a name. Costs nothing when none is on."""
 
     def __init__(self, name: str, args: str | None = None):
-        super().__init__(name)
+        super().__init__(name, None if args is None else Given((args,)))
         self.args = args
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,6 +45,7 @@ class FunctionEvent:
             parent.cpu_children.append(self)
         self.count = 1
         self.input_shapes: list[list[int]] = []
+        self.kwinputs: dict[str, Any] = {}
         self.stack: list[str] = []
         self.self_cpu_memory_usage = 0
         self.is_user_annotation = False
@@ -95,6 +96,7 @@ class FunctionEvent:
         details: dict[str, Any] = {"External id": self.id}
         if self.input_shapes:
             details["Input Dims"] = self.input_shapes
+        details.update(_written(self.kwinputs))
         if self.stack:
             details["Call stack"] = ";".join(self.stack)
         return {**event, "args": details}
@@ -105,6 +107,15 @@ class FunctionEvent:
             f"end_us={self.end / 1e3} cpu_children={[child.id for child in self.cpu_children]} thread={self.thread} "
             f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage}>"
         )
+
+
+def _written(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name as PyTorch's traces have them: a stream by its number only, texts without quotation marks in them."""
+    return {
+        key: "None" if isinstance(value, str) and '"' in value else value
+        for key, value in keywords.items()
+        if key != "stream" or isinstance(value, int)
+    }
 
 
 class FunctionEventAvg:

@@ -19,7 +19,7 @@ from typing import Any
 
 from flambeau.base.layout import contiguous_format
 from flambeau.core.modes.modes import active
-from flambeau.core.modes.observing import Observer
+from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
 from flambeau.profiler.averages import FunctionEvent
@@ -61,10 +61,13 @@ class Recorder(Observer):
         if event in self.open:
             del self.open[self.open.index(event) :]
 
-    def begin(self, name: str) -> Callable[[], None]:
+    def begin(self, name: str, given: Given | None = None) -> Callable[[], None]:
         """A stretch of the program; gives what ends it."""
         event = self.start(name)
-        event.is_user_annotation = True
+        event.is_user_annotation = given is None or not given.is_operator
+        if given is not None and self.shapes:
+            event.input_shapes = [list(x.shape) if isinstance(x, Tensor) else [] for x in given.values]
+            event.kwinputs = dict(given.keywords)
         if name.startswith("ProfilerStep#"):
             event.name = "ProfilerStep*"
         return functools.partial(self.finish, event)

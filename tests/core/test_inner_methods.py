@@ -75,8 +75,12 @@ def test_hooks_are_told_of_what_is_compiled():
         def double(x: torch.Tensor) -> torch.Tensor:
             return x * 2
 
+        class Doubling(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return double(x)
+
         torch.jit.script(double)
-        torch.jit.script(torch.nn.ReLU())
+        torch.jit.script(Doubling())
     finally:
         torch._C._jit_set_emit_hooks(None, None)
-    assert told == ["double", "relu", "module"]
+    assert told == ["double", "module"]

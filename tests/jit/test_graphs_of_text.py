@@ -141,6 +141,23 @@ def test_shapes_and_dtypes_follow_from_inputs() -> None:
     assert graph.findNode("aten::to").output().type().sizes() is None
 
 
+def test_parts_of_a_graph_that_look_like_a_pattern_are_exchanged() -> None:
+    product = "graph(%a, %b, %c):\n %q = aten::mul(%a, %b)\n %r = aten::mul(%q, %c)\n return (%r)"
+    fused = "graph(%a, %b, %c):\n %r = my::product(%a, %b, %c)\n return (%r)"
+
+    def exchanged(lines: str, result: str) -> list[str]:
+        graph = _C.parse_ir(f"graph(%x, %y):\n{lines}\n return ({result})")
+        _C._jit_pass_custom_pattern_based_rewrite_graph(product, fused, graph)
+        return [node.kind() for node in graph.nodes()]
+
+    three = "%t = aten::mul(%x, %y)\n %u = aten::mul(%t, %x)\n %v = aten::mul(%u, %y)\n"
+    assert exchanged(three, "%v") == ["my::product", "aten::mul"]  # matches don't overlap
+    assert exchanged(three, "%t, %v") == ["aten::mul", "my::product"]  # what others read stays
+    graph = _C.parse_ir("graph(%x, %y):\n %t = aten::add(%x, %y)\n %u = aten::mul(%t, %y)\n return (%u)")
+    _C._jit_pass_custom_pattern_based_rewrite_graph(product, fused, graph)
+    assert graph.findNode("my::product") is None
+
+
 def test_a_frozen_program_is_reached_by_its_inner_name() -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:

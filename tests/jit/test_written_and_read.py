@@ -270,6 +270,28 @@ def test_calls_of_python_are_not_written() -> None:
         torch.jit.script(calling).save_to_buffer()
 
 
+@torch.jit.ignore
+def _tuples(x: torch.Tensor) -> torch.Tensor:
+    return ((3, 4),)
+
+
+@torch.jit.ignore
+def _number(x: torch.Tensor) -> float:
+    return 3
+
+
+def test_results_of_python_are_what_was_declared() -> None:
+    def wrong(x):
+        return _tuples(x)
+
+    def converted(x):
+        return _number(x)
+
+    with pytest.raises(RuntimeError, match="expected value of type Tensor for return value but instead got value of type tuple"):
+        torch.jit.script(wrong)(torch.ones(1))
+    assert type(torch.jit.script(converted)(torch.ones(1))) is float
+
+
 def test_a_submodule_gives_way_only_to_a_program_of_its_kind() -> None:
     program = torch.jit.script(Holder())
     with pytest.raises(RuntimeError, match="Cannot re-assign modules in a ScriptModule with non-scripted module"):

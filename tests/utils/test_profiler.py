@@ -178,3 +178,27 @@ def test_beside_a_mode_and_another_profiler() -> None:
     with profile():
         assert torch.add.__code__ is not code
     assert torch.add.__code__ is code
+
+
+def test_a_stretch_says_what_it_is_given(tmp_path) -> None:
+    x = torch.ones(4, 4)
+    fast = torch._C._profiler._RecordFunctionFast("fast", [x, "text"], {"stream": 0, "grid": 'a"b', "debug": True})
+    with torch.profiler.profile(record_shapes=True) as prof:
+        assert torch.autograd.profiler._is_profiler_enabled
+        for _ in range(2):
+            with fast:
+                x.add(x)
+        handle = torch.autograd._record_function_with_args_enter("given", 1, [x, x], x)
+        torch.autograd._record_function_with_args_exit(handle)
+        with torch.profiler.record_function("annotated", "1, 2"):
+            pass
+    assert not torch.autograd.profiler._is_profiler_enabled
+    events = {event.name: event for event in prof.events()}
+    assert events["fast"].input_shapes == [[4, 4], []] and events["fast"].kwinputs["debug"] is True
+    assert [event.name for event in prof.events()].count("fast") == 2
+    assert events["given"].input_shapes == [[], [4, 4], [4, 4], [4, 4]] and events["annotated"].input_shapes == [[]]
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    written = [each for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each["name"] == "fast"]
+    assert written[0]["cat"] == "cpu_op" and (written[0]["args"]["stream"], written[0]["args"]["grid"]) == (0, "None")
+    with pytest.warns(UserWarning, match="Only string, int, float and bool"):
+        torch._C._profiler._RecordFunctionFast("fast", keyword_values={"grid": [1]})

@@ -9,14 +9,22 @@ Stands on core.modes.interception; used by flambeau.profiler, op_log, autograd's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.core.modes.interception import Attention, answered
 from flambeau.core.modes.modes import local, observed
 
-__all__ = ["Observer", "stretch"]
+__all__ = ["Given", "Observer", "stretch"]
+
+
+class Given(NamedTuple):
+    """What a stretch of the program says that it is given, and whether it stands for an operator."""
+
+    values: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = {}
+    is_operator: bool = False
 
 
 class Observer:
@@ -65,9 +73,9 @@ class Observer:
         """An operator that a program defines, "ns::name", is called: gives call(*args)."""
         return call(*args) if self.outer is None else self.outer.operator(name, call, *args)
 
-    def begin(self, name: str) -> Callable[[], None] | None:
-        """A stretch of the program begins; gives what ends it."""
-        return None if self.outer is None else self.outer.begin(name)
+    def begin(self, name: str, given: Given | None = None) -> Callable[[], None] | None:
+        """A stretch of the program begins, and what it says that it is given; gives what ends it."""
+        return None if self.outer is None else self.outer.begin(name, given)
 
     def evaluates(self, node: Any) -> None:
         """The engine turns to a node of the graph; None: it has come to its end."""
@@ -87,15 +95,15 @@ def aside(name: str) -> Callable[[], None] | None:
 class stretch:
     """Context: a part of the program that observers see under a name."""
 
-    __slots__ = ("end", "name")
+    __slots__ = ("end", "given", "name")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, given: Given | None = None) -> None:
+        self.name, self.given = name, given
         self.end: Callable[[], None] | None = None
 
     def __enter__(self) -> stretch:
         if observed.count and local.observer is not None:
-            self.end = local.observer.begin(self.name)
+            self.end = local.observer.begin(self.name, self.given)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -276,7 +276,8 @@ class Generator:
             self.give(node, f"runner_of({self.inputs(node)[0]}.script_type.methods[{name}])({inputs})")
 
     def _prim_PythonOp(self, node: Node) -> None:
-        self.give(node, f"{self.hand_over(node.note.python, 'p')}({', '.join(self.inputs(node))})")
+        call = runtime.returning(node.note.python, node.output().type())
+        self.give(node, f"{self.hand_over(call, 'p')}({', '.join(self.inputs(node))})")
 
     def _prim_fork(self, node: Node, word: str = "fork") -> None:
         body = Function(f"{self.function.name}_{word}")

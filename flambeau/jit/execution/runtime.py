@@ -16,6 +16,7 @@ from flambeau.dispatcher.schema_types import (
     FutureType,
     ListType,
     OptionalType,
+    Refused,
     StringType,
     TensorType,
     TupleType,
@@ -36,7 +37,7 @@ from flambeau.jit.ir.types import (
     NamedTupleType,
 )
 
-__all__ = ["ScriptObject", "awaitable", "fork", "instance_test", "leave", "named_tuple", "place_of", "unpack"]
+__all__ = ["ScriptObject", "awaitable", "fork", "instance_test", "leave", "named_tuple", "place_of", "returning", "unpack"]
 
 
 class ScriptObject:
@@ -112,6 +113,22 @@ def fork(run: Callable[..., Any], *inputs: Any) -> Future:
     future: Future[Any] = Future()
     future.set_result(run(*inputs))
     return future
+
+
+def returning(function: Callable[..., Any], kind: Type) -> Callable[..., Any]:
+    """A function of Python's whose result is converted to a type: RuntimeError for what doesn't fit."""
+
+    def call(*args: Any) -> Any:
+        made = function(*args)
+        try:
+            return kind.take(made)
+        except Refused as reason:
+            raise RuntimeError(
+                f" expected value of type {kind} for return value but instead got value of type {type(made).__name__}.\n"
+                f"Value: {made!r}\n{reason}"
+            ) from None
+
+    return call
 
 
 def awaitable(run: Callable[..., Any], *inputs: Any) -> Await[Any]:

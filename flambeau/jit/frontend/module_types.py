@@ -24,6 +24,7 @@ from flambeau.jit.frontend.python_source import UNUSED, definition_of
 from flambeau.jit.frontend.python_values import type_of_python_value
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir.function import Function
+from flambeau.jit.ir.inference import inferred_type
 from flambeau.jit.ir.names import mangled, qualified_name_of
 from flambeau.jit.ir.source import SourceRange, compiling
 from flambeau.jit.ir.types import BOOL, NONE, TENSOR, ClassType
@@ -275,10 +276,8 @@ def _add_plain(made: ConcreteType, name: str, value: Any, found: Type | None, an
 
 
 def _why(value: Any) -> str:
-    if isinstance(value, list) and not value:
-        return "List trace inputs must have elements"
-    if isinstance(value, dict) and not value:
-        return "Dictionary inputs must have entries"
+    if isinstance(value, (list, dict, tuple)):
+        return inferred_type(value).reason()
     return (
         "Only tensors and (possibly nested) tuples of tensors, lists, or dicts are supported as inputs or outputs of traced "
         f"functions, but instead got value of type {type(value).__name__}."

@@ -54,6 +54,8 @@ def _found(value: Any) -> Type | str:
     if isinstance(value, list):
         if not value:
             return "List trace inputs must have elements"
+        if isinstance(first := _found(value[0]), str):
+            return f"Could not infer type of list element: {first}"
         kind = _common([_found(item) for item in value], "List inputs to traced functions must have consistent element type")
         return kind if isinstance(kind, str) else ListType(kind)
     if isinstance(value, dict):

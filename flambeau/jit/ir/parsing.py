@@ -177,8 +177,8 @@ class _Parser:
             self.listed("[", "]", lambda: self.attribute(node, kinds))
         for each in self.listed("(", ")", self.value):
             node.addInput(each)
-        for name, kind in outputs:
-            self.enter(name, node.addOutput().setType(kind))
+        for name, kind in outputs:  # numbered: what nodes give keeps no names, as in PyTorch
+            self.values[name] = node.addOutput().setType(kind)
         while self.here.kind == "name" and re.fullmatch(r"block\d+", self.here.text):
             self.at += 1
             inner = node.addBlock()
