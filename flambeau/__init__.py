@@ -68,7 +68,8 @@ _ROOMS = frozenset(
     (
         "amp", "autograd", "backends", "cuda", "distributed", "fft", "func", "hub", "jit", "linalg", "nn", "onnx",
         "functional", "fx", "optim", "overrides", "profiler", "quantization", "random", "return_types", "serialization", "signal",
-        "nested", "package", "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler", "export",
+        "monitor", "nested", "package", "sparse", "special", "storage", "testing", "types", "utils", "version", "compiler",
+        "export",
         "multiprocessing", "mps", "xpu", "accelerator", "_C", "_tensor", "ao", "cpu", "distributions", "masked",
         "__config__", "_jit_internal", "_utils_internal", "_tensor_str", "_utils", "futures", "mtia", "torch_version",
         "_dynamo", "_higher_order_ops", "_inductor",

@@ -51,7 +51,7 @@ SIBLINGS = {
     "extensions": {"vision_ops"},  # one of the families
     "serialization": {"serialize"},  # PyTorch's name for the room
     "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
-    "utils": {"optim", "extensions"},  # lists of tensors as optimizers take them; which packages need no compiler
+    "utils": {"jit", "optim", "extensions"},  # compiled modules, lists of tensors; what needs no compiler
     "optim": {"nn"},  # swa_utils.AveragedModel is a module
     "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
     "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes

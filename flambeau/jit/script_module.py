@@ -376,3 +376,9 @@ class ModuleCore:
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """The bytes that save would write."""
         return self._module.save_to_buffer(_extra_files)
+
+    def _register_attribute(self, name: str, kind: Any, value: Any) -> None:
+        """Give the program an attribute."""
+        self._module.script_type.add_attribute(name, kind)
+        self._module.script_type.extended = True
+        self._module.__dict__["script_attributes"][name] = value

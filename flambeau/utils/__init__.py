@@ -22,6 +22,7 @@ _ROOMS = frozenset(
         "_pytree",
         "_typing_utils",
         "benchmark",
+        "bundled_inputs",
         "checkpoint",
         "collect_env",
         "cpp_extension",
@@ -33,7 +34,9 @@ _ROOMS = frozenset(
         "mobile_optimizer",
         "model_zoo",
         "module_tracker",
+        "show_pickle",
         "tensorboard",
+        "throughput_benchmark",
         "weak",
     )
 )
@@ -93,4 +96,6 @@ def _poisoned() -> None:
 def __getattr__(name: str) -> _Any:
     if name in _ROOMS:
         return _importlib.import_module(f"flambeau.utils.{name}")
+    if name == "ThroughputBenchmark":
+        return _importlib.import_module("flambeau.utils.throughput_benchmark").ThroughputBenchmark
     raise AttributeError(f"module {__name__!r} has no attribute '{name}'")

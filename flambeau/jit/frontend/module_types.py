@@ -97,7 +97,7 @@ def concrete_type_of(module: Module) -> ConcreteType:
     shared = _known.setdefault(type(module), [])
     key = made.key()
     for known_key, known in shared:
-        if known_key == key:
+        if known_key == key and not known.script_type.extended:
             return known
     made.script_type.qualified_name = made.script_type.written = mangled(qualified_name_of(type(module)))
     shared.append((key, made))

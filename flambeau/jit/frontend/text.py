@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import flambeau as torch
 from flambeau.dispatcher.schema_types import Type
 from flambeau.jit.frontend import tree
 from flambeau.jit.frontend.callables import BuiltinFunction, CastValue, FunctionValue, SpecialForm
@@ -54,6 +55,9 @@ class OperatorNamespace(SugaredValue):
             return CastValue(DEVICE, "aten::device")
         if self.namespace == "aten" and name in ("inf", "nan"):
             return SimpleValue(e.graph.insertConstant(getattr(math, name), where))
+        marker = getattr(torch, name, None) if self.namespace == "aten" else None
+        if isinstance(marker, (torch.dtype, torch.layout, torch.memory_format)):
+            return SimpleValue(e.graph.insertConstant(marker, where))
         symbol = f"{self.namespace}::{name}"
         if not is_operator(symbol):
             raise ErrorReport(

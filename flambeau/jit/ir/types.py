@@ -283,6 +283,7 @@ class ClassType(Type):
         self.qualified_name = self.written = qualified_name
         self.is_module = is_module
         self.attributes: dict[str, Attribute] = {}
+        self.extended = False   # with an attribute that one of its modules was given, and others hadn't
         self.constants: dict[str, Any] = {}
         self.methods: dict[str, Any] = {}
         self.static_methods: dict[str, Any] = {}
