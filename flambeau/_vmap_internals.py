@@ -23,11 +23,25 @@ from flambeau.transform.batched import Batch
 
 __all__ = ["vmap"]
 
+#: What the factors of products must be for one example, in words and by their dimensions.
+_FACTORS = {
+    "mm": ("expected matrix {} and matrix {}", [2, 2]), "mv": ("expected matrix {} and vector {}", [2, 1]),
+    "dot": ("vector {} and vector {}", [1, 1]), "bmm": ("expected 3D `self` {} and 3D `other` {}", [3, 3]),
+}
+
 
 class _OlderBatch(Batch):
     """A vmap in progress, which doesn't tell that an operator runs once per example unless asked to."""
 
     warns = False
+
+    def answer(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        expected = _FACTORS.get(getattr(function, "__name__", ""))
+        given = [*args, *kwargs.values()][:2]
+        if expected is not None and len(given) == 2 and [x.dim() for x in given] != expected[1]:
+            sizes = [f"(got `{name}` of size {list(x.shape)})" for name, x in zip(("self", "other"), given)]
+            raise RuntimeError(f"{function.__name__}(self, other): Shape mismatch: {expected[0].format(*sizes)}")
+        return super().answer(function, args, kwargs)
 
 
 def _display_fallback_warnings(wanted: bool) -> None:

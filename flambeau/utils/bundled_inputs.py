@@ -189,7 +189,7 @@ def _keep(model: Any, method: Any, name: str, inputs: Inputs, received: list[str
 def _inflate_expr(
     arg: Any, ref: str, inflate_helper_fn_name: str, skip_size_check: bool = False
 ) -> tuple[Any, str, str | None]:
-    """(what is kept of an argument, the expression that makes it again of `ref`, the source of a method that this calls or None)."""
+    """(what is kept of an argument, the expression that makes it of `ref`, the source of a method that this calls or None)."""
     if isinstance(arg, InflatableArg):
         if not arg.fmt_fn:
             return arg.value, arg.fmt.format(ref), None

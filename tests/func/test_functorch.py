@@ -427,3 +427,15 @@ def test_gradients_of_wrappers_for_all_rows_at_once() -> None:
     for vectorize in (False, True):
         made = torch.autograd.functional.hessian(cube, Logged(x), vectorize=vectorize)
         assert isinstance(made, Logged) and torch.equal(made.held, torch.diag(6 * x))
+
+
+@pytest.mark.parametrize(("name", "words"), [
+    ("mm", r"expected matrix \(got `self` of size \[3\]\) and matrix \(got `other` of size \[3\]\)"),
+    ("mv", r"expected matrix \(got `self` of size \[3\]\) and vector \(got `other` of size \[3\]\)"),
+    ("bmm", r"expected 3D `self` \(got `self` of size \[3\]\) and 3D `other` \(got `other` of size \[3\]\)"),
+])
+def test_the_older_vmap_tells_shapes_that_dont_fit(name: str, words: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"^{name}\(self, other\): Shape mismatch: {words}"):
+        _vmap(getattr(torch, name))(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(RuntimeError, match=r"^dot\(self, other\): Shape mismatch: vector \(got `self` of size \[3, 3\]\)"):
+        _vmap(torch.dot)(torch.ones(2, 3, 3), torch.ones(2, 3))

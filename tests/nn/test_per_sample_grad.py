@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
+import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.nn.utils._expanded_weights import ExpandedWeight
+from flambeau.nn.utils._expanded_weights.expanded_weights_utils import forward_helper, sum_over_all_but_batch_and_last_n
 from flambeau.nn.utils._per_sample_grad import call_for_per_sample_grads
 from flambeau.utils import _foreach_utils
 
@@ -89,3 +92,42 @@ def test_switches_and_stretches_take_attributes() -> None:
 def test_words_for_statistics_that_nobody_keeps() -> None:
     with pytest.warns(UserWarning, match="'set_vital' is deprecated, please do not call"):
         assert torch.set_vital("Dataloader", "enabled", "True") is None
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize(("function", "shape", "weights"), [
+    (F.linear, (3, 2, 4), [(5, 4), (5,)]), (F.conv1d, (3, 2, 7), [(4, 2, 3), (4,)]), (F.conv2d, (3, 2, 5, 5), [(4, 2, 3, 3)]),
+    (lambda x, w, b: F.layer_norm(x, (4,), w, b), (3, 2, 4), [(4,), (4,)]),
+    (lambda x, w, b: F.group_norm(x, 2, weight=w, bias=b), (3, 4, 2), [(4,), (4,)]),
+    (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (3, 4, 5), [(4,), (4,)]),
+    (lambda x, w: F.embedding(x.long() % 4, w), (3, 5), [(4, 3)]),
+])
+def test_functions_of_expanded_weights(function, shape, weights, reduction):
+    x = torch.rand(shape) * 5
+    leaves = [torch.randn(size, requires_grad=True) for size in weights]
+    made = function(x, *[ExpandedWeight(w, 3, reduction) for w in leaves])
+    assert torch.allclose(made, function(x, *leaves), atol=1e-6)
+    getattr(made.sin(), reduction)().backward()
+    for number in range(3):
+        alone = torch.autograd.grad(getattr(function(x[number:number + 1], *leaves).sin(), reduction)(), leaves)
+        for leaf, expected in zip(leaves, alone):
+            assert torch.allclose(leaf.grad_sample[number], expected, atol=1e-5) and leaf.grad is None
+
+
+def test_expanded_weights_that_are_refused():
+    weight = torch.ones(2, 2, requires_grad=True)
+    expanded = ExpandedWeight(weight, 3, "sum")
+    for words, call in (
+        ("cannot handle function sin", lambda: torch.sin(expanded)),
+        ("have batch size matching input but got input batch size of 4", lambda: F.linear(torch.ones(4, 2), expanded)),
+        ("mixture of ExpandedWeight parameters and normal", lambda: F.linear(torch.ones(3, 2), expanded, weight[0])),
+        ("inputs that are also ExpandedWeights", lambda: F.linear(expanded, expanded)),
+        ("0 is not a valid batch size", lambda: F.linear(torch.ones(0, 2), expanded)),
+        ("tensors that requires_grad", lambda: ExpandedWeight(torch.ones(2), 3, "sum")),
+        ("of Tensors, got int", lambda: ExpandedWeight(3, 3, "sum")),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    assert expanded.shape == (2, 2) and expanded.dtype is torch.float32
+    assert torch.equal(forward_helper(F.linear, (torch.ones(3, 2), expanded), {}), torch.full((3, 2), 2.0))
+    assert sum_over_all_but_batch_and_last_n(torch.ones(2, 3, 4, 5), 1).tolist() == [[12.0] * 5] * 2
