@@ -43,10 +43,7 @@ def __getattr__(name: str) -> Any:
 def _record_function_with_args_enter(name: str, *args: Any) -> record_function:
     """Begin a stretch that the profiler shows with the shapes of these arguments; gives what ends it."""
     made = record_function(name)
-    values: list[Any] = []
-    for each in args:
-        values += each if isinstance(each, (list, tuple)) else [each]
-    made.given = Given(tuple(values)) if args else None
+    made.given = Given(args) if args else None
     made.__enter__()
     return made
 
