@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.dispatcher.shaped_types import new_symbol as _new_symbolic_shape_symbol
 from flambeau.jit.archive.values import tags_match
 from flambeau.jit.awaitables import Await as _Await
-from flambeau.jit.execution.generate import run
+from flambeau.jit.execution.run import run
 from flambeau.jit.freezing import entry as freezing
 from flambeau.jit.freezing import folding
 from flambeau.jit.ir.blocks import Block

@@ -14,7 +14,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TensorType, TupleType, Type
 from flambeau.jit.archive.importing import Importer
 from flambeau.jit.archive.unpickler import Instance, Member, Tagged
-from flambeau.jit.execution.generate import run
+from flambeau.jit.execution.run import run
 from flambeau.jit.execution.runtime import ScriptObject, named_tuple
 from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, NamedTupleType, UnionType
 from flambeau.nn.parameter import Parameter

@@ -21,7 +21,7 @@ from flambeau.core.tensor.storage_types import BY_DTYPE, StorageType
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TupleType, Type
 from flambeau.jit.archive.unpickler import STORAGE_OF
-from flambeau.jit.execution.generate import run
+from flambeau.jit.execution.run import run
 from flambeau.jit.ir.codes import code_of
 from flambeau.jit.ir.constants import type_of_value
 from flambeau.jit.ir.types import ClassType, EnumType, InterfaceType, UnionType

@@ -12,8 +12,8 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import calling
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import AnyType, TensorType, Type
-from flambeau.jit.execution.generate import run
 from flambeau.jit.execution.objects import python_value, script_object
+from flambeau.jit.execution.run import run
 from flambeau.jit.execution.runtime import ScriptObject
 from flambeau.jit.ir.types import ClassType, InterfaceType
 

@@ -6,13 +6,10 @@ Constants, operators and called functions are handed over in the function's glob
 
 from __future__ import annotations
 
-import importlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.modes.interception import anyone_answers
-from flambeau.dispatcher.higher_order import flow
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.jit.execution import runtime
 from flambeau.jit.execution.expressions import BUILTINS, expression
@@ -26,20 +23,11 @@ from flambeau.jit.ir.types import ClassType, NamedTupleType
 from flambeau.jit.ir.values import Value
 from flambeau.jit.passes.loops import is_counting, is_infinite
 
-__all__ = ["Generator", "LINES", "run"]
+__all__ = ["Generator", "LINES", "runner_of"]
 
 #: Of each generated file: the function's name and the source ranges of its lines.
 LINES: dict[str, tuple[str, dict[int, SourceRange]]] = {}
 _numbers = itertools.count()
-
-
-def run(function: Function, values: Sequence[Any]) -> Any:
-    """What a program's function gives for the inputs of its graph."""
-    looked_into = anyone_answers()
-    if looked_into and flow() is not None:
-        made: Callable[..., Any] = importlib.import_module("flambeau.jit.execution.recorded").runner_of(function)
-        return made(*values)
-    return (function.runners.get(looked_into) or runner_of(function, looked_into))(*values)
 
 
 def runner_of(function: Function, looked_into: bool) -> Callable[..., Any]:

@@ -1,8 +1,7 @@
 """The code of a program's function for a run that is recorded as a graph with control flow in it, as torch.export's is.
 
 A truth that only values tell doesn't choose here: it stays the tensor, or the number, that it is, and `if` becomes torch.cond of
-two functions. Integers don't wrap, as sizes with symbols would be compared with the bounds. Stands on generate, which takes
-this code where such a recording is under way.
+two functions. Integers don't wrap, as sizes with symbols would be compared with the bounds. Stands on generate; used by run.
 """
 
 from __future__ import annotations

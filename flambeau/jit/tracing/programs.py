@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau.core.modes import modes
 from flambeau.dispatcher.schema_types import DictType, ListType, TupleType
 from flambeau.jit.execution.calls import bound
-from flambeau.jit.execution.generate import run
+from flambeau.jit.execution.run import run
 from flambeau.jit.ir.function import Function
 from flambeau.jit.ir.shaped import shaped
 from flambeau.jit.ir.types import FunctionType, unshaped
