@@ -439,3 +439,16 @@ def test_the_older_vmap_tells_shapes_that_dont_fit(name: str, words: str) -> Non
         _vmap(getattr(torch, name))(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(RuntimeError, match=r"^dot\(self, other\): Shape mismatch: vector \(got `self` of size \[3, 3\]\)"):
         _vmap(torch.dot)(torch.ones(2, 3, 3), torch.ones(2, 3))
+
+
+def test_contexts_that_show_other_saved_tensors() -> None:
+    shown = torch._functorch.autograd_function.CtxWithSavedTensors
+
+    class Outer:
+        saved_tensors, kept = (1,), 2
+
+    inner = shown(Outer(), (3, 4))
+    assert inner.saved_tensors == (3, 4) and inner.kept == 2 and shown(inner, ()).saved_tensors == ()
+    Outer._pt_inner_ctx = 1
+    with pytest.raises(RuntimeError, match="name collision"):
+        shown(Outer(), ())
