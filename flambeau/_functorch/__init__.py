@@ -8,8 +8,8 @@ package: `import functorch` gives it where `import torch` means flambeau.
 import importlib
 from typing import Any
 
-_MODULES = frozenset("""_aot_autograd aot_autograd apis autograd_function batch_norm_replacement compile_utils compilers config deprecated
-eager_transforms functional_call functorch fx_minifier make_functional partitioners vmap""".split())
+_MODULES = frozenset("""_aot_autograd aot_autograd apis autograd_function batch_norm_replacement compile_utils compilers config
+deprecated eager_transforms functional_call functorch fx_minifier make_functional partitioners vmap""".split())
 
 
 def __getattr__(name: str) -> Any:
