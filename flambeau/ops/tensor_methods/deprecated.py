@@ -45,7 +45,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What load_state_dict puts in the place of this parameter: other itself if it is assigned, else a copy of it."""
-    if other.__class__ not in overrides.PLAIN and overrides.any_override([other]):
+    of_a_program = other.__class__ not in overrides.PLAIN and not hasattr(other, "answered_first")     # no transform's
+    if of_a_program and overrides.any_override([other]):
         return overrides.dispatch(Tensor.module_load, [self, other], {"assign": assign})  # type: ignore[attr-defined]
     if assign:
         return other.detach()
