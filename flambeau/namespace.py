@@ -430,7 +430,6 @@ _SPARSE = {
 }
 #: Names of modules of ops that are loaded at the first use of one of them.
 _LATE = {
-    "linalg.addmm_activation": "_addmm_activation",
     "nn.encoder_layer": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
     "nn.weight_norm": "_weight_norm norm_except_dim",
     "elementwise.gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",

@@ -5,14 +5,6 @@
 package: `import functorch` gives it where `import torch` means flambeau.
 """
 
-import importlib
-from typing import Any
+from flambeau.base.lazy_import import submodules as _submodules
 
-_MODULES = frozenset("""_aot_autograd aot_autograd apis autograd_function batch_norm_replacement compile_utils compilers config
-deprecated eager_transforms functional_call functorch fx_minifier make_functional partitioners vmap""".split())
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute '{name}'")
+__getattr__ = _submodules(__name__)

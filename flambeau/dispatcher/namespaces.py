@@ -78,6 +78,8 @@ class Ops(types.ModuleType):
         register = self.registrations.pop(name, None)
         if register is not None:
             register()
+            if name in self.__dict__:   # which has asked for it
+                return self.__dict__[name]
         made = (_HigherOrder if name == "higher_order" else Namespace)(name)
         setattr(self, name, made)
         self._dir.append(name)

@@ -32,6 +32,7 @@ import flambeau.ops.indexing.scatter
 import flambeau.ops.interop.dlpack
 import flambeau.ops.interop.python
 import flambeau.ops.interop.untyped_storage
+import flambeau.ops.linalg.addmm_activation
 import flambeau.ops.linalg.cdist
 import flambeau.ops.linalg.cholesky
 import flambeau.ops.linalg.distance

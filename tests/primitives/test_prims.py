@@ -93,6 +93,17 @@ def test_operators_are_overloads_with_schemas():
     assert torch.Tag.nondeterministic_seeded in prims.normal.tags
 
 
+def test_whoever_asks_first_gets_the_operators_that_are_defined(run_python):
+    program = """
+import flambeau as torch
+asked_first = torch.ops.prims.sin.default
+import flambeau._prims as prims
+assert prims.sin is asked_first is torch.ops.prims.sin.default and prims.sin.schema == "(Tensor self) -> Tensor"
+"""
+    answer = run_python("-c", program)
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_views_share_memory_and_copies_do_not():
     assert prims.transpose(A, (2, 1, 0))._is_view() and prims.view_of(A).data_ptr() == A.data_ptr()
     assert not prims.reshape(A, (6, 4))._is_view() and prims.convert_element_type(A, torch.float32) is not A

@@ -1,6 +1,6 @@
 """torch._addmm_activation: addmm and the activation behind it in one call.
 
-Stands on ops.linalg.matmul; loaded when a program asks for it.
+Stands on ops.linalg.matmul.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flambeau.ops.linalg.matmul import addmm
 __all__ = ["_addmm_activation"]
 
 
-@composite(method=False, out=True)
+@composite(out=True)
 def _addmm_activation(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1,
                       use_gelu: bool = False) -> Tensor:
     """relu(beta * input + alpha * mat1 @ mat2), or gelu of that."""

@@ -8,19 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.operator import unsupported
-from flambeau.core.operator.define import composite
 from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-
-
-@composite(function=True, method=True)
-def _addmm_activation(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta=1, alpha=1, use_gelu=False):
-    """relu, or gelu by its tanh, of addmm."""
-    made = NAMESPACE["addmm"](self, mat1, mat2, beta=beta, alpha=alpha)
-    if not use_gelu:
-        return NAMESPACE["relu"](made)
-    inner = (made + 0.044715 * made * made * made) * 0.7978845608028654
-    return 0.5 * made * (1 + NAMESPACE["tanh"](inner))
 
 
 def _autocast_to_reduced_precision(self: Any, cuda_enabled: bool, cpu_enabled: bool, cuda_dtype: Any, cpu_dtype: Any) -> Tensor:
