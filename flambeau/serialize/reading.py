@@ -7,6 +7,7 @@ without, it is a program, as with any pickle.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import mmap as mapping
 import os
@@ -18,6 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from flambeau.base.naming import PACKAGE
 from flambeau.base.warn import warn
 from flambeau.core.tensor import storage_io
 from flambeau.core.tensor.storage import Storage
@@ -81,9 +83,7 @@ def load(
         if is_archive(file):
             reader = ArchiveReader(file)
             if "constants.pkl" in reader:
-                what = "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. "
-                raise RuntimeError((what if weights_only else "") + "TorchScript archives can't be loaded by flambeau; save "
-                                   "the module's state_dict and load that")  # fmt: skip
+                return _script(file, map_location, weights_only)
             return ZipLoad(reader, map_location, bool(mmap)).load(unpickle)
         if mmap:
             raise RuntimeError(
@@ -91,6 +91,22 @@ def load(
                 "torch.save your checkpoint with this option in order to use mmap."
             )
         return legacy.load(file, map_location, unpickle)
+
+
+def _script(file: Any, map_location: Any, weights_only: bool) -> Any:
+    """The scripted or traced module of an archive, as torch.jit.load gives it. RuntimeError where only weights may be loaded."""
+    warnings.warn("'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call "
+                  "'torch.jit.load' directly to silence this warning)", UserWarning, stacklevel=3)
+    if weights_only:
+        raise RuntimeError(
+            "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. In PyTorch 2.6, we changed the "
+            "default value of the `weights_only` argument in `torch.load` from `False` to `True`. Re-running `torch.load` with "
+            "`weights_only` set to `False` will likely succeed, but it can result in arbitrary code execution. Do it only if you "
+            "got the file from a trusted source."
+        )
+    file.seek(0)
+    # The room jit stands on this one, so that it is asked for by its name.
+    return importlib.import_module(f"{PACKAGE}.jit").load(file, map_location=map_location)
 
 
 def _flag(name: str) -> bool:
