@@ -5,6 +5,7 @@ nothing behind.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,6 +25,10 @@ from flambeau.distributed.stores.frames import packed
 pytestmark = needs_mpi
 
 
+# On a busy machine a rank may hear of the loss only when the other one, which gave up, has ended too.
+GONE = r"(rank 1|ranks 0 and 1|ranks 1 and 2) "
+
+
 def until_it_fails(rank: int, how: str) -> str:
     dist.all_reduce(torch.ones(1))
     if rank == 1:
@@ -33,14 +38,14 @@ def until_it_fails(rank: int, how: str) -> str:
     with pytest.raises(RuntimeError) as caught:
         for _ in range(1000):
             dist.all_reduce(torch.ones(1))
-    with pytest.raises(RuntimeError, match="rank 1"):       # the group is of no use any more, and says so
+    with pytest.raises(RuntimeError, match=GONE):       # the group is of no use any more, and says so
         dist.barrier()
     return str(caught.value)
 
 
 @pytest.mark.parametrize(("how", "words"), [
-    ("killed", "rank 1 is gone: its process ended without a word"),
-    ("left", "rank 1 has ended"),
+    ("killed", "(is gone: its process|are gone: their processes) ended without a word"),
+    ("left", "ha(s|ve) ended|are gone"),
 ])
 def test_a_rank_is_gone(how: str, words: str) -> None:
     before = shared_memory()
@@ -49,7 +54,7 @@ def test_a_rank_is_gone(how: str, words: str) -> None:
     for rank in (0, 2):
         good, message = found[rank]
         assert good, message[2]
-        assert "all_reduce(float32[1]) of group default_pg: " + words in message
+        assert re.search(rf"all_reduce\(float32\[1\]\) of group default_pg: {GONE}({words})", message), message
 
 
 def killed_at_the_end(rank: int) -> str:
