@@ -40,9 +40,9 @@ def answers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     return not any(hasattr(x._layout.flavor, "answered_first") for x in each_tensor([*args, *kwargs.values()]))
 
 
-def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any], name: str | None = None) -> Any:
     """What the innermost mode answers to a call of an overload, else the class of an argument, subclasses before their bases.
-    TypeError if all of them decline.
+    TypeError, with the overload's name or `name`, if all of them decline.
     """
     asked: list[Tensor] = []
     for x in interception.watched([*args, *kwargs.values()]):
@@ -61,7 +61,8 @@ def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
             x._storage.writes += 1
     if made is NotImplemented:
         raise TypeError(
-            f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+            f"Multiple dispatch failed for 'torch.{name or f'_ops.{overload}'}'; all __torch_dispatch__ handlers returned "
+            "NotImplemented:\n\n"
             + "".join(f"  - {who}\n" for who in refused)
             + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
         )

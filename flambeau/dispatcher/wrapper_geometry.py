@@ -70,7 +70,7 @@ def _form(kind: str, *names: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def _ask(overload: Any, tensor: Any, *args: Any) -> Any:
-    return handlers.hand_over(overload, (tensor, *args), {})
+    return handlers.hand_over(overload, (tensor, *args), {}, f"ops.{overload.overloadpacket}")
 
 
 @_form("sizes", "shape")

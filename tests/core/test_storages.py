@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import weakref
 
 import pytest
 
@@ -29,6 +30,22 @@ def test_bytes_are_the_tensors_own():
     held.fill_(0)
     assert x.tolist() == [0.0, 0.0] and x._version > version
     assert repr(torch.UntypedStorage([1, 2])) == " 1\n 2\n[torch.storage.UntypedStorage(device=cpu) of size 2]"
+
+
+def test_attributes_live_as_long_as_the_storage():
+    class Marker:
+        pass
+
+    x = torch.ones(3)
+    marker = Marker()
+    gone = weakref.ref(marker)
+    x.untyped_storage().marker = marker
+    del marker
+    assert x[1:].untyped_storage().marker is gone() and vars(x.untyped_storage()) == {"marker": gone()}
+    with pytest.raises(AttributeError):
+        x.untyped_storage().other
+    del x
+    assert gone() is None
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [

@@ -298,6 +298,10 @@ def test_a_class_answers_for_its_geometry(policy):
     assert x.storage_offset() == (3 if policy == "sizes" else 0)
     wanted = {None: set(), "strides": {"sym_stride", "is_contiguous"}, "sizes": set(answers)}
     assert set(seen) == wanted[policy]
+    if policy:
+        answers["sym_stride"] = NotImplemented
+        with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.ops.aten.sym_stride'; all __torch_dispatch__"):
+            x.stride()
     assert (x + 1).shape == (3, 4)
 
 

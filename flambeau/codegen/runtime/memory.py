@@ -16,7 +16,8 @@ from flambeau.codegen.runtime import state
 
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
-PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE, EPOCH, EXPORTS, WEAK, SIZE = 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96
+PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE = 16, 24, 32, 40, 48, 56, 64
+EPOCH, EXPORTS, WEAK, DICT, SIZE = 72, 80, 88, 96, 104
 OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
 WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 LENT = 1                  # of memory that NumPy looks at, which stays where it is
@@ -107,9 +108,10 @@ def dealloc_function() -> Function:
     f = Function("fb_dealloc", [("self", "ptr")])
     with f.when(f.load("i64", f.at("i8", f["self"], WEAK)).differs(0)):
         f.call("void", "PyObject_ClearWeakRefs", f["self"])
-    owner = f.load("i64", f.at("i8", f["self"], OWNER))
-    with f.when(owner.differs(0)):
-        f.call("void", "Py_DecRef", f.pointer(owner))
+    for kept in (OWNER, DICT):
+        held = f.load("i64", f.at("i8", f["self"], kept))
+        with f.when(held.differs(0)):
+            f.call("void", "Py_DecRef", f.pointer(held))
     pointer = f.load("i64", f.at("i8", f["self"], PTR))
     owned = f.load("i64", f.at("i8", f["self"], CLASS)) >= 0
     with f.when(f.select(owned, pointer.differs(0), f.value(0, "i1"))):
@@ -347,8 +349,12 @@ _keep: list = []
 
 
 def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int) -> type:
-    """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol."""
-    members = (_MemberDef * 10)(
+    """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol.
+
+    Programs may set attributes; the garbage collector doesn't see a storage, so one whose attribute leads back to it is never
+    freed.
+    """
+    members = (_MemberDef * 11)(
         _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
         _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
@@ -358,8 +364,11 @@ def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int
         _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
         _MemberDef(b"exports", _T_LONGLONG, EXPORTS, _READONLY, b"how many arrays and other views show its bytes"),
         _MemberDef(b"__weaklistoffset__", _T_SIZE, WEAK, _READONLY, None),
+        _MemberDef(b"__dictoffset__", _T_SIZE, DICT, _READONLY, None),
         _MemberDef())
-    getters = (_GetSetDef * 2)(
+    attributes = ctypes.cast(ctypes.pythonapi.PyObject_GenericGetDict, ctypes.c_void_p).value
+    getters = (_GetSetDef * 3)(
+        _GetSetDef(b"__dict__", attributes, None, b"the attributes that a program has set"),
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
         _GetSetDef())
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")

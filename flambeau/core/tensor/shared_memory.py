@@ -12,6 +12,7 @@ import mmap
 import os
 from multiprocessing import reduction
 from typing import Any
+from weakref import WeakValueDictionary
 
 from flambeau.base.locks import short_lock
 from flambeau.core.tensor import rebuild, storage
@@ -20,6 +21,7 @@ from flambeau.core.tensor.storage_types import StorageReference
 from flambeau.core.tensor.tensor import Tensor
 
 _moving = short_lock()
+_over_files: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()   # the storages of this process, by file
 
 
 class SharedFile:
@@ -31,7 +33,7 @@ class SharedFile:
     shared = True
 
     def __init__(self, descriptor: int, nbytes: int):
-        self.descriptor = descriptor
+        self.descriptor, self.identity = descriptor, _identity(descriptor)
         self.pages = mmap.mmap(descriptor, max(nbytes, 1))
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
         self.replaced: Any = None
@@ -73,19 +75,31 @@ def _move(held: Any) -> None:
         os.close(descriptor)
         raise
     file = SharedFile(descriptor, nbytes)
-    moved = _over(file, nbytes)
+    moved = storage.wrap(file.address, nbytes, file)
     storage.copy_bytes(moved, held, nbytes)
     storage.exchange(held, moved)
     file.replaced = moved
+    _over_files[file.identity] = held
 
 
-def _over(file: SharedFile, nbytes: int) -> Any:
-    return storage.wrap(file.address, nbytes, file)
+def _identity(descriptor: int) -> tuple[int, int]:
+    """What is a file's own while it is open anywhere."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def attach(sent: Any, nbytes: int) -> Any:
-    """The storage over pages that another process has sent."""
-    return _over(SharedFile(sent.detach(), nbytes), nbytes)
+    """The storage over pages that another process has sent, or this one: what comes twice is one storage while it lives."""
+    descriptor = sent.detach()
+    key = _identity(descriptor)
+    with _moving:
+        made = _over_files.get(key)
+        if made is None or made.capacity != nbytes or getattr(made.owner, "identity", None) != key:
+            file = SharedFile(descriptor, nbytes)
+            made = _over_files[key] = storage.wrap(file.address, nbytes, file)
+        else:
+            os.close(descriptor)
+    return made
 
 
 def _reduce_storage(held: Any) -> tuple[Any, ...]:
