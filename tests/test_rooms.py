@@ -56,7 +56,7 @@ def test_switches_of_backends_can_be_set() -> None:
 def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
         lambda: torch.compile(print, backend=lambda graph, inputs: graph),
-        lambda: torch.export.draft_export(None),
+        lambda: torch.export.Constraint(),
         lambda: torch.ao.quantization.quantize_dynamic(None),
         lambda: torch.sparse.to_sparse_semi_structured(torch.eye(4)),
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau._library import custom_ops, fake_impl, infer_schema, utils
+from flambeau._library import custom_ops, fake_impl, fake_profile, infer_schema, utils
 from flambeau.dispatcher.record import fallthrough_kernel
 
-__all__ = ["custom_ops", "fake_impl", "fallthrough_kernel", "infer_schema", "utils"]
+__all__ = ["custom_ops", "fake_impl", "fake_profile", "fallthrough_kernel", "infer_schema", "utils"]

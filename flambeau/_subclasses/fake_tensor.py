@@ -10,7 +10,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
+import flambeau as torch
 from flambeau._subclasses.meta_utils import MetaConverter, Unconvertible
+from flambeau._subclasses.symbolic.real_tensors import MetadataMismatchError, attach, copied, real_of
 from flambeau._subclasses.symbolic.run import run
 from flambeau._subclasses.symbolic.state import as_number, describe, env_of, kept, only_numbers, symbolic_of
 from flambeau._subclasses.symbolic.unbacked import UNBACKED
@@ -32,6 +34,7 @@ from flambeau.dispatcher import fake_inputs, namespaces
 from flambeau.dispatcher.keys import TorchDispatchModeKey
 from flambeau.overrides import TorchFunctionMode
 from flambeau.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from flambeau.utils.weak import WeakIdKeyDictionary
 
 __all__ = [
     "DataDependentOutputException", "DynamicOutputShapeException", "FakeCopyMode", "FakeTensor", "FakeTensorConverter",
@@ -42,14 +45,6 @@ __all__ = [
 
 class UnsupportedFakeTensorException(RuntimeError):
     """A tensor of a kind that has no fake. reason: which."""
-
-    def __init__(self, reason: str):
-        super().__init__(reason)
-        self.reason = reason
-
-
-class MetadataMismatchError(RuntimeError):
-    """A fake's results are not like those of the operator. reason: how."""
 
     def __init__(self, reason: str):
         super().__init__(reason)
@@ -94,7 +89,12 @@ class FakeTensor(Tensor):
         """The tensor with the values, if they are known: those of numbers that a program wrote down."""
         return fakes.known_value(self)
 
-    real_tensor = item_memo = nonzero_memo = None
+    @property
+    def real_tensor(self) -> Tensor | None:
+        """The tensor with data beside it, in a mode that propagates real tensors."""
+        return real_of(self)
+
+    item_memo = nonzero_memo = None
 
     @staticmethod
     def from_tensor(t: Tensor, fake_mode: Any) -> FakeTensor:
@@ -143,6 +143,15 @@ class FakeTensor(Tensor):
         return int(self.shape[0])
 
     # ---- values
+    def __bool__(self) -> bool:
+        return super().__bool__() if real_of(self) is None else bool(self.ne(0).item())  # type: ignore[attr-defined]
+
+    def __int__(self) -> int:
+        return super().__int__() if real_of(self) is None else int(self.item())     # type: ignore[attr-defined, misc]
+
+    def __float__(self) -> float:
+        return super().__float__() if real_of(self) is None else float(self.item())     # type: ignore[attr-defined, misc]
+
     def tolist(self) -> Any:
         """The numbers, each by `item`: DataDependentOutputException unless they are known, or symbols stand for them."""
         if self._layout.ndim == 0:
@@ -171,6 +180,7 @@ class FakeTensorConverter:
     def __init__(self, *, copy_data: bool = False, export: bool = False):
         self.meta_converter = MetaConverter(copy_data=copy_data)
         self.export = export
+        self._copies = WeakIdKeyDictionary()    # of storages, where real tensors are propagated
 
     def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, make_constant: bool = False, shape_env: Any = None, *,
                          source: Any = None, symbolic_context: Any = None, trace: bool = True) -> FakeTensor:
@@ -184,6 +194,8 @@ class FakeTensorConverter:
             raise UnsupportedFakeTensorException(f"meta converter nyi: {error}") from None
         if make_constant:
             fakes.remember(made, t)
+        elif fake_mode.propagate_real_tensors and real_of(made) is None and t._layout.device.type != "meta":
+            attach(made, copied(t, self._copies))
         return made  # type: ignore[no-any-return]
 
     def from_meta_and_device(self, fake_mode: FakeTensorMode, t: Tensor, device: Any, **_: Any) -> FakeTensor:
@@ -205,6 +217,12 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_fallback_kernels, self.allow_non_fake_inputs = allow_fallback_kernels, allow_non_fake_inputs
         self.shape_env, self.export = shape_env, export
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
+        #: Whether tensors with data go beside the fakes, which answer what only values tell.
+        self.propagate_real_tensors = torch._functorch.config.fake_tensor_propagate_real_tensors and shape_env is not None
+        #: Whether results are like those with data where a fake is wrong.
+        self.goes_by_real = torch._functorch.config.generate_fake_kernels_from_real_mismatches
+        if self.propagate_real_tensors:
+            shape_env.fake_mode = self
         self.fake_tensor_converter = FakeTensorConverter(export=export)
         self._mode_key = TorchDispatchModeKey.FAKE
         self.stand_ins = devices.StandIns(self, FakeTensor)
@@ -261,7 +279,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def has_symbols(self, name: str, args: Any, kwargs: Any) -> bool:
         """Whether a call's arguments have symbols, or its result will."""
-        return env_of([args, list(kwargs.values())]) is not None or name in UNBACKED
+        return self.propagate_real_tensors or env_of([args, list(kwargs.values())]) is not None or name in UNBACKED
 
     def with_symbols(self, overload: Any, args: Any, kwargs: Any) -> Any:
         """What an operator gives whose arguments have symbols."""

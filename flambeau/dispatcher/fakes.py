@@ -20,7 +20,7 @@ from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.record import OperatorRecord
 
-__all__ = ["FakeImplCtx", "dynamic_sizes", "get_ctx", "mode_of", "without_values"]
+__all__ = ["FakeImplCtx", "NoFake", "dynamic_sizes", "get_ctx", "mode_of", "without_values"]
 
 
 class FakeImplCtx:
@@ -30,6 +30,8 @@ class FakeImplCtx:
 
     def __init__(self, fake_mode: Any, overload: Any):
         self._fake_mode, self._op, self._shape_env = fake_mode, overload, _local.shape_env
+        if self._shape_env is None and not fake_mode.numbers_only:
+            self._shape_env = fake_mode.shape_env
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
         """A size that only a run tells, within bounds. DynamicOutputShapeException where sizes have no names; ValueError for
@@ -52,6 +54,10 @@ class FakeImplCtx:
         return made
 
     create_unbacked_symint = new_dynamic_size
+
+
+class NoFake(RuntimeError):
+    """A custom operator was called with tensors without data, and nobody has said what its results are like."""
 
 
 class _Local(threading.local):

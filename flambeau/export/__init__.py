@@ -1,6 +1,7 @@
 """torch.export: a module's forward as a graph of aten's operators, with its parameters: `export`, ExportedProgram."""
 
 from flambeau.core.operator import unsupported as _unsupported
+from flambeau.export._draft_export import draft_export
 from flambeau.export._export import export
 from flambeau.export._files import load, save
 from flambeau.export.decomp_utils import CustomDecompTable
@@ -23,6 +24,7 @@ __all__ = [
     "ShapesCollection",
     "default_decompositions",
     "dims",
+    "draft_export",
     "export",
     "load",
     "register_dataclass",
@@ -37,5 +39,5 @@ def default_decompositions() -> CustomDecompTable:
 
 
 globals().update(
-    _unsupported.all_of("export.", "use export, whose errors say what to change", "draft_export", "Constraint")
+    _unsupported.all_of("export.", "use export, whose errors say what to change", "Constraint")
 )

@@ -43,6 +43,7 @@ from flambeau.fx.experimental.proxy_mode import (
     without_modes,
 )
 from flambeau.fx.experimental.size_nodes import SizeNodes
+from flambeau.fx.experimental.unbacked_bindings import bind_unbacked
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
@@ -296,7 +297,8 @@ class _Apart:
     def __init__(self, module: GraphModule, table: Table, trained: frozenset[str] = frozenset()) -> None:
         self.graph = Graph()
         tracer, fakes = _Tracer(self.graph), _fake_mode_of(module.graph)
-        sizes = SizeNodes(tracer, fakes.shape_env)
+        self.shape_env = fakes.shape_env
+        sizes = SizeNodes(tracer, self.shape_env)
         rules = {o: rule for o, rule in table.items() if not isinstance(rule, Composite)}
         proxies, functional = _Proxies(tracer, rules, sizes), FunctionalTensorMode()
 
@@ -322,6 +324,8 @@ class _Apart:
         for node in reversed(list(self.graph.nodes)):
             if node.op in ("call_function", "get_attr") and not node.users and node.name not in kept and not _is_needed(node):
                 self.graph.erase_node(node)
+        if self.shape_env is not None:
+            bind_unbacked(self.graph, self.shape_env)
         self.graph.lint()
 
 

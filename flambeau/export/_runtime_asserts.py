@@ -5,8 +5,9 @@ Stands on fx.experimental.size_expressions; used by `_export` when a trace is do
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau as torch
@@ -84,9 +85,10 @@ class _Sizes:
                 self.graph.erase_node(node)
             elif e.args or e.is_symbol:
                 self.nodes[e] = node
-        if is_symbolic_number(value):
-            for s in node.meta.get("unbacked_bindings", ()):
-                self._assert_known(node, s)
+        if isinstance(value, (list, tuple)):
+            return      # its items have nodes of their own
+        for s in _bound_by(node):
+            self._assert_known(node, value, s)
         for s in self._defined(value):
             if s not in self.nodes:
                 self._bind(node, value, s)
@@ -96,31 +98,48 @@ class _Sizes:
     def _defined(self, value: Any) -> list[Expr]:
         """The symbols that only a run tells, which come with a value for the first time."""
         found: dict[Expr, None] = {}
-        for x in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(x, torch.Tensor) and kept(x) is not None:
-                exprs = [n.node.expr for n in x.shape if is_symbolic_number(n)]
-            else:
-                exprs = [x.node.expr] if is_symbolic_number(x) else []
-            for e in exprs:
-                found.update(dict.fromkeys(s for s in e.free_symbols if s in self.env.unbacked and s not in self.asserted))
+        if isinstance(value, torch.Tensor) and kept(value) is not None:
+            exprs = [n.node.expr for n in value.shape if is_symbolic_number(n)]
+        else:
+            exprs = [value.node.expr] if is_symbolic_number(value) else []
+        for e in exprs:
+            found.update(dict.fromkeys(s for s in e.free_symbols if s in self.env.unbacked and s not in self.asserted))
         self.asserted.update(found)
         return sorted(found, key=lambda s: s.name)
 
     def _bind(self, node: Node, value: Any, s: Expr) -> None:
+        if isinstance(value, torch.SymBool) and s in _bound_by(node):
+            self._read_size(node, value, s)
         if isinstance(value, torch.Tensor):
             for i, n in enumerate(value.shape):
                 if is_symbolic_number(n) and n.node.expr == s:
                     self._size(node, i, s, n)
                     return
 
+    def _read_size(self, node: Node, value: Any, s: Expr) -> None:
+        """The node of a size, or of a truth as a number, that was called `s`, whatever stands for it by now."""
+        if isinstance(value, torch.SymBool):
+            made = self.nodes[s] = self.graph.call_function(torch.sym_ite, (node, 1, 0))
+            made.meta = {**self.origin, "val": self.env.create_symintnode(s)}
+            self.read.append(made)
+            return
+        found = kept(value) if isinstance(value, torch.Tensor) else None
+        if found is not None and s in found.sizes:
+            self._size(node, found.sizes.index(s), s, self.env.create_symintnode(s))
+
     # ---- checks
 
-    def _assert_known(self, node: Node, s: Expr) -> None:
-        """What a number must be: the program has learned it from what was done with the number."""
+    def _assert_known(self, node: Node, value: Any, s: Expr) -> None:
+        """What a number, or a size, must be: the program has learned it from what was done with it."""
         e = self.env.replace(s)
         if e == s or not e.free_symbols <= self.nodes.keys():
             return
-        self.nodes[s] = node
+        if is_symbolic_number(value) and value.node._expr == s:
+            self.nodes[s] = node
+        else:
+            self._read_size(node, value, s)
+        if s not in self.nodes:
+            return
         self.asserted.add(s)
         for kind in ("Ge", "Le") if e.is_number else ("Eq",):
             self._assert(Expr(kind, (s, e), integer=False))
@@ -161,6 +180,14 @@ class _Sizes:
         if is_symbolic_number(value):
             self.nodes.setdefault(value.node.expr, made)
         return made
+
+
+def _bound_by(node: Node) -> Iterable[Expr]:
+    """The symbols that come with a node, or with the list that it is an item of."""
+    if node.target is operator.getitem and isinstance(node.args[0], Node):
+        return _bound_by(node.args[0])
+    found: Iterable[Expr] = node.meta.get("unbacked_bindings", ())
+    return found
 
 
 def _reads_a_size(node: Node) -> bool:

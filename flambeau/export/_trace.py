@@ -17,6 +17,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 import flambeau.utils._pytree as pytree
 from flambeau._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from flambeau._subclasses.symbolic.real_tensors import attach
 from flambeau._subclasses.symbolic.run import run
 from flambeau.base import device as devices
 from flambeau.base.symbolic.numbers import is_symbolic_number
@@ -31,6 +32,7 @@ from flambeau.export._regions import Regions
 from flambeau.fx.experimental.proxy_mode import PythonKeyTracer, track_tensor, track_tensor_tree
 from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from flambeau.fx.experimental.unbacked_bindings import bindings_of
 from flambeau.fx.graph import Graph
 from flambeau.fx.proxy import Proxy
 from flambeau.nn import Module
@@ -149,6 +151,8 @@ class ExportMode(dispatch_modes.DispatchMode):
         node.target = node.name
         if isinstance(value, torch.Tensor):
             self._track(value, proxy)
+            if isinstance(value, FakeTensor) and value.real_tensor is not None:
+                attach(proxy.node.meta["val"], value.real_tensor)
         elif is_symbolic_number(value):
             self.sizes.of_number(value, proxy)
         else:
@@ -332,7 +336,7 @@ class ExportMode(dispatch_modes.DispatchMode):
             made = run(overload, values, keywords, self.fake_mode.shape_env)
             fresh = list(self.fake_mode.shape_env.unbacked)[known:]
         if fresh:
-            proxy.node.meta["unbacked_bindings"] = dict.fromkeys(fresh, ())
+            proxy.node.meta["unbacked_bindings"] = {**dict.fromkeys(fresh, ()), **bindings_of(made, fresh)}
         if name.endswith("_") and not name.endswith("__") and isinstance(values[0], torch.Tensor):
             track_tensor(values[0], proxy, constant=None, tracer=self.tracer)
         self._track(made, proxy)

@@ -90,6 +90,7 @@ class ExportedProgram:
         self._constants = constants or {}
         self._verifiers: list[type[Verifier]] = verifiers or [TrainingIRVerifier]
         self._guards = list(guards)     # what else the trace depends on, over the symbols of the inputs
+        self._report: Any = None    # of draft_export
         self.validate()
 
     # ---- what it is made of

@@ -19,6 +19,7 @@ from typing import Any
 from flambeau.base.device import device as Device
 from flambeau.base.naming import public_module
 from flambeau.dispatcher import calling
+from flambeau.dispatcher.fakes import NoFake
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient
 from flambeau.dispatcher.schema import parse_schema
@@ -204,7 +205,7 @@ class CustomOpDef:
         if self._abstract_fn is None:
             if not any(result for result in self._full_schema.returns):
                 return None
-            raise RuntimeError(
+            raise NoFake(
                 f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx "
                 f"tracing to work. Please use `{self._init_fn.__name__}.register_fake` to add an fake impl."
             )

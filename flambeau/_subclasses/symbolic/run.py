@@ -5,12 +5,14 @@ Stands on state, evidence and the rules; used by fake_tensor and by the tracers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flambeau._subclasses.symbolic import rules_images, rules_views
 from flambeau._subclasses.symbolic.evidence import Evidence
 from flambeau._subclasses.symbolic.fitting import Disagreement
+from flambeau._subclasses.symbolic.real_tensors import propagated
 from flambeau._subclasses.symbolic.rules import RULES, Call
 from flambeau._subclasses.symbolic.state import describe, env_of, kept, leaves, plain_sizes
 from flambeau._subclasses.symbolic.unbacked import UNBACKED
@@ -32,6 +34,12 @@ def run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], env: Any 
     """
     own = env_of([args, list(kwargs.values())])
     env = own or env
+    if env is not None and env.fake_mode is not None:
+        return propagated(env.fake_mode, overload, args, kwargs, lambda: _fake(overload, args, kwargs, own, env))
+    return _fake(overload, args, kwargs, own, env)
+
+
+def _fake(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], own: Any, env: Any) -> Any:
     try:
         return _run(overload, args, kwargs, own, env)
     except fakes.DynamicOutputShapeException:
@@ -44,7 +52,8 @@ def run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], env: Any 
 def _run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], own: Any, env: Any) -> Any:
     unbacked = UNBACKED.get(overload.overloadpacket.__name__)
     if own is None and (env is None or unbacked is None):
-        return overload(*args, **kwargs)
+        with plain_sizes() if env is not None and env.fake_mode is not None else contextlib.nullcontext():
+            return overload(*args, **kwargs)
     call = Call(env, overload, args, kwargs)
     if unbacked is not None:
         made = unbacked(call)

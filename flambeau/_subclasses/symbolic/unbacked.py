@@ -10,8 +10,8 @@ from typing import Any
 
 import flambeau as torch
 from flambeau._subclasses.symbolic.rules import Call
-from flambeau._subclasses.symbolic.state import describe, expr_of, plain_sizes, sizes_of, strides_of
-from flambeau.base.symbolic.expressions import as_expr
+from flambeau._subclasses.symbolic.state import describe, expr_of, offset_of, plain_sizes, sizes_of, strides_of
+from flambeau.base.symbolic.expressions import ZERO, Expr, as_expr, rebuild
 from flambeau.base.symbolic.numbers import plain_value
 from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
@@ -161,15 +161,50 @@ def _masked(call: Call) -> Any:
     return _sized(call, x, [_count(call, _elements(x))], x.dtype)
 
 
+def _bound(env: Any, value: Any, size: Expr, missing: Expr) -> Expr | None:
+    """Where a slice begins or ends in a dimension; None if it isn't known from which side that is counted."""
+    e = missing if value is None else expr_of(value)
+    if env.decide(rebuild("Lt", (e, ZERO))):
+        return env.simplify(rebuild("Max", (ZERO, e + size)))  # type: ignore[no-any-return]
+    if not env.decide(rebuild("Ge", (e, ZERO))):
+        return None
+    if env.decide(rebuild("Le", (e, size))):
+        return e
+    return size if env.decide(rebuild("Gt", (e, size))) else rebuild("Min", (size, e))
+
+
 @_unbacked("slice")
 def _sliced(call: Call) -> Any:
     bounds = [expr_of(call[n]) for n in ("start", "end") if call[n] is not None]
     if not any(call.env.unbacked_in(e) for e in bounds):
         return NotImplemented
+    made = _sliced_by_bounds(call)
+    return _sliced_somewhere(call) if made is None else made
+
+
+def _sliced_by_bounds(call: Call) -> Any:
+    """A slice whose ends are counted from a side that is known; None where it isn't, or for steps."""
+    dim, env = call.axis(), call.env
+    own, steps = list(sizes_of(call["self"])), strides_of(call["self"])
+    start, end = _bound(env, call["start"], own[dim], ZERO), _bound(env, call["end"], own[dim], own[dim])
+    if start is None or end is None or call["step"] not in (None, 1):
+        return None
+    length = end - start
+    own[dim] = length if env.decide(rebuild("Ge", (length, ZERO))) else rebuild("Max", (ZERO, length))
+    made = _with_numbers(call)
+    describe(made, env, own, steps, offset_of(call["self"]) + start * steps[dim])
+    return made
+
+
+def _with_numbers(call: Call) -> Any:
+    with plain_sizes():
+        return call.overload(*[plain_value(x) for x in call.args], **{k: plain_value(x) for k, x in call.kwargs.items()})
+
+
+def _sliced_somewhere(call: Call) -> Any:
     dim = call.axis()
     own = list(call.sizes())
-    with plain_sizes():
-        made = call.overload(*[plain_value(x) for x in call.args], **{k: plain_value(x) for k, x in call.kwargs.items()})
+    made = _with_numbers(call)
     most = own[dim].value if own[dim].is_number else _MOST
     number = call.env.create_unbacked_symint(stand_in=made._layout.shape[dim]).node._expr
     call.env.constrain_size(number, 0, most)

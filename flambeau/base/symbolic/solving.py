@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from flambeau.base.symbolic.expressions import ZERO, Expr, expand, integer, product, sum_of, terms
 from flambeau.base.symbolic.expressions import coefficient as coefficient_of
 from flambeau.base.symbolic.functions import divided
 
-__all__ = ["MIRRORED", "canonical", "isolated"]
+__all__ = ["MIRRORED", "canonical", "isolated", "solve_point"]
 
 #: The relation seen from its other side.
 MIRRORED = {"Eq": "Eq", "Ne": "Ne", "Lt": "Gt", "Le": "Ge", "Gt": "Lt", "Ge": "Le"}
@@ -118,3 +119,18 @@ def product_by(e: Expr, n: int) -> Any:
     return divided(e, integer(n))
 
 
+#: How far from the other side of a relation the value is that fulfils it and is nearest.
+_NEAREST = {"Eq": 0, "Le": 0, "Ge": 0, "Lt": -1, "Gt": 1}
+
+
+def solve_point(point: dict[Expr, Any], conditions: list[Expr], values: Mapping[Expr, Any]) -> None:
+    """Give symbols that equations tell the values that they tell, and those that break a bound the value at the bound."""
+    for c in conditions:
+        if c.kind in _NEAREST and c.xreplace(point).kind != "true":
+            for s in sorted(c.free_symbols, key=lambda s: (values[s], s.name), reverse=True):
+                found = isolated(c, s)
+                if found is not None and found[0] in _NEAREST:
+                    value = found[1].xreplace({k: v for k, v in point.items() if k is not s})
+                    if value.kind == "Integer":
+                        point[s] = value.value + _NEAREST[found[0]]
+                        break

@@ -15,7 +15,7 @@ import math
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -23,7 +23,8 @@ from flambeau.base.symbolic.expressions import ZERO, Expr, as_expr, expand, inte
 from flambeau.base.symbolic.numbers import SymBool, SymFloat, SymInt, SymNode
 from flambeau.base.symbolic.ranges import ValueRanges, decided, int_oo, range_of
 from flambeau.base.symbolic.relations import negation
-from flambeau.base.symbolic.solving import canonical, isolated
+from flambeau.base.symbolic.solving import canonical, isolated, solve_point
+from flambeau.base.symbolic.trace_events import current_observer
 from flambeau.fx.experimental.size_errors import data_dependent_error
 
 __all__ = ["RuntimeAssert", "ShapeEnv", "ShapeGuard", "Source"]
@@ -65,7 +66,13 @@ class RuntimeAssert:
 
 
 def user_stack() -> traceback.StackSummary:
-    """The lines of the program, without those of this package; the innermost last."""
+    """The lines of the program that are in a forward, or the innermost one, without those of this package; the innermost last."""
+    frames = user_frames()
+    return traceback.StackSummary.extract(iter([f for f in frames if f[0].f_code.co_name == "forward"] or frames[-1:]))
+
+
+def user_frames() -> list[tuple[FrameType, int]]:
+    """The frames of the program inside the call of a forward, and their lines; the innermost last."""
     frames: list[tuple[FrameType, int]] = []
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         own = str(frame.f_globals.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]
@@ -73,8 +80,8 @@ def user_stack() -> traceback.StackSummary:
             frames.append((frame, line))
         elif frame.f_code.co_name == "forward" and frames:
             break
-    inner = frames[:1] if frames else []
-    return traceback.StackSummary.extract(iter([f for f in frames if f[0].f_code.co_name == "forward"][::-1] or inner))
+    frames.reverse()
+    return frames[next((i for i, f in enumerate(frames) if f[0].f_code.co_name == "forward"), 0):]
 
 
 class ShapeEnv:
@@ -119,6 +126,9 @@ class ShapeEnv:
         self.unbacked: dict[Expr, int | float | bool] = {}
         self.unique_ids: set[int] = set()
         self.recorders: list[Any] = []      # SizeNodes
+        self.told: set[Expr] = set()        # of those that only a run tells: which have the values of the example
+        self.fake_mode: Any = None      # the one that propagates real tensors
+        self.observer = current_observer()
         self.frozen = False
         self._facts: dict[tuple[str, Expr], int] = {}
         self._suppressed = False
@@ -367,7 +377,7 @@ class ShapeEnv:
                 if value not in r:
                     value = chooser.randint(int(max(r.lower, 0)), int(min(r.upper, here + 60)))
                 point[s] = value
-            _solve(point, conditions, values)
+            solve_point(point, conditions, values)
             if all(point[s] in self.var_to_range.get(s, ValueRanges(0, int_oo)) for s in own) and all(
                 _holds(c.xreplace(point)) for c in conditions
             ):
@@ -389,23 +399,43 @@ class ShapeEnv:
         if known is not None:
             return known
         e = self.simplify(e)
-        if self.unbacked_in(e):
-            if fallback is not None:
-                return fallback
+        unbacked = self.unbacked_in(e)
+        if unbacked and fallback is not None:
+            return fallback
+        if unbacked - self.told:
             raise data_dependent_error(self, e)
         held = bool(self.value_of(e))
+        if unbacked:
+            return self._answered(e, held)
         if not self._suppressed:
             self._guard(e if held else negation(e))
         return held
 
     evaluate_expr = evaluate
 
+    def tell(self, s: Expr, value: Any) -> None:
+        """The value of the example for a symbol that only a run tells: it answers questions, which a run checks."""
+        self.unbacked[s] = value
+        self.told.add(s)
+
+    def forget(self, symbols: Iterable[Expr]) -> None:
+        """These of those that only a run tells are in no result."""
+        for s in symbols:
+            del self.unbacked[s]
+            self.told.discard(s)
+
+    def _answered(self, e: Expr, held: bool) -> bool:
+        if self.observer is not None and not self._suppressed:
+            self.observer.data_dependent(self, e, held)
+        self.guard_or_defer_runtime_assert(e if held else negation(e), f"propagate_real_tensors: {e}")
+        return held
+
     def specialized(self, node: SymNode) -> Any:
         """The value of a number, which becomes a constant of the trace."""
         e = self.simplify(node.expr)
         if e.is_number:
             return e.value
-        if self.unbacked_in(e):
+        if self.unbacked_in(e) - self.told:
             raise data_dependent_error(self, e)
         value = self.value_of(e)
         self.evaluate(rebuild("Eq", (e, as_expr(value))))
@@ -426,7 +456,7 @@ class ShapeEnv:
         if not unbacked and not self.prefer_deferred_runtime_asserts_over_guards:
             return self.evaluate(e)
         self._learn(e)
-        self._stand_in(e, unbacked)
+        self._stand_in(e, [s for s in unbacked if s not in self.told])
         found = RuntimeAssert(e, msg, user_stack())
         self.deferred_runtime_asserts.setdefault(unbacked[-1] if unbacked else None, []).append(found)
         return True
@@ -469,6 +499,8 @@ class ShapeEnv:
     # ---------------------------------------------------------------- guards, and what follows from them
 
     def _guard(self, e: Expr) -> None:
+        if self.observer is not None:
+            self.observer.guarded(self, e)
         self.guards.append(ShapeGuard(e, user_stack()))
         self._learn(e)
 
@@ -542,6 +574,8 @@ class ShapeEnv:
             bound = range_of(target, self.var_to_range)
         if not bound.issubset(own):
             return
+        if target.is_number and self.prefer_deferred_runtime_asserts_over_guards and s not in self.unbacked:
+            return      # the range says it
         if target.is_number:
             for source in self.var_to_sources.get(s, []):
                 self.specialization_stacks.setdefault(source.name, user_stack())
@@ -554,23 +588,6 @@ _SHIFTS = (7, 19, 37, 61, 11, 29, 43, 3, 53, 23, 71, 13, 31, 5, 17, 47, 2, 83, 4
 
 def _holds(e: Expr) -> bool:
     return e.kind == "true"
-
-
-#: How far from the other side of a relation the value is that fulfils it and is nearest.
-_NEAREST = {"Eq": 0, "Le": 0, "Ge": 0, "Lt": -1, "Gt": 1}
-
-
-def _solve(point: dict[Expr, Any], conditions: list[Expr], values: Mapping[Expr, Any]) -> None:
-    """Give symbols that equations tell the values that they tell, and those that break a bound the value at the bound."""
-    for c in conditions:
-        if c.kind in _NEAREST and not _holds(c.xreplace(point)):
-            for s in sorted(c.free_symbols, key=lambda s: (values[s], s.name), reverse=True):
-                found = isolated(c, s)
-                if found is not None and found[0] in _NEAREST:
-                    value = found[1].xreplace({k: v for k, v in point.items() if k is not s})
-                    if value.kind == "Integer":
-                        point[s] = value.value + _NEAREST[found[0]]
-                        break
 
 
 def _is_true(env: ShapeEnv, e: Expr) -> bool:

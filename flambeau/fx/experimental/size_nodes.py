@@ -131,5 +131,7 @@ def drop_unused_sizes(graph: Any, env: Any) -> None:
     """Erase the nodes of symbolic numbers that aren't used, but for those that only a run tells."""
     for node in reversed(list(graph.nodes)):
         value = node.meta.get("val")
-        if node.op == "call_function" and not node.users and is_symbolic_number(value) and value.node._expr not in env.unbacked:
+        if node.op != "call_function" or node.users or not is_symbolic_number(value):
+            continue
+        if value.node._expr not in env.unbacked and "unbacked_bindings" not in node.meta:
             graph.erase_node(node)

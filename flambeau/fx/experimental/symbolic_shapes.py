@@ -22,8 +22,10 @@ from flambeau.fx.experimental.size_errors import (
     GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
 )
+from flambeau.fx.experimental.unbacked_bindings import CallMethodKey, ConvertIntKey, bindings_of
 
 __all__ = [
+    "CallMethodKey", "ConvertIntKey",
     "ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "PendingUnbackedSymbolNotFound",
     "RelaxedUnspecConstraint", "RuntimeAssert", "ShapeEnv", "ShapeGuard", "StatelessSymbolicContext", "StrictMinMaxConstraint",
     "free_symbols", "free_unbacked_symbols", "guard_or_false", "guard_or_true", "guard_size_oblivious", "hint_int",
@@ -373,8 +375,8 @@ def find_symbol_binding_fx_nodes(graph: Any) -> dict[Expr, Any]:
 
 
 def compute_unbacked_bindings(shape_env: Any, example_value: Any, *args: Any, **kwargs: Any) -> dict[Expr, Any] | None:
-    """By symbol that only a run tells, which a result has, nothing more of its place; None without an environment."""
-    return None if shape_env is None else dict.fromkeys(free_unbacked_symbols(example_value), ())
+    """By symbol that only a run tells, which a result has, where it lies in it; None without an environment."""
+    return None if shape_env is None else bindings_of(example_value, free_unbacked_symbols(example_value))
 
 
 def rebind_unbacked(shape_env: Any, n: Any, result: Any) -> None:
@@ -386,6 +388,6 @@ globals().update(
         "fx.experimental.symbolic_shapes.",
         "use ShapeEnv, StatelessSymbolicContext and torch.export.Dim",
         kinds="DimConstraints Constraint StatefulSymbolicContext SubclassSymbolicContext SymbolicContext EqualityConstraint "
-        "CallMethodKey ConvertIntKey DivideByKey InnerTensorKey PropagateUnbackedSymInts ShapeEnvSettings",
+        "DivideByKey InnerTensorKey PropagateUnbackedSymInts ShapeEnvSettings",
     )
 )
