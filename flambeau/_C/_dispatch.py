@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.base import device as devices
 from flambeau.core.modes.modes import local
-from flambeau.dispatcher import keys, tables
+from flambeau.dispatcher import keys, registered, tables
 from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
 from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
 from flambeau.dispatcher.handlers import answers
@@ -87,7 +87,7 @@ def _dispatch_has_computed_kernel_for_dispatch_key(name: str, dispatch: str | Di
         raise RuntimeError(f"operator {name} does not exist")
     key = _dispatch_key_parse(dispatch).name
     if found._record is None:
-        return bool(found.has_kernel_for_dispatch_key(key)) or key in ("Meta", "AutogradCPU")
+        return bool(found.has_kernel_for_dispatch_key(key)) or key in ("CPU", "Meta", "AutogradCPU")
     return tables.computed(found._record.kernels, key) is not None
 
 
@@ -124,7 +124,7 @@ def _dispatch_check_all_invariants() -> None:
 def _dispatch_get_registrations_for_dispatch_key(dispatch_key: str = "") -> list[str]:
     """The names of the operators that have a kernel for a key, of those with any for "". RuntimeError for a name of no key."""
     key = _dispatch_key_parse(dispatch_key).name if dispatch_key else ""
-    built_in = [name for name in _dispatch_get_all_op_names() if key in ("CPU", "") and record_of(name) is None]
+    built_in = [name for name in _dispatch_get_all_op_names() if record_of(name) is None and registered.under(name, key)]
     return built_in + [record.name for overloads in RECORDS.values() for record in overloads.values()
                        if (key in record.kernels if key else record.kernels)]
 

@@ -27,7 +27,7 @@ from flambeau.dispatcher.schema_types import ListType
 from flambeau.dispatcher.tags import Tag
 from flambeau.ops.elementwise.foreach import FOREACH
 
-__all__ = ["answer_of", "overloads_of"]
+__all__ = ["answer_of", "overloads_of", "targets"]
 
 PREFIXES = ("", "linalg_", "special_", "fft_")      # an operator of the whole name first: torch.svd isn't linalg.svd
 # Names of the dispatcher for what is only a Python function elsewhere.
@@ -59,7 +59,7 @@ def answer_of(namespace: str, name: str, overload: str) -> Callable[..., Any]:
         outs = any(argument.is_out for argument in schema.arguments)
         if name.endswith("_copy") and not outs and Tag["view_copy"] in builtin_schemas.tags_of(schema.name, overload):
             return _copied(schema, answer_of(namespace, name.removesuffix("_copy"), overload))
-        for target in _targets(schema, name, overload):
+        for target in targets(schema, name, overload):
             made = _adapted(schema, name, overload, target)
             if made is not None:
                 return made
@@ -112,7 +112,7 @@ def _copied(schema: FunctionSchema, view: Callable[..., Any]) -> Callable[..., A
     return copy
 
 
-def _targets(schema: FunctionSchema, name: str, overload: str) -> list[Callable[..., Any]]:
+def targets(schema: FunctionSchema, name: str, overload: str) -> list[Callable[..., Any]]:
     """What may answer an operator, best first."""
     from flambeau.dispatcher.aten import IMPLEMENTATIONS
 
@@ -199,7 +199,7 @@ def direct_call(schema: FunctionSchema, texts: Mapping[str, str],
     namespace, _, name = schema.name.partition("::")
     if namespace != "aten" or name.endswith("_copy") or any(a.is_out for a in schema.arguments):
         return None
-    for target in _targets(schema, name, schema.overload_name or "default"):
+    for target in targets(schema, name, schema.overload_name or "default"):
         passed = _passed(schema, target, texts, defaults)
         if passed is not None:
             call, refused = passed

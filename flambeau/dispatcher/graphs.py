@@ -353,7 +353,7 @@ def _recorder_of(overload: Any) -> _Recorder | None:
         rule, node, count, names = found
         declared = _as_declared(schema, rule, names, node or _node_of(overload), count)
         return _Recorder(declared, list, first)
-    for target in builtin._targets(schema, name, overload._overloadname):
+    for target in builtin.targets(schema, name, overload._overloadname):
         if builtin._passed(schema, target) is None:
             continue
         made: Any = getattr(target, "operator", None)

@@ -16,7 +16,7 @@ from flambeau.core.modes import interception
 from flambeau.core.modes.interception import overriding, watching
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import dispatch, dispatch_to_mode
-from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers
+from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers, registered
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
 from flambeau.dispatcher.schema import FunctionSchema
@@ -134,7 +134,7 @@ class OpOverload(OperatorBase):
     def has_kernel_for_dispatch_key(self, key: DispatchKey | str) -> bool:
         """Whether a kernel is registered under this very key."""
         name = key if isinstance(key, str) else key.name
-        return name == "CPU" if self._record is None else name in self._record.kernels
+        return registered.under(self._name, name) if self._record is None else name in self._record.kernels
 
     def has_kernel_for_any_dispatch_key(self, keyset: DispatchKeySet) -> bool:
         """Whether a kernel is registered under one of these keys."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from flambeau.base.layout import Layout
 from flambeau.core.autograd.inplace import refuse_write
@@ -37,7 +37,7 @@ from flambeau.transform.levels import (
     operator_of,
 )
 
-__all__ = ["Batched", "Batch", "Fallback", "RULES", "add_batch_dim", "remove_batch_dim", "rule"]
+__all__ = ["Batched", "Batch", "Fallback", "RULES", "add_batch_dim", "has_rule", "remove_batch_dim", "rule"]
 
 class Fallback:
     """What is done where no rule answers: whether examples may be run one by one, and with a warning."""
@@ -101,6 +101,52 @@ def rule(*known: Callable | str, table: dict[str, Rule] = RULES, declared: bool 
         return function
 
     return add
+
+
+class Way(NamedTuple):
+    """How a batch answers the calls of a function: by a rule for all examples, in place of what another gives, by its body in
+    other operators, or, with none of these, once for each example.
+    """
+
+    name: str
+    rule: Rule | None = None
+    takes_out: bool = False
+    in_place: bool = False
+    body: Callable | None = None
+
+
+def way_of(function: Callable) -> Way:
+    """How a batch answers the calls of a function."""
+    operator = operator_of(function)
+    if hasattr(function, "kind"):
+        return Way(function.__name__, VIEWS[function.__name__], takes_out=True)
+    name = getattr(function, "__name__", "")
+    if operator is not None and not name.endswith("_"):
+        name = operator.name
+    known = RULES.get(name)
+    if known is not None and not isinstance(operator, Pointwise) and (operator is not None or name not in OF_OPERATORS):
+        return Way(name, known, takes_out=True)
+    if isinstance(operator, Pointwise):
+        return Way(name, RULES["pointwise"])
+    if name.endswith("_") and not name.endswith("__") and name[:-1]:
+        return Way(name, in_place=True)
+    if operator is not None and not operator.composite:
+        return Way(name)
+    return Way(name, body=operator.implementation if operator is not None else getattr(function, "__wrapped__", function))
+
+
+def _out_of_place(function: Callable) -> Callable | None:
+    name = function.__name__[:-1]
+    return getattr(Tensor, name, None) or getattr(OPERATORS.get(name), "public", None)
+
+
+def has_rule(function: Callable) -> bool:
+    """Whether a batch has a rule for a function, be it one that refuses, or a body; other functions run once for each example."""
+    way = way_of(function)
+    if way.in_place:
+        fresh = _out_of_place(function)
+        return fresh is not None and has_rule(fresh)
+    return way.rule is not None or way.body is not None
 
 
 class Batched(Wrapped):
@@ -227,33 +273,21 @@ class Batch(Level):
     def answer(self, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if hasattr(function, "answer_level"):
             return function.answer_level(self, args, kwargs)
-        operator = operator_of(function)
-        if hasattr(function, "kind"):
-            return VIEWS[function.__name__](self, function, args, kwargs)
-        name = getattr(function, "__name__", "")
-        if operator is not None and not name.endswith("_"):
-            name = operator.name
-        known = RULES.get(name)
-        if (
-            known is not None
-            and not isinstance(operator, Pointwise)
-            and (operator is not None or name not in OF_OPERATORS)
-        ):
-            return known(self, function, args, kwargs)
+        way = way_of(function)
+        if way.rule is not None and (way.takes_out or kwargs.get("out") is None):
+            return way.rule(self, function, args, kwargs)
         if kwargs.get("out") is not None:
             raise RuntimeError(
-                f"Batching rule not implemented for aten::{name}.out; the fallback path doesn't work on out= or view "
+                f"Batching rule not implemented for aten::{way.name}.out; the fallback path doesn't work on out= or view "
                 "ops."
             )
-        if isinstance(operator, Pointwise):
-            return RULES["pointwise"](self, function, args, kwargs)
-        if name == "__get__":
+        if way.name == "__get__":
             return self.answer(function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]
-        if name.endswith("_") and not name.endswith("__") and name[:-1]:
+        if way.in_place:
             return self.in_place(function, args, kwargs)
-        if operator is not None and not operator.composite:
+        body = way.body
+        if body is None:
             return self.loop(function, args, kwargs)
-        body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
         try:
             result = body(*args, **kwargs)
         except RuntimeError as error:
@@ -268,8 +302,9 @@ class Batch(Level):
         """name_(self, ...) as name(self, ...) written into self."""
         target = args[0]
         self.check_target(target)
-        name = function.__name__[:-1]
-        made = invoke(getattr(Tensor, name, None) or OPERATORS[name].public, (target, *args[1:]), kwargs)
+        fresh = _out_of_place(function)
+        assert fresh is not None
+        made = invoke(fresh, (target, *args[1:]), kwargs)
         if becomes_a_view(function.__name__):
             target.value, target._layout = made.value, made._layout
             return target

@@ -1,5 +1,7 @@
 """What is registered for an operator, and which kernel answers it for each dispatch key, as PyTorch's dispatcher shows them."""
 
+import warnings
+
 import pytest
 
 import flambeau as torch
@@ -85,3 +87,22 @@ def test_model_of_the_dispatcher():
     del dispatcher
     with pytest.raises(RuntimeError, match="Overriden is not allowed"):
         PythonDispatcher().register(["CPU", "CPU"])
+
+
+def test_registrations_say_how_vmap_computes_operators():
+    """Those that are computed by others are apart; an operator that runs once for each example has no rule."""
+    composite, rules, bodies, cpu = (set(C._dispatch_get_registrations_for_dispatch_key(key)) for key in (
+        "CompositeImplicitAutograd", "FuncTorchBatched", "FuncTorchBatchedDecomposition", "CPU"))
+    assert bodies <= composite and not composite & (rules | cpu)
+    assert {"aten::sin", "aten::add.Tensor", "aten::sin_", "aten::index_put"} <= rules
+    assert {"aten::hsplit.int", "aten::divide.Scalar_mode", "aten::fft_irfft", "aten::arccosh_"} <= bodies
+    x = torch.rand(2, 3)
+    calls = {"masked_scatter": lambda x: x.masked_scatter(x > 0.5, x), "cumsum": lambda x: x.cumsum(0)}
+    for name, call in calls.items():      # what is said is what is done
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            torch.vmap(call)(x)
+        assert any("batching rule" in str(w.message) for w in warned) == (f"aten::{name}" not in rules)
+    assert C._dispatch_has_kernel_for_dispatch_key("aten::fft_irfft", "CompositeImplicitAutograd")
+    assert not C._dispatch_has_kernel_for_dispatch_key("aten::fft_irfft", "CPU")
+    assert C._dispatch_has_computed_kernel_for_dispatch_key("aten::fft_irfft", "CPU")
