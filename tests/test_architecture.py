@@ -39,7 +39,8 @@ SIBLINGS = {
     "_utils": {"nn"},
     "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
     "autograd": {"profiler"},  # its older interface
-    "_C": {"distributed", "nn", "library", "serialize", "_vmap_internals", "jit"},  # it names the reader of files
+    "profiler": {"nn", "optim"},  # whose calls it tells from others
+    "_C": {"distributed", "nn", "library", "serialize", "_vmap_internals", "jit", "profiler"},  # it names the reader of files
     "ao": {"nn"},
     "quantization": {"ao"},  # the older name of a part of it
     "_python_dispatcher": {"library"},  # its operator is one of a library

@@ -1,8 +1,13 @@
-"""torch._C._profiler: where in a program a call was made."""
+"""torch._C._profiler: where in a program a call was made, and the profiler's records under PyTorch's names.
+
+The records stand in flambeau.profiler.records, which is loaded when one is asked for.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -49,3 +54,46 @@ def gather_traceback(python: bool, script: bool, cpp: bool) -> CapturedTraceback
 def symbolize_tracebacks(tracebacks: Sequence[CapturedTraceback]) -> list[list[dict[str, Any]]]:
     """The frames of each as dicts of filename, line and name."""
     return [[{"filename": file, "line": line, "name": name} for file, line, name in x.frames] for x in tracebacks]
+
+
+#: By PyTorch's name: the record's own.
+_RECORDS = {
+    "ActiveProfilerType": "ActiveProfilerType", "ProfilerState": "ProfilerState", "RecordScope": "RecordScope",
+    "_EventType": "EventType", "_ExperimentalConfig": "ExperimentalConfig", "_ExtraFields_Allocation": "AllocationFields",
+    "_ExtraFields_Backend": "BackendFields", "_ExtraFields_Kineto": "KinetoFields",
+    "_ExtraFields_OutOfMemory": "OutOfMemoryFields", "_ExtraFields_PyCCall": "PyCCallFields",
+    "_ExtraFields_PyCall": "PyCallFields", "_ExtraFields_TorchOp": "TorchOpFields", "_ExtraFields_Vulkan": "VulkanFields",
+    "_NNModuleInfo": "ModuleInfo", "_OptimizerInfo": "OptimizerInfo", "_ProfilerEvent": "ProfilerEvent",
+    "_PyFrameState": "FrameState", "_TensorMetadata": "TensorMetadata",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RECORDS:
+        return getattr(importlib.import_module("flambeau.profiler.records"), _RECORDS[name])
+    if name == "ProfilerActivity":
+        return importlib.import_module("flambeau.profiler").ProfilerActivity
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _settings() -> Any:
+    return importlib.import_module("flambeau.profiler.averages").settings
+
+
+def _set_record_concrete_inputs_enabled_val(value: bool) -> None:
+    """Whether events have the arguments that are no tensors."""
+    _settings().concrete_inputs = bool(value)
+
+
+def _set_fwd_bwd_enabled_val(value: bool) -> None:
+    """Whether traces link calls with their nodes of backward passes."""
+    _settings().links = bool(value)
+
+
+def _set_cuda_sync_enabled_val(value: bool) -> None:
+    """Accepted: no device is measured."""
+
+
+def _get_approximate_time() -> int:
+    """A clock that only moves forward, in nanoseconds."""
+    return time.perf_counter_ns()

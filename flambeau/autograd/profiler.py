@@ -13,12 +13,15 @@ from flambeau.core.modes.observing import Given
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler import DeviceType, ProfilerActivity, kineto_available, record_function
 from flambeau.profiler.averages import EventList, FunctionEvent, FunctionEventAvg
+from flambeau.profiler.counts import KinetoStepTracker
+from flambeau.profiler.older import profile
 
 __all__ = [
     "DeviceType",
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
+    "KinetoStepTracker",
     "ProfilerActivity",
     "emit_itt",
     "emit_nvtx",
@@ -57,84 +60,6 @@ def _disable_profiler() -> None:
     """Stop what is measuring."""
     while _profiler._current:
         _profiler._current.pop().__exit__(None, None, None)
-
-
-class profile:
-    """Context that measures the operators and record_function blocks of the thread it is entered in.
-
-    enabled: False measures nothing. record_shapes, profile_memory, with_stack: as of flambeau.profiler.profile; the other
-    arguments are accepted, devices are not measured.
-    """
-
-    def __init__(
-        self,
-        enabled: bool = True,
-        *,
-        record_shapes: bool = False,
-        profile_memory: bool = False,
-        with_stack: bool = False,
-        **_: Any,
-    ):
-        self.enabled = enabled
-        self.entered = False
-        self.measured = _profiler.profile(
-            record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack
-        )
-
-    def __enter__(self) -> profile | None:
-        if not self.enabled:
-            return None
-        if self.entered:
-            raise RuntimeError("Profiler context manager is not reentrant")
-        self.entered = True
-        self.measured.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.enabled:
-            self.measured.stop()
-
-    def _events(self) -> EventList:
-        if not self.entered:
-            raise RuntimeError("Profiler didn't finish running")
-        return self.measured.events()
-
-    @property
-    def function_events(self) -> EventList | None:
-        """The events in the order they began; None before the context is entered."""
-        return self._events() if self.entered else None
-
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **_: Any) -> EventList:
-        """Events of one name added up; `.table(sort_by=...)` prints them."""
-        return self._events().key_averages(group_by_input_shape, group_by_stack_n)
-
-    def table(self, **arguments: Any) -> str:
-        """The events as text; the arguments are those of EventList.table."""
-        return self._events().table(**arguments)
-
-    def total_average(self) -> FunctionEventAvg:
-        """All events added up."""
-        return self._events().total_average()
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        """Time of all events in microseconds, each without what it called."""
-        return self._events().self_cpu_time_total
-
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the events for chrome://tracing."""
-        self._events()
-        self.measured.export_chrome_trace(path)
-
-    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write the program's calls and the time in each; needs with_stack=True."""
-        self.measured.export_stacks(path, metric)
-
-    def __repr__(self) -> str:
-        return repr(self._events()) if self.entered else "<unfinished torch.autograd.profile>"
-
-    def __str__(self) -> str:
-        return str(self._events()) if self.entered else "<unfinished torch.autograd.profile>"
 
 
 class emit_nvtx:

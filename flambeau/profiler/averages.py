@@ -16,6 +16,16 @@ class DeviceType(enum.Enum):
     CUDA = 1
 
 
+class Settings:
+    """What torch._C._profiler switches for all profilers."""
+
+    concrete_inputs = True      # events have the arguments that are no tensors
+    links = True                # traces link calls with their nodes of backward passes
+
+
+settings = Settings()
+
+
 class Interval(NamedTuple):
     """When something began and ended, in microseconds."""
 
@@ -50,7 +60,27 @@ class FunctionEvent:
         self.self_cpu_memory_usage = 0
         self.is_user_annotation = False
         self.device_type = DeviceType.CPU
-        self.made: frozenset[int] = frozenset()  # the memory that was counted here or inside, by address
+        self.began = self.ended = 0     # the order of beginnings and ends
+        self.inputs: list[Any] = []     # as events of the tree have them
+        self.concrete_inputs: list[Any] = []
+        self.input_dtypes: list[str] = []
+        self.scope = 0
+        self.sequence_nr = self.node_id = self.fwd_thread = -1
+        self.is_async = self.is_remote = self.is_legacy = self.is_of_gradients = False
+        self.is_python_function = False
+        self.use_device: str | None = None
+        self.record_function_id = 0     # that of an execution trace
+        self.device_index, self.flops, self.overload_name = 0, 0, ""
+
+    def take(self, given: Sequence[Any], identities: Any) -> None:
+        """What the operator is given."""
+        from flambeau.profiler import inputs
+
+        self.inputs = [inputs.recorded(x, identities) for x in given]
+        self.input_shapes = inputs.shapes(given)
+        self.input_dtypes = [inputs.types(x) for x in given]
+        if settings.concrete_inputs:
+            self.concrete_inputs = [inputs.concrete(x) for x in given]
 
     @property
     def key(self) -> str:
@@ -96,7 +126,7 @@ class FunctionEvent:
         details: dict[str, Any] = {"External id": self.id}
         if self.input_shapes:
             details["Input Dims"] = self.input_shapes
-        details.update(_written(self.kwinputs))
+        details.update(written(self.kwinputs))
         if self.stack:
             details["Call stack"] = ";".join(self.stack)
         return {**event, "args": details}
@@ -109,7 +139,7 @@ class FunctionEvent:
         )
 
 
-def _written(keywords: dict[str, Any]) -> dict[str, Any]:
+def written(keywords: dict[str, Any]) -> dict[str, Any]:
     """Arguments by name as PyTorch's traces have them: a stream by its number only, texts without quotation marks in them."""
     return {
         key: "None" if isinstance(value, str) and '"' in value else value

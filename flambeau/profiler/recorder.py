@@ -2,7 +2,8 @@
 
 A public function that is an operator of PyTorch's is an event. Where PyTorch computes it by others, and so does this package,
 those are events inside of it; where it is one kernel here, what its body calls isn't shown. Any other public function is Python
-code around operators, and only those are events. Stands on core.modes.observing and the names of dispatcher.dispatch_modes.
+code around operators, and only those are events. Beside them: memory that is taken and given back, and calls of Python functions.
+Stands on core.modes.observing and the names of dispatcher.dispatch_modes; flambeau.profiler.tree puts it together.
 """
 
 from __future__ import annotations
@@ -13,60 +14,118 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
+from itertools import count
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
+from flambeau.base.device import device as Device
 from flambeau.base.layout import contiguous_format
-from flambeau.core.modes.modes import active
+from flambeau.core.autograd.node import next_sequence
+from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher import builtin_schemas
+from flambeau.profiler.allocations import Identities, Watch
 from flambeau.profiler.averages import FunctionEvent
+from flambeau.profiler.python_calls import Calls
+from flambeau.profiler.records import AllocationFields, RecordScope
 
-__all__ = ["Recorder"]
+__all__ = ["Allocation", "Recorder"]
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_ids = count(1).__next__    # of all profilers' events
 _EVALUATION = "autograd::engine::evaluate_function: "
 
 
+class Allocation(NamedTuple):
+    """Memory that was taken or given back: when, in which order, and by which thread."""
+
+    fields: AllocationFields
+    order: int
+    time: int
+    thread: int
+
+
 class Recorder(Observer):
-    """Measures what a thread computes."""
+    """Measures what a thread computes. Each event's beginning and end has a number of one count, for times may be equal."""
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.events: list[FunctionEvent] = []
         self.open: list[FunctionEvent] = []
         self.shapes, self.memory, self.stacks = shapes, memory, stacks
+        self.tick = count(1).__next__
+        self.identities = Identities()
+        self.allocations: list[Allocation] = []
+        self.watch = Watch(self._held) if memory else None
+        self.calls: Calls | None = None
+        self.thread, self.native = threading.get_ident(), threading.get_native_id()
+        #: What to add to times to have those since the epoch, and when it began and ended.
+        self.epoch = time.time_ns() - time.perf_counter_ns()
+        self.began = self.ended = 0
         self._apart = False     # whether a body takes its operators one by one, instead of several in a kernel
         self._evaluation: FunctionEvent | None = None
 
     def __enter__(self) -> Any:
         _names()    # loads what knows them, which takes a while the first time
-        return super().__enter__()
+        if self.watch is not None:
+            self.watch.start()
+        self.began = time.perf_counter_ns()
+        entered = super().__enter__()
+        if self.stacks:
+            self.calls = Calls(self.tick, self.identities, self.thread)
+            self.calls.start()
+        return entered
+
+    def __exit__(self, *exception: object) -> None:
+        if self.calls is not None:
+            self.calls.stop()
+        super().__exit__(*exception)
+        if self.watch is not None:
+            self.watch.stop()
+        for event in reversed(self.open):
+            self.finish(event)
+        self.ended = time.perf_counter_ns()
 
     def start(self, name: str) -> FunctionEvent:
         """An event begins."""
         parent = self.open[-1] if self.open else None
-        event = FunctionEvent(name, time.perf_counter_ns(), parent, threading.get_ident(), len(self.events) + 1)
+        event = FunctionEvent(name, time.perf_counter_ns(), parent, self.thread, _ids())
+        event.began = self.tick()
         self.open.append(event)
         self.events.append(event)
         if self.stacks:
             event.stack = _program()
         return event
 
-    def finish(self, event: FunctionEvent) -> None:
+    def finish(self, event: FunctionEvent, end: int | None = None) -> None:
         """An event ends, and what was left open inside of it."""
-        event.end = time.perf_counter_ns()
+        event.end, event.ended = end or time.perf_counter_ns(), self.tick()
         if event in self.open:
-            del self.open[self.open.index(event) :]
+            place = self.open.index(event)
+            for inside in self.open[place + 1 :]:
+                inside.end, inside.ended = event.end, event.ended
+            del self.open[place:]
+
+    def _held(self, ptr: int, size: int, total: int) -> None:
+        """Memory is taken or given back: a part of the innermost event of this thread, or an event of its own."""
+        now, thread = time.perf_counter_ns(), threading.get_ident()
+        fields = AllocationFields(ptr, size, total, Device("cpu"))
+        self.allocations.append(Allocation(fields, self.tick(), now, thread))
+        if self.open and thread == self.thread:
+            self.open[-1].self_cpu_memory_usage += size
+            return
+        event = FunctionEvent("[memory]", now, None, thread, _ids())
+        event.self_cpu_memory_usage = size
+        self.events.append(event)
 
     def begin(self, name: str, given: Given | None = None) -> Callable[[], None]:
         """A stretch of the program; gives what ends it."""
         event = self.start(name)
         event.is_user_annotation = given is None or not given.is_operator
+        event.scope = RecordScope.USER_SCOPE.value
         if given is not None and self.shapes:
-            event.input_shapes = [list(x.shape) if isinstance(x, Tensor) else [] for x in given.values]
+            event.take(given.values, self.identities)
             event.kwinputs = dict(given.keywords)
         if name.startswith("ProfilerStep#"):
             event.name = "ProfilerStep*"
@@ -76,24 +135,26 @@ class Recorder(Observer):
         """What goes on beside the program; gives what ends it, on any thread."""
         event = self.start(name)
         self.open.pop()
-        event.end = event.start
+        event.is_async = True
+        event.end, event.ended = event.start, self.tick()
 
         def end() -> None:
             event.end = time.perf_counter_ns()
         return end
 
-    def _measure(self, event: FunctionEvent, given: Sequence[Any], call: Callable[..., Any], *args: Any) -> Any:
-        """call(*args) inside an event; `given`: the arguments of the operator."""
+    def _measure(self, event: FunctionEvent, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of a call inside an event."""
+        end = None
         try:
-            result = call(*args)
+            result = call(*args, **kwargs)
+            end = time.perf_counter_ns()
+            if event.sequence_nr >= 0 and not event.is_of_gradients:
+                made = getattr(next(_inputs().tensors([result]), None), "_node", None)
+                event.sequence_nr = max(event.sequence_nr, _number(made) if made is not None else -1)
+            if self.watch is not None:
+                self.watch.look(_inputs().tensors([result]))
         finally:
-            self.finish(event)
-        if self.memory:
-            inside = frozenset().union(*[child.made for child in event.cpu_children])
-            held = {id(x._storage) for x in _tensors(given)}
-            made = {id(x._storage): x._storage.nbytes() for x in _tensors([result])}
-            event.self_cpu_memory_usage = sum(size for at, size in made.items() if at not in held and at not in inside)
-            event.made = inside.union(made)
+            self.finish(event, end)
         return result
 
     # ---- calls
@@ -105,11 +166,27 @@ class Recorder(Observer):
             name = _BY_ARGUMENTS[name](name, *args, **kwargs)
         if not name or (self.open and self.open[-1].name == f"aten::{name}"):   # or the method around the function
             return (self._one_by_one if function in _INDEXING else self.go_on)(function, own, args, kwargs)
-        shapes = _shapes(name, args, kwargs) if self.shapes else []
+        given = _inputs().bound(name, args, kwargs) if self.shapes else []
+        if self.watch is not None:
+            self.watch.look(_inputs().tensors([given or args]))
         event = self.start(f"aten::{name}")
-        event.input_shapes = shapes
+        event.sequence_nr = self._sequence(args, kwargs)
+        if given:
+            event.take(given, self.identities)
+        steps = None if self.outer is not None else _steps()(name, args, kwargs, int(self._apart))
+        if steps is not None:
+            return self._measure(event, steps, *args, **kwargs)
         answer = self.go_on if opened else self._closed
-        return self._measure(event, [*args, *kwargs.values()], answer, function, own, args, kwargs)
+        return self._measure(event, answer, function, own, args, kwargs)
+
+    def _sequence(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """The number that the operator's node of the graph has if it gets one; -1 where it can't."""
+        if not local.grad or self._in_steps() or next(_inputs().tensors([args, *kwargs.values()]), None) is None:
+            return -1
+        return _next_sequence()
+
+    def _in_steps(self) -> bool:
+        return bool(self.open) and self.open[-1].name[6:] in _steps().__globals__["STEPS"]
 
     def _one_by_one(self, *call: Any) -> Any:
         if self._apart:
@@ -141,7 +218,10 @@ class Recorder(Observer):
         """An operator that a program defines; what it is made of is seen as well."""
         if name.startswith("profiler::"):   # the ends of a block are no part of it
             return super().operator(name, call, *args)
-        return self._measure(self.start(name), args, super().operator, name, call, *args)
+        event = self.start(name)
+        if self.shapes:
+            event.take(args[1] if len(args) > 1 and isinstance(args[1], tuple) else args, self.identities)
+        return self._measure(event, super().operator, name, call, *args)
 
     # ---- backward passes
 
@@ -151,29 +231,28 @@ class Recorder(Observer):
         if self._evaluation is not None:
             self.finish(self._evaluation)
         self._evaluation = None if node is None else self.start(_EVALUATION + node.name())
+        if self._evaluation is not None:
+            self._evaluation.sequence_nr = _number(node)
 
     def applies(self, node: Any, call: Callable[..., Any], *args: Any) -> Any:
         """A node of the graph."""
-        return self._measure(self.start(node.name()), args, self._together, super().applies, node, call, *args)
+        event = self.start(node.name())
+        event.sequence_nr, event.scope = _number(node), RecordScope.BACKWARD_FUNCTION.value
+        event.is_of_gradients = True
+        if self.shapes:
+            event.take(next((x for x in args if isinstance(x, (list, tuple))), ()), self.identities)
+        return self._measure(event, self._together, super().applies, node, call, *args)
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    for x in values:
-        if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, (list, tuple)):
-            yield from _tensors(x)
+def _number(node: Any) -> int:
+    """The number of a node; -1 of a leaf's."""
+    return -1 if node.name().endswith("AccumulateGrad") else int(node.sequence)
 
 
-def _shapes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[list[int]]:
-    """The shape of every argument in the order of the operator's schema; [] for those that are no tensors."""
-    from flambeau.dispatcher import calling, dispatch_modes
-
-    found = dispatch_modes.resolve(name, args, kwargs) if builtin_schemas.overloads_of(f"aten::{name}") else None
-    given: Sequence[Any] = [*args, *kwargs.values()]
-    if found is not None:
-        given = calling.bind(found[0]._schema, found[1], found[2], numbers=True)
-    return [list(x.shape) if isinstance(x, Tensor) else [] for x in given]
+def _next_sequence() -> int:
+    """The number of the node that is made next."""
+    made: Any = next_sequence.__self__     # type: ignore[attr-defined]
+    return int(made.__reduce__()[1][0])
 
 
 def _program() -> list[str]:
@@ -189,6 +268,20 @@ def _names() -> Any:
     from flambeau.dispatcher import dispatch_modes, public_names
 
     return public_names, dispatch_modes
+
+
+@functools.cache
+def _steps() -> Any:
+    from flambeau.profiler.steps import in_steps
+
+    return in_steps
+
+
+@functools.cache
+def _inputs() -> Any:
+    from flambeau.profiler import inputs
+
+    return inputs
 
 
 @functools.cache

@@ -294,4 +294,4 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih=None, b_h
 
 # By name, for the operators of PyTorch's dispatcher that they answer.
 NAMESPACE.update({f.__name__: f for f in (rnn_tanh, rnn_relu, gru, lstm)})
-interception.provide(lambda: [rnn_tanh_cell, rnn_relu_cell, gru_cell, lstm_cell])
+interception.provide(lambda: [rnn_tanh, rnn_relu, gru, lstm, rnn_tanh_cell, rnn_relu_cell, gru_cell, lstm_cell])
