@@ -202,6 +202,8 @@ class _Violations:
         names = self.names()
         for guard in self.env.guards:
             e = self.env.simplify(guard.expr)
+            if e.kind == "true" and self._of_roots(guard.expr):
+                e = guard.expr      # true of what the root of a derived dimension gives, not of every size
             if e in left or e.kind in ("true", "false") or _by_ranges(self.env, e):
                 continue
             left[e] = None
@@ -212,6 +214,11 @@ class _Violations:
                         d, f"Not all values of {self._in_range(d)} satisfy the generated guard {text_of(e, names)}.", guard.stack
                     )
         return list(left)
+
+    def _of_roots(self, e: Expr) -> bool:
+        """Whether an expression's sizes are computed from a root that no dimension is."""
+        found = {s for s in e.free_symbols if not self.env.replace(s).is_symbol and self.env.replace(s).free_symbols}
+        return bool(found) and all(self.env.replace(s).free_symbols.isdisjoint(self.first) for s in found)
 
     def names(self) -> dict[Expr, str]:
         """Where symbols come from."""

@@ -6,12 +6,14 @@ Each is data: a text, as PyTorch has it, and what computes it from the inputs. U
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
+from flambeau._subclasses.symbolic.state import kept
 from flambeau.base.symbolic.expressions import Expr, integer, rebuild, symbol
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.base.symbolic.ranges import ValueRanges, int_oo
@@ -37,7 +39,7 @@ def text_of(e: Expr, names: Mapping[Expr, str], level: int = 0) -> str:
         return f"({joined})" if level else joined
     if e.kind in ("Add", "Mul"):
         own, sign = (3, " + ") if e.kind == "Add" else (4, "*")
-        joined = sign.join(text_of(a, names, own) for a in e.args)
+        joined = sign.join(text_of(a, names, own) for a in sorted(e.args, key=_numbers_first))
         return f"({joined})" if level > own else joined
     if e.kind in ("Mod", "PythonMod", "FloorDiv", "IntTrueDiv"):
         sign = {"FloorDiv": " // ", "IntTrueDiv": " / "}.get(e.kind, " % ")
@@ -50,6 +52,16 @@ def text_of(e: Expr, names: Mapping[Expr, str], level: int = 0) -> str:
     if e.kind == "Not":
         return f"not ({text_of(e.args[0], names)})"
     return f"{e.kind}({', '.join(text_of(a, names) for a in e.args)})"
+
+
+def _numbers_first(e: Expr) -> tuple[int, str]:
+    """The order of operands: numbers, symbols by their names, and the others as they are."""
+    return (0, "") if e.is_number else (1, e.name) if e.is_symbol else (2, "")
+
+
+def _as_python(text: str) -> str:
+    """The text of an expression as Python writes it, with no more parentheses than it needs."""
+    return ast.unparse(ast.parse(text, mode="eval"))
 
 
 class _Size:
@@ -82,12 +94,15 @@ def guards_of(
     """
     found: list[Guard] = []
     where: dict[Expr, _Size] = {}
+    first: dict[Expr, _Size] = {}       # by the symbols that sizes had before the trace knew more of them
     related: list[tuple[_Size, Expr]] = []
     for at, (name, value) in enumerate(inputs):
         if isinstance(value, torch.Tensor):
             sizes = list(value.shape)
             found.append((f"len({name}.size()) == {len(sizes)}", _has_dims(at, len(sizes))))
             pairs = [(_Size(at, name, i), n) for i, n in enumerate(sizes)]
+            own = kept(value)
+            first.update({} if own is None else {e: size for e, (size, _) in zip(own.sizes, pairs) if e.is_symbol})
         elif is_symbolic_number(value):
             pairs = [(_Size(at, name, None), value)]
         else:
@@ -104,7 +119,8 @@ def guards_of(
                 where[e] = size
                 related.append((size, e))
                 found += _bounds(size, ranges.get(e))
-    return _relations(where, related, left) if related_only else found + _relations(where, related, left)
+    relations = _relations(where, first, related, left)
+    return relations if related_only else found + relations
 
 
 def alike(first: tuple[int, str], second: tuple[int, str]) -> Guard:
@@ -149,27 +165,54 @@ def _bounds(size: _Size, r: ValueRanges | None) -> list[Guard]:
     return found
 
 
-def _relations(where: dict[Expr, _Size], related: list[tuple[_Size, Expr]], left: Sequence[Expr]) -> list[Guard]:
+def _relations(
+    where: dict[Expr, _Size], first: dict[Expr, _Size], related: list[tuple[_Size, Expr]], left: Sequence[Expr]
+) -> list[Guard]:
     """Sizes that are computed from others, and conditions on several sizes."""
     known: dict[Expr, Expr] = {e: symbol(size.name) for e, size in where.items() if e.is_symbol}
-    texts = {symbol(size.name): size for size in where.values()}
+    texts = {symbol(size.name): size for size in (*where.values(), *first.values())}
+    own = {s: size.name for s, size in first.items()}
     found: list[Guard] = []
+    multiples: dict[Expr, tuple[_Size, Expr]] = {}      # by a symbol that no size is: one that is a multiple of it, and a number
     for size, e in related:
         if e.is_symbol or not e.free_symbols:
             continue
         if e.free_symbols <= known.keys():
-            found.append(_condition(rebuild("Eq", (e.xreplace(known), symbol(size.name))), texts))
+            found.append(_condition(rebuild("Eq", (symbol(size.name), e.xreplace(known))), texts))
         elif len(e.free_symbols) == 1:
             (s,) = e.free_symbols
             solved = isolated(rebuild("Eq", (e, symbol(size.name))), s)
             if solved is not None:
                 known[s] = solved[1]
-    return found + [_condition(e.xreplace(known), texts) for e in left if e.free_symbols <= known.keys()]
+            elif s in multiples:
+                found.append(_condition(_proportion(multiples[s], (size, e), s), texts))
+            else:
+                multiples[s] = size, e
+    known = {**{s: symbol(size.name) for s, size in first.items()}, **known}
+    for e in left:
+        if e.free_symbols <= known.keys():
+            text = text_of(e, own) if e.free_symbols <= own.keys() else None
+            found.append(_condition(e.xreplace(known), texts, text))
+    return found
 
 
-def _condition(e: Expr, sizes: dict[Expr, _Size]) -> Guard:
+def _proportion(one: tuple[_Size, Expr], other: tuple[_Size, Expr], s: Expr) -> Expr:
+    """What two sizes fulfil that are linear in a symbol which neither of them is."""
+
+    def parts(e: Expr) -> tuple[Expr, Expr]:
+        at_zero = e.xreplace({s: integer(0)})
+        return e.xreplace({s: integer(1)}) - at_zero, at_zero
+
+    (factor, rest), (other_factor, other_rest) = parts(one[1]), parts(other[1])
+    x, y = symbol(one[0].name), symbol(other[0].name)
+    if factor == other_factor:
+        return rebuild("Eq", (x - rest + other_rest, y))
+    return rebuild("Eq", (other_factor * (x - rest), factor * (y - other_rest)))
+
+
+def _condition(e: Expr, sizes: dict[Expr, _Size], text: str | None = None) -> Guard:
     own = {s: sizes[s] for s in e.free_symbols}
-    text = text_of(e, {s: size.name for s, size in own.items()})
+    text = _as_python(text_of(e, {s: size.name for s, size in own.items()}) if text is None else text)
 
     def check(leaves: Sequence[Any]) -> bool:
         return e.xreplace({s: size.of(leaves) for s, size in own.items()}).kind != "false"

@@ -251,6 +251,13 @@ def _wanted(made: Any, with_inverse: bool, with_counts: bool) -> Any:
     return tuple(found) if len(found) > 1 else found[0]
 
 
+@_function
+@_method
+def is_nonzero(op: Op, input: Any) -> Any:
+    """Whether it is another number than zero: the example says it where real tensors are propagated."""
+    return bool(input) if getattr(input, "real_tensor", None) is not None else NotImplemented
+
+
 # ---------------------------------------------------------------- indexing
 
 

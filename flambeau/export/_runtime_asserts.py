@@ -14,7 +14,7 @@ import flambeau as torch
 from flambeau._subclasses.symbolic.state import kept
 from flambeau.base.symbolic.expressions import Expr, as_expr
 from flambeau.base.symbolic.numbers import is_symbolic_number
-from flambeau.base.symbolic.ranges import int_oo
+from flambeau.base.symbolic.ranges import decided, int_oo
 from flambeau.fx.experimental.size_expressions import lowered
 from flambeau.fx.experimental.size_nodes import drop_unused_sizes
 from flambeau.fx.graph import Graph
@@ -156,6 +156,8 @@ class _Sizes:
     def _assert_all(self, s: Expr | None) -> None:
         for found in self.waiting.pop(s, []):
             e = found.expr
+            if s is None and decided(self.env.simplify(e), self.env.var_to_range):
+                continue    # ranges and what stands for symbols say it
             if e.kind in ("Le", "Ge", "Lt", "Gt") and s is not None and {a.kind for a in e.args} <= {"Symbol", "Integer"} and (
                 len(e.free_symbols) == 1
             ):

@@ -173,7 +173,9 @@ class ExportMode(dispatch_modes.DispatchMode):
             self.sizes.of_number(value, proxy)
             return
         track_tensor_tree(value, proxy, constant=None, tracer=self.tracer)
-        for x in [value] if isinstance(value, torch.Tensor) else value if isinstance(value, (list, tuple)) else []:
+        for i, x in enumerate(value if isinstance(value, (list, tuple)) else [value]):
+            if is_symbolic_number(x):
+                self.sizes.of_number(x, proxy[i])
             found = self.tracer.tracked(x) if isinstance(x, torch.Tensor) else None
             if found is not None:
                 self.sizes.of_tensor(x, found.proxy)
@@ -331,7 +333,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         name = overload.overloadpacket.__name__
         shown = name + "_default" if name == "_assert_tensor_metadata" else name
         proxy = self.tracer.create_proxy("call_function", overload, given, named, name=self.graph._target_to_str(shown))
-        with _Without():
+        with _Without(), self.sizes.silent():    # what an operator's fake computes of sizes is in no graph
             known = len(self.fake_mode.shape_env.unbacked)
             made = run(overload, values, keywords, self.fake_mode.shape_env)
             fresh = list(self.fake_mode.shape_env.unbacked)[known:]

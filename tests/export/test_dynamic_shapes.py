@@ -200,6 +200,43 @@ def test_ranges_are_checked() -> None:
         run(torch.rand(10))
 
 
+GUARDS = {      # by the text that PyTorch prints: what a program asks of 12 and 8, and sizes for which it isn't so
+    "x.size()[0] % 2 == 0": (lambda a, b: a % 2 == 0, (9, 8)),
+    "2 + x.size()[0] // 2 == y.size()[0]": (lambda a, b: a // 2 + 2 == b, (9, 8)),
+    "2 + x.size()[0] % 5 < y.size()[0]": (lambda a, b: a % 5 + 2 < b, (9, 3)),
+    "(y.size()[0] + x.size()[0]) % 4 == 0": (lambda a, b: (a + b) % 4 == 0, (9, 8)),
+    "y.size()[0] * x.size()[0] // 4 > 3": (lambda a, b: (a * b) // 4 > 3, (2, 2)),
+    "x.size()[0] // 3 == y.size()[0] // 2": (lambda a, b: a // 3 == b // 2, (20, 8)),
+    "x.size()[0] * x.size()[0] > y.size()[0]": (lambda a, b: a**2 > b, (2, 8)),
+}
+
+
+@pytest.mark.parametrize("text", GUARDS)
+def test_the_text_of_guards(text: str) -> None:
+    asks, sizes = GUARDS[text]
+    program = export(module(lambda self, x, y: x + 1 if asks(x.shape[0], y.shape[0]) else x - 1), (torch.rand(12), torch.rand(8)),
+                     dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
+    with pytest.raises(AssertionError) as caught:
+        program.module()(*map(torch.rand, sizes))
+    assert str(caught.value) == f"Guard failed: {text}"
+
+
+def test_roots_that_no_dimension_is() -> None:
+    """What the program asks of a multiple of one is checked, and how two multiples are related."""
+    root = Dim("d", min=3, max=6)
+    run = export(module(lambda self, x: x[::2] if x.shape[0] % 2 == 0 else x[1:-1:2]), (torch.rand(10),),
+                 dynamic_shapes=({0: 2 * root},)).module()
+    assert run(torch.rand(8)).shape == (4,)
+    with pytest.raises(AssertionError, match=r"^Guard failed: x\.size\(\)\[0\] % 2 == 0$"):
+        run(torch.rand(9))
+    for said, sizes, wrong in (((2 * root, 2 * root + 1), (8, 9), (8, 10)), ((2 * root, 4 * root), (8, 16), (8, 18))):
+        run = export(module(lambda self, x, y: (x + 1, y + 1)), (torch.rand(10), torch.rand(11 if said[1].max == 13 else 20)),
+                     dynamic_shapes=({0: said[0]}, {0: said[1]})).module()
+        assert [x.shape[0] for x in run(*map(torch.rand, sizes))] == list(sizes)
+        with pytest.raises(AssertionError, match="Guard failed"):
+            run(*map(torch.rand, wrong))
+
+
 def _loop(self, x):
     return sum(x[i] for i in range(x.shape[0]))
 

@@ -104,3 +104,66 @@ def test_an_operator_of_the_program_says_which_sizes_depend_on_data():
                     torch.testing.assert_close(run(given), function(given))
         text = str(export(Called(function), (x,)))
         assert 'places: "i64[u0, 2]"' in text and "Range constraints: {u0: VR[0, 1000]}" in text
+
+
+def test_an_operator_of_a_program_gives_several_numbers() -> None:
+    """What its fake asserts of them is checked."""
+    with torch.library._scoped_library("told", "FRAGMENT"):
+
+        @torch.library.custom_op("told::places", mutates_args=())
+        def places(t: torch.Tensor, x: torch.Tensor) -> tuple[int, int]:
+            return x[0].item(), x[1].item()
+
+        @places.register_fake
+        def _(t, x):
+            sizes = tuple(torch.library.get_ctx().new_dynamic_size() for _ in range(2))
+            for n, most in zip(sizes, t.shape):
+                torch._check(n <= most)
+            return sizes
+
+        def f(t, x):
+            i, j = places(t, x)
+            return t[i, j], t[:i, :j]
+
+        t = torch.rand(4, 5)
+        run = export(Called(f), (t, torch.tensor([2, 3]))).module()
+        for x in (torch.tensor([0, 4]), torch.tensor([3, 3])):
+            for made, expected in zip(run(t, x), f(t, x)):
+                assert torch.equal(made, expected)
+        with pytest.raises(RuntimeError, match="u0 <= 4"):
+            run(t, torch.tensor([5, 0]))
+
+
+def test_bounds_of_counts() -> None:
+    """As many as the greatest sizes have elements, and one of a number."""
+    shapes = ({0: Dim("a", max=100), 1: Dim("b", max=7)},)
+    program = export(Called(lambda x: x.nonzero()), (torch.rand(3, 4, 5),), dynamic_shapes=(shapes,))
+    assert {str(e): r.upper for e, r in program.range_constraints.items()}["u0"] == 3500
+    program = export(Called(lambda x: torch.nonzero(x, as_tuple=True)), (torch.tensor(10),))
+    assert [r.upper for r in program.range_constraints.values()] == [1]
+
+
+def test_expanded_sizes_are_asserted() -> None:
+    """That they are equal, or no less than nothing."""
+    def f(x):
+        a, b = x.tolist()
+        return torch.zeros(a).expand(b)
+
+    run = export(Called(f), (torch.tensor([2, 2]),)).module()
+    assert run(torch.tensor([5, 5])).shape == (5,)
+    with pytest.raises(RuntimeError, match=r"Runtime assertion failed for expression Eq\(u0, u1\)"):
+        run(torch.tensor([1, 5]))
+    run = export(Called(lambda x: torch.zeros(3, 1).expand(3, x.item())), (torch.tensor(2),)).module()
+    assert run(torch.tensor(0)).shape == (3, 0)
+    with pytest.raises(RuntimeError, match="u0 >= 0"):
+        run(torch.tensor(-1))
+
+
+def test_guards_that_are_deferred_are_in_the_graph() -> None:
+    def f(x, y):
+        return (x * 2, y * 2) if x.shape[0] ** 2 - y.shape[0] ** 2 <= 20 else None
+
+    program = export(Called(f), (torch.rand(5), torch.rand(3)), dynamic_shapes=(({0: Dim("a")}, {0: Dim("b")}),),
+                     prefer_deferred_runtime_asserts_over_guards=True)
+    with pytest.raises(RuntimeError, match=r"Runtime assertion failed for expression .*<= 20"):
+        program.graph_module(torch.rand(9), torch.rand(3))

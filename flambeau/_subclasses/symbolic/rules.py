@@ -169,12 +169,22 @@ def _made(call: Call) -> Any:
     return [call.exprs("size")]
 
 
+def _equal(call: Call, a: Expr, b: Expr) -> bool:
+    """Whether sizes are equal; asserted of those that only a run tells."""
+    e = rebuild("Eq", (as_expr(a), as_expr(b)))
+    if call.env.unbacked_in(e):
+        return bool(call.env.guard_or_defer_runtime_assert(e, "sizes are equal"))
+    return call.holds("Eq", a, b)
+
+
 @rule("expand")
 def _expanded(call: Call) -> Any:
     own, wanted = call.sizes(), call.exprs("size")
     made = list(wanted)
     for i in range(-1, -len(own) - 1, -1):
-        if own[i] != ONE and wanted[i] != integer(-1) and not call.holds("Eq", own[i], wanted[i]):
+        if own[i] == ONE and call.env.unbacked_in(wanted[i]):
+            call.env.guard_or_defer_runtime_assert(rebuild("Ge", (wanted[i], as_expr(0))), "a size isn't negative")
+        if own[i] != ONE and wanted[i] != integer(-1) and not _equal(call, own[i], wanted[i]):
             return None
         if wanted[i] == integer(-1) or own[i] != ONE:
             made[i] = own[i]

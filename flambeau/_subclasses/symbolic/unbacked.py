@@ -11,7 +11,7 @@ from typing import Any
 import flambeau as torch
 from flambeau._subclasses.symbolic.rules import Call
 from flambeau._subclasses.symbolic.state import describe, expr_of, offset_of, plain_sizes, sizes_of, strides_of
-from flambeau.base.symbolic.expressions import ZERO, Expr, as_expr, rebuild
+from flambeau.base.symbolic.expressions import ZERO, Expr, as_expr, product, rebuild
 from flambeau.base.symbolic.numbers import plain_value
 from flambeau.core.tensor import fakes
 from flambeau.core.tensor.tensor import Tensor
@@ -56,12 +56,9 @@ def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:
     return made
 
 
-def _elements(x: Tensor) -> int:
+def _elements(call: Call, x: Tensor) -> int:
     """The most elements that a tensor has."""
-    numel = as_expr(1)
-    for n in sizes_of(x):
-        numel = numel * n
-    return int(numel) if numel.is_number else _MOST
+    return int(min(call.env.bound_sympy(product(*sizes_of(x))).upper, _MOST))
 
 
 def _count(call: Call, most: Any = _MOST, low: int = 0) -> Any:
@@ -75,7 +72,7 @@ def _nonzero(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout):
         return NotImplemented
-    return _sized(call, x, [_count(call, _elements(x)), as_expr(x._layout.ndim)], torch.int64)
+    return _sized(call, x, [_count(call, _elements(call, x)), as_expr(x._layout.ndim)], torch.int64)
 
 
 @_unbacked("where", "nonzero_numpy")
@@ -84,7 +81,7 @@ def _places(call: Call) -> Any:
     x = call["condition" if call.name == "where" else "self"]
     if len(call.given) != 1 or not fakes.is_fake(x._layout):
         return NotImplemented
-    count = _count(call, _elements(x))
+    count = _count(call, _elements(call, x))
     return [_sized(call, x, [count], torch.int64) for _ in range(max(x._layout.ndim, 1))]
 
 
@@ -96,7 +93,7 @@ def _different(call: Call) -> Any:
         return NotImplemented
     whole, along = list(sizes_of(x)), call["dim"]
     if along is None:
-        count = _count(call, _elements(x))
+        count = _count(call, _elements(call, x))
         shape, inverse = [count], whole
     else:
         dim = call.axis()
@@ -158,7 +155,7 @@ def _masked(call: Call) -> Any:
     x = call["self"]
     if not fakes.is_fake(x._layout):
         return NotImplemented
-    return _sized(call, x, [_count(call, _elements(x))], x.dtype)
+    return _sized(call, x, [_count(call, _elements(call, x))], x.dtype)
 
 
 def _bound(env: Any, value: Any, size: Expr, missing: Expr) -> Expr | None:

@@ -465,14 +465,14 @@ class ShapeEnv:
         """Have other numbers stand in for what only a run tells, if those don't fulfil what is asserted."""
         conditions = [e, *[a.expr for found in self.deferred_runtime_asserts.values() for a in found]]
         for values in itertools.product(_STAND_INS, repeat=min(len(symbols), 3)):
-            if all(_is_true(self, c) for c in conditions) and all(self.unbacked[s] in self.var_to_range[s] for s in symbols):
+            if all(self.value_of(c) for c in conditions) and all(self.unbacked[s] in self.var_to_range[s] for s in symbols):
                 return
             self.unbacked.update(zip(symbols, values))
 
     def constrain_size(self, s: Expr, low: int = 0, high: Any = int_oo) -> None:
         """A number that only a run tells is a size."""
-        self.size_like.add(s)
         self.refine(s, ValueRanges(low, high))
+        self.size_like.add(s)
 
     def check_is_size(self, s: Expr) -> None:
         """torch._check_is_size."""
@@ -502,6 +502,8 @@ class ShapeEnv:
         if self.observer is not None:
             self.observer.guarded(self, e)
         self.guards.append(ShapeGuard(e, user_stack()))
+        if self.prefer_deferred_runtime_asserts_over_guards:
+            self.deferred_runtime_asserts.setdefault(None, []).append(RuntimeAssert(e, "", self.guards[-1].stack))
         self._learn(e)
 
     def _learn(self, e: Expr) -> None:
@@ -588,10 +590,6 @@ _SHIFTS = (7, 19, 37, 61, 11, 29, 43, 3, 53, 23, 71, 13, 31, 5, 17, 47, 2, 83, 4
 
 def _holds(e: Expr) -> bool:
     return e.kind == "true"
-
-
-def _is_true(env: ShapeEnv, e: Expr) -> bool:
-    return bool(env.value_of(e))
 
 
 def _parts(e: Expr) -> Iterator[Expr]:

@@ -6,7 +6,8 @@ Stands on proxies; used by the tracers of make_fx and of torch.export.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import flambeau as torch
@@ -33,6 +34,15 @@ class SizeNodes:
 
     def __exit__(self, *exception: object) -> None:
         self.env.recorders.remove(self)
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Context: what is computed here isn't learned of."""
+        before, self.env.recorders = self.env.recorders, [r for r in self.env.recorders if r is not self]
+        try:
+            yield
+        finally:
+            self.env.recorders = before
 
     # ---- origins
 
