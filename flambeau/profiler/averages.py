@@ -62,6 +62,7 @@ class FunctionEvent:
         self.device_type = DeviceType.CPU
         self.began = self.ended = 0     # the order of beginnings and ends
         self.inputs: list[Any] = []     # as events of the tree have them
+        self.saved: list[Any] = []      # of a node of a backward pass
         self.concrete_inputs: list[Any] = []
         self.input_dtypes: list[str] = []
         self.scope = 0

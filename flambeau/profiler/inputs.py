@@ -5,11 +5,12 @@ Stands on the schemas of the dispatcher; used by flambeau.profiler.recorder and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import flambeau as torch
 from flambeau.base.dtype import dtype as DType
+from flambeau.core.modes.interception import plain_signature
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes
@@ -44,9 +45,20 @@ def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from tensors(x)
 
 
-def bound(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments of `aten::name` in the order of its schema, defaults included; as they were written where none fits."""
-    found = dispatch_modes.resolve(name, args, kwargs) if builtin_schemas.overloads_of(f"aten::{name}") else None
+#: What functions call the arguments that schemas have under these names.
+_OTHERWISE = {"self": ("input",), "indices": ("input",), "train": ("training",)}
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def bound(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a public function by the schema of its operator, `aten::name`, in order and with defaults; as they were
+    written where no schema fits.
+    """
+    found = None
+    if builtin_schemas.overloads_of(f"aten::{name}"):
+        found = dispatch_modes.resolve(name, args, kwargs)
+        if found is None:
+            found = dispatch_modes.resolve(name, args, kwargs, _by_names(function, args, kwargs))
     if found is None:
         return [*args, *kwargs.values()]
     schema = found[0]._schema
@@ -55,6 +67,30 @@ def bound(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]
         _wrapped(value) if str(argument.type) == "Tensor" and isinstance(value, (bool, int, float, complex)) else value
         for argument, value in zip(schema.arguments, values)
     ]
+
+
+def _by_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Fits a call to schemas by the names of its arguments, without those that schemas don't have, such as `inplace`."""
+    try:
+        written = plain_signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return lambda *_: None
+    written.apply_defaults()
+    given = written.arguments
+
+    def fitted(schema: Any, *_: Any) -> Any:
+        found = {}
+        for argument in schema.arguments:
+            for key in (argument.name, *_OTHERWISE.get(argument.name, ())):
+                if given.get(key) is not None or (key in given and not argument.has_default_value()):
+                    value = given[key]
+                    found[argument.name] = _REDUCTIONS.get(value, value) if key == "reduction" else value
+                    break
+        if any(a.name == "cudnn_enabled" for a in schema.arguments):
+            found["cudnn_enabled"] = False
+        held = sum(1 for _ in tensors(given.values()))
+        return ([], found) if held == sum(1 for _ in tensors(found.values())) else None
+    return fitted
 
 
 def _wrapped(number: Any) -> Tensor:

@@ -285,6 +285,30 @@ class profile:
         """Write the program's calls and the time in each, as flame graphs read them; needs with_stack=True."""
         self.events().export_stacks(path, metric)
 
+    def _memory_profile(self) -> Any:
+        """What the program's memory is for. ValueError unless the profiler had record_shapes, profile_memory and with_stack."""
+        from flambeau.profiler._memory_profiler import MemoryProfile
+
+        missing = [f"{name}=True" for name in ("record_shapes", "profile_memory", "with_stack") if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} required for memory profiling.")
+        self._events("asking for memory")
+        return MemoryProfile(self._results())
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Write what becomes of the memory of a device (default: the CPU) as JSON: [times, bytes by category], or with a name
+        that ends in .raw.json.gz every change; compressed with one that ends in .gz. Needs what _memory_profile needs.
+        """
+        from flambeau.profiler._memory_profiler import MemoryProfileTimeline
+
+        written = MemoryProfileTimeline(self._memory_profile())
+        if path.endswith(".html"):
+            written.export_memory_timeline_html(path, device or "cpu")
+        elif path.endswith("raw.json.gz"):
+            written.export_memory_timeline_raw(path, device or "cpu")
+        else:
+            written.export_memory_timeline(path, device or "cpu")
+
     def add_metadata(self, key: str, value: str) -> None:
         """Have a text stand in the trace beside the events."""
         self.metadata[key] = value

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from flambeau.base.device import device as Device
 from flambeau.base.layout import contiguous_format
-from flambeau.core.autograd.node import next_sequence
+from flambeau.core.autograd.node import AccumulateGrad, held_gradient, next_sequence
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.tensor.tensor import Tensor
@@ -166,7 +166,7 @@ class Recorder(Observer):
             name = _BY_ARGUMENTS[name](name, *args, **kwargs)
         if not name or (self.open and self.open[-1].name == f"aten::{name}"):   # or the method around the function
             return (self._one_by_one if function in _INDEXING else self.go_on)(function, own, args, kwargs)
-        given = _inputs().bound(name, args, kwargs) if self.shapes else []
+        given = _inputs().bound(function, name, args, kwargs) if self.shapes else []
         if self.watch is not None:
             self.watch.look(_inputs().tensors([given or args]))
         event = self.start(f"aten::{name}")
@@ -176,7 +176,7 @@ class Recorder(Observer):
         steps = None if self.outer is not None else _steps()(name, args, kwargs, int(self._apart))
         if steps is not None:
             return self._measure(event, steps, *args, **kwargs)
-        answer = self.go_on if opened else self._closed
+        answer = self.go_on if opened or local.dispatch_modes else self._closed
         return self._measure(event, answer, function, own, args, kwargs)
 
     def _sequence(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
@@ -241,7 +241,26 @@ class Recorder(Observer):
         event.is_of_gradients = True
         if self.shapes:
             event.take(next((x for x in args if isinstance(x, (list, tuple))), ()), self.identities)
-        return self._measure(event, self._together, super().applies, node, call, *args)
+            saved = _inputs().tensors([getattr(node, "saved", None)])
+            event.saved = [_inputs().recorded(tensor, self.identities) for tensor in saved]
+        leaf = node.reference() if isinstance(node, AccumulateGrad) else None
+        if leaf is None or held_gradient(leaf) is not None:
+            return self._measure(event, self._together, super().applies, node, call, *args)
+        return self._measure(event, self._first_gradient, leaf, super().applies, node, call, *args)
+
+    def _first_gradient(self, leaf: Tensor, applied: Callable[..., Any], *args: Any) -> Any:
+        """A leaf gets its first gradient: what has arrived becomes its own, unless that was copied."""
+        inside = len(self.open[-1].cpu_children)
+        result = self._together(applied, *args)
+        given = held_gradient(leaf)
+        if isinstance(given, Tensor) and len(self.open[-1].cpu_children) == inside:
+            events = [self.start(name) for name in ("aten::detach", "detach")]
+            for event in events:
+                if self.shapes:
+                    event.take([given], self.identities)
+            for event in reversed(events):
+                self.finish(event)
+        return result
 
 
 def _number(node: Any) -> int:

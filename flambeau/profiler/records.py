@@ -154,6 +154,7 @@ class TorchOpFields:
 
     def __init__(self, name: str, inputs: list[Any], scope: RecordScope, sequence_number: int) -> None:
         self.name, self.inputs, self.scope, self.sequence_number = name, inputs, scope, sequence_number
+        self.saved: list[TensorMetadata] = []   # what a node of a backward pass has kept, and reads as well
         self.allow_tf32_cublas = False
 
 

@@ -19,7 +19,8 @@ __all__ = ["build", "events_of"]
 def build(recorder: Recorder) -> list[ProfilerEvent]:
     """The roots of the tree, in the order they began."""
     events = sorted(events_of(recorder), key=lambda event: event.began)
-    _number(events)
+    if recorder.memory:
+        _number(events)
     roots: list[ProfilerEvent] = []
     open_: dict[int, list[ProfilerEvent]] = {}
     for event in events:
@@ -51,6 +52,7 @@ def events_of(recorder: Recorder) -> Iterator[ProfilerEvent]:
             ended = each.ended or last
             event = made(each.trace_name, EventType.TorchOp, fields, each.began, ended, each.start, each.end, each.thread)
             event.correlation_id, event.source = each.id, each
+            fields.saved = each.saved
             yield event
     for memory in recorder.allocations:
         yield made(
@@ -95,6 +97,7 @@ def _number(events: list[ProfilerEvent]) -> None:
     """Give tensors and memory their numbers, in the order that they were seen in."""
     numbers = _Numbers()
     tensors, memory = [], []
+    told: set[int] = set()      # modules and optimizers are looked at once, and shown in many events
     for event in events:
         fields = event.extra_fields
         if event.tag is EventType.Allocation:
@@ -108,8 +111,9 @@ def _number(events: list[ProfilerEvent]) -> None:
                 fields.allocation_id = known
             memory.append(fields)
         for tensor in _tensors(fields):
-            if tensor.storage_data_ptr is None:
+            if tensor.storage_data_ptr is None or id(tensor) in told:
                 continue
+            told.add(id(tensor))
             known = numbers.living.get(tensor.storage_data_ptr)
             tensor.allocation_id = known if known is not None else numbers.fresh(tensor.storage_data_ptr)
             before = numbers.seen.setdefault(tensor.impl_ptr, tensor.allocation_id)
@@ -128,7 +132,7 @@ def _number(events: list[ProfilerEvent]) -> None:
 
 def _tensors(fields: Any) -> list[Any]:
     if isinstance(fields, TorchOpFields):
-        return tensors_in(fields.inputs)
+        return tensors_in([*fields.inputs, *fields.saved])
     if isinstance(fields, PyCallFields):
         found: list[Any] = []
         if fields.module is not None:

@@ -122,7 +122,7 @@ def called_here(x: torch.Tensor) -> torch.Tensor:
 def test_calls_of_python() -> None:
     layer = torch.nn.Linear(2, 1)
     sgd = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
-    with profile(with_stack=True, record_shapes=True) as prof:
+    with profile(with_stack=True, record_shapes=True, profile_memory=True) as prof:
         called_here(layer(torch.ones(1, 2))).sum().backward()
         sgd.step()
     relu = named(prof, "aten::relu")
