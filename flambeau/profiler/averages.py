@@ -71,6 +71,7 @@ class FunctionEvent:
         self.is_python_function = False
         self.use_device: str | None = None
         self.record_function_id = 0     # that of an execution trace
+        self.schema = ""
         self.device_index, self.flops, self.overload_name = 0, 0, ""
 
     def take(self, given: Sequence[Any], identities: Any) -> None:

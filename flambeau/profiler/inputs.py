@@ -50,9 +50,9 @@ _OTHERWISE = {"self": ("input",), "indices": ("input",), "train": ("training",)}
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
-def bound(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments of a public function by the schema of its operator, `aten::name`, in order and with defaults; as they were
-    written where no schema fits.
+def bound(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The arguments of a public function by the schema of its operator, `aten::name`, in order and with defaults, and the schema;
+    as they were written, and None, where no schema fits.
     """
     found = None
     if builtin_schemas.overloads_of(f"aten::{name}"):
@@ -60,13 +60,13 @@ def bound(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs
         if found is None:
             found = dispatch_modes.resolve(name, args, kwargs, _by_names(function, args, kwargs))
     if found is None:
-        return [*args, *kwargs.values()]
+        return [*args, *kwargs.values()], None
     schema = found[0]._schema
     values = calling.bind(schema, found[1], found[2], numbers=True)
     return [
         _wrapped(value) if str(argument.type) == "Tensor" and isinstance(value, (bool, int, float, complex)) else value
         for argument, value in zip(schema.arguments, values)
-    ]
+    ], schema
 
 
 def _by_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:

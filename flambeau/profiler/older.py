@@ -41,8 +41,11 @@ class profile:
     @classmethod
     def around(cls, measured: _profiler.profile) -> profile:
         """What `torch.profiler.profile.profiler` is: this interface to what it measures."""
-        made = cls()
-        made.measured, made.entered = measured, True
+        made = cls.__new__(cls)
+        made.enabled = made.entered = True
+        made._results, made.measured = None, measured
+        made.record_shapes, made.profile_memory = measured.record_shapes, measured.profile_memory
+        made.with_stack = measured.with_stack
         return made
 
     @property

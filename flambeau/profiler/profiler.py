@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.core.modes.observing import Given, stretch
-from flambeau.core.operator import unsupported as _unsupported
 from flambeau.profiler.averages import DeviceType, EventList
 from flambeau.profiler.counts import KinetoStepTracker, ProfilerStats
+from flambeau.profiler.execution_trace import ExecutionTraceObserver
 from flambeau.profiler.recorder import Recorder
 from flambeau.profiler.records import RecordScope
 
@@ -34,11 +34,6 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
-
-ExecutionTraceObserver = _unsupported.kind(
-    "profiler.ExecutionTraceObserver", "use torch.profiler.profile and export_chrome_trace"
-)
-
 
 class ProfilerActivity(enum.Enum):
     """What is measured; flambeau measures the CPU."""
@@ -152,6 +147,9 @@ class profile:
         use_cuda: bool | None = None,
         **_: Any,
     ):
+        self.execution_trace_observer = execution_trace_observer
+        if execution_trace_observer is None:
+            self.execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
         self.with_flops, self.with_modules, self.experimental_config = with_flops, with_modules, experimental_config
         self.schedule, self.on_trace_ready = schedule, on_trace_ready
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
@@ -183,6 +181,9 @@ class profile:
             self._costs = ProfilerStats()
             prepared = time.perf_counter()
             self._costs.profiler_prepare_call_duration_us = 1e6 * (prepared - begun)
+            self.recorder.profiles = True
+            if self.execution_trace_observer is not None:
+                self.execution_trace_observer.start(self.recorder)
             self.recorder.__enter__()
             self._costs.profiler_enable_call_duration_us = 1e6 * (time.perf_counter() - prepared)
         elif not wanted and self.recorder is not None:
@@ -220,8 +221,14 @@ class profile:
         self._end_step()
         if self.recorder is not None:
             self._measure(False)
+            self._end_trace()
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
+
+    def _end_trace(self) -> None:
+        if self.execution_trace_observer is not None:
+            self.execution_trace_observer.stop()
+            self.execution_trace_observer.cleanup()
 
     def step(self) -> None:
         """The next step of the schedule begins."""
@@ -232,6 +239,7 @@ class profile:
         after = self._action()
         if before is ProfilerAction.RECORD_AND_SAVE and self.recorder is not None:
             self._measure(False)
+            self._end_trace()
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         self._measure(after in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE))

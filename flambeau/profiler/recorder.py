@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -59,6 +59,8 @@ class Recorder(Observer):
         self.allocations: list[Allocation] = []
         self.watch = Watch(self._held) if memory else None
         self.calls: Calls | None = None
+        self.listener: Any = None       # an execution trace that is told of the events
+        self.profiles = False           # whether a profiler is behind it
         self.thread, self.native = threading.get_ident(), threading.get_native_id()
         #: What to add to times to have those since the epoch, and when it began and ended.
         self.epoch = time.time_ns() - time.perf_counter_ns()
@@ -96,15 +98,26 @@ class Recorder(Observer):
         self.events.append(event)
         if self.stacks:
             event.stack = _program()
+        if self.listener is not None:
+            self.listener.begins(event)
         return event
+
+    def _given(self, event: FunctionEvent, values: Sequence[Any]) -> None:
+        """What an event is given."""
+        if self.shapes and values:
+            event.take(values, self.identities)
+        if self.listener is not None:
+            self.listener.given(event, values, self.identities.of)
 
     def finish(self, event: FunctionEvent, end: int | None = None) -> None:
         """An event ends, and what was left open inside of it."""
         event.end, event.ended = end or time.perf_counter_ns(), self.tick()
         if event in self.open:
             place = self.open.index(event)
-            for inside in self.open[place + 1 :]:
+            for inside in reversed(self.open[place:]):
                 inside.end, inside.ended = event.end, event.ended
+                if self.listener is not None:
+                    self.listener.ends(inside)
             del self.open[place:]
 
     def _held(self, ptr: int, size: int, total: int) -> None:
@@ -124,12 +137,20 @@ class Recorder(Observer):
         event = self.start(name)
         event.is_user_annotation = given is None or not given.is_operator
         event.scope = RecordScope.USER_SCOPE.value
-        if given is not None and self.shapes:
-            event.take(given.values, self.identities)
-            event.kwinputs = dict(given.keywords)
+        if given is not None:
+            self._given(event, given.values)
+            if self.shapes:
+                event.kwinputs = dict(given.keywords)
         if name.startswith("ProfilerStep#"):
             event.name = "ProfilerStep*"
-        return functools.partial(self.finish, event)
+        around = super().begin(name, given)
+        if around is None:
+            return functools.partial(self.finish, event)
+
+        def end() -> None:
+            self.finish(event)
+            around()
+        return end
 
     def aside(self, name: str) -> Callable[[], None]:
         """What goes on beside the program; gives what ends it, on any thread."""
@@ -153,6 +174,8 @@ class Recorder(Observer):
                 event.sequence_nr = max(event.sequence_nr, _number(made) if made is not None else -1)
             if self.watch is not None:
                 self.watch.look(_inputs().tensors([result]))
+            if self.listener is not None:
+                self.listener.gives(event, result, self.identities.of)
         finally:
             self.finish(event, end)
         return result
@@ -166,13 +189,14 @@ class Recorder(Observer):
             name = _BY_ARGUMENTS[name](name, *args, **kwargs)
         if not name or (self.open and self.open[-1].name == f"aten::{name}"):   # or the method around the function
             return (self._one_by_one if function in _INDEXING else self.go_on)(function, own, args, kwargs)
-        given = _inputs().bound(function, name, args, kwargs) if self.shapes else []
+        looks = self.shapes or self.listener is not None
+        given, schema = _inputs().bound(function, name, args, kwargs) if looks else ([], None)
         if self.watch is not None:
             self.watch.look(_inputs().tensors([given or args]))
         event = self.start(f"aten::{name}")
         event.sequence_nr = self._sequence(args, kwargs)
-        if given:
-            event.take(given, self.identities)
+        event.schema = "" if schema is None else str(schema)
+        self._given(event, given)
         steps = None if self.outer is not None else _steps()(name, args, kwargs, int(self._apart))
         if steps is not None:
             return self._measure(event, steps, *args, **kwargs)
@@ -219,8 +243,7 @@ class Recorder(Observer):
         if name.startswith("profiler::"):   # the ends of a block are no part of it
             return super().operator(name, call, *args)
         event = self.start(name)
-        if self.shapes:
-            event.take(args[1] if len(args) > 1 and isinstance(args[1], tuple) else args, self.identities)
+        self._given(event, args[1] if len(args) > 1 and isinstance(args[1], tuple) else args)
         return self._measure(event, super().operator, name, call, *args)
 
     # ---- backward passes
@@ -239,8 +262,8 @@ class Recorder(Observer):
         event = self.start(node.name())
         event.sequence_nr, event.scope = _number(node), RecordScope.BACKWARD_FUNCTION.value
         event.is_of_gradients = True
+        self._given(event, next((x for x in args if isinstance(x, (list, tuple))), ()))
         if self.shapes:
-            event.take(next((x for x in args if isinstance(x, (list, tuple))), ()), self.identities)
             saved = _inputs().tensors([getattr(node, "saved", None)])
             event.saved = [_inputs().recorded(tensor, self.identities) for tensor in saved]
         leaf = node.reference() if isinstance(node, AccumulateGrad) else None
@@ -256,8 +279,7 @@ class Recorder(Observer):
         if isinstance(given, Tensor) and len(self.open[-1].cpu_children) == inside:
             events = [self.start(name) for name in ("aten::detach", "detach")]
             for event in events:
-                if self.shapes:
-                    event.take([given], self.identities)
+                self._given(event, [given])
             for event in reversed(events):
                 self.finish(event)
         return result
