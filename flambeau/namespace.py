@@ -552,6 +552,8 @@ def __getattr__(name: str) -> Any:
         return _looking(getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name))
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
+    if name in _NAMESPACE:      # declared by the program
+        return _NAMESPACE[name]
     if name == "Future":
         return _importlib.import_module("flambeau.jit").Future
     for names, room in _OF_THE_DISPATCHER:

@@ -1,4 +1,5 @@
-"""PyTorch's own operators by the names of its dispatcher: what of flambeau answers `torch.ops.aten.add.Tensor`.
+"""PyTorch's own operators by the names of its dispatcher: what of flambeau answers `torch.ops.aten.add.Tensor`, and
+`torch.ops.flambeau.frobnicate`, which only a declaration has.
 
 An overload is answered by a function made from its schema, which takes the schema's arguments and hands them to what flambeau
 has: an implementation of that very operator (the room `aten`), else the function, operator or method of its name. An operator
@@ -19,6 +20,7 @@ from flambeau.base.layout import contiguous_format, strided
 from flambeau.core.modes.interception import plain_signature
 from flambeau.core.operator import out_argument
 from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.schema_index import unlisted
 from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
@@ -44,7 +46,7 @@ _PRIM = {
 
 
 def overloads_of(namespace: str, name: str) -> tuple[str, ...] | None:
-    """The overloads that PyTorch's operator has; None if it has no operator of that name."""
+    """The overloads that PyTorch's operator has, or a declared one; None if there is no operator of that name."""
     if namespace == "prim":
         return ("default",) if name in _PRIM else None
     return builtin_schemas.overloads_of(f"{namespace}::{name}") or None
@@ -55,7 +57,7 @@ def answer_of(namespace: str, name: str, overload: str) -> Callable[..., Any]:
     if namespace == "prim":
         return _PRIM[name]
     schema = builtin_schemas.schema_of(f"{namespace}::{name}", overload)
-    if namespace == "aten":
+    if namespace == "aten" or unlisted(schema.name) is not None:
         outs = any(argument.is_out for argument in schema.arguments)
         if name.endswith("_copy") and not outs and Tag["view_copy"] in builtin_schemas.tags_of(schema.name, overload):
             return _copied(schema, answer_of(namespace, name.removesuffix("_copy"), overload))
@@ -116,6 +118,10 @@ def targets(schema: FunctionSchema, name: str, overload: str) -> list[Callable[.
     """What may answer an operator, best first."""
     from flambeau.dispatcher.aten import IMPLEMENTATIONS
 
+    declared = unlisted(schema.name)
+    if declared is not None:
+        target = declared.in_place if schema.arguments and schema.arguments[0].is_write else declared.public
+        return [] if target is None else [target]
     found = [IMPLEMENTATIONS.get(f"{name}.{overload}"), IMPLEMENTATIONS.get(name)]
     if not any(argument.is_out for argument in schema.arguments):
         found.append(IMPLEMENTATIONS.get(name))
@@ -197,7 +203,8 @@ def direct_call(schema: FunctionSchema, texts: Mapping[str, str],
     defaults: the arguments that are given their defaults, which are left out where the function has the same.
     """
     namespace, _, name = schema.name.partition("::")
-    if namespace != "aten" or name.endswith("_copy") or any(a.is_out for a in schema.arguments):
+    known = namespace == "aten" or unlisted(schema.name) is not None
+    if not known or name.endswith("_copy") or any(a.is_out for a in schema.arguments):
         return None
     for target in targets(schema, name, schema.overload_name or "default"):
         passed = _passed(schema, target, texts, defaults)

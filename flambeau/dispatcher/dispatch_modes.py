@@ -19,11 +19,10 @@ from flambeau.base.symbolic.numbers import SymInt
 from flambeau.core.modes import interception, modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.operator import pointwise, return_types
+from flambeau.core.operator import pointwise, return_types, schema_index
 from flambeau.core.operator import view as views
-from flambeau.core.operator.arguments import MISSING
-from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, RENAMED
+from flambeau.core.operator.schemas import listed, listed_name
+from flambeau.core.operator.variants import LATE, NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.fakes import is_fake
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
@@ -39,8 +38,7 @@ from flambeau.dispatcher.aten import (
     shapes,
 )
 from flambeau.dispatcher.overloads import OpOverload
-from flambeau.dispatcher.record import define, record_of
-from flambeau.dispatcher.schema import FunctionSchema, parse_schema
+from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import ListType
 from flambeau.ops.creation.copy import convert
 from flambeau.ops.elementwise.foreach import FOREACH
@@ -55,9 +53,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Names of functions that are an operator of another name.
-_RENAMED = {
-    "reshape": "view", "logsigmoid": "log_sigmoid", "conj_physical": "_conj_physical",
-}  # fmt: skip
+_RENAMED = {"reshape": "view", "conj_physical": "_conj_physical"}
 _PYTHON_OPERATORS = {
     "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__matmul__": "matmul",
     "__getitem__": "", "__setitem__": "",
@@ -121,8 +117,8 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
         made = getattr(declared, "public", None)
         if made is not None:
             yield made
-            if hasattr(made, "inplace"):
-                yield made.inplace
+            if declared.in_place is not None:
+                yield declared.in_place
 
 
 @functools.cache
@@ -141,21 +137,35 @@ def _is_lowered(function: FunctionType) -> bool:
 
 @functools.cache
 def name_of(function: Callable[..., Any]) -> str:
-    """The operator that a function is, by the name that PyTorch has for it; "" for none."""
+    """The operator that a function is, by the name that PyTorch has for it, without "aten::"; by its whole name one that only a
+    declaration has; "" for none.
+    """
     own = function.__name__
     declared = getattr(function, "operator", None)
     if own in _PYTHON_OPERATORS:
         return _PYTHON_OPERATORS[own]
     if declared is not None:
-        name = declared.name + "_" * (own.endswith("_") and not own.startswith("__"))
+        name = (listed_name(declared) or declared.name) + "_" * (own.endswith("_") and not own.startswith("__"))
     else:
         name = own
-    name = _RENAMED.get(name, name)
-    prefixes = ("special_", "linalg_", "fft_") if declared is not None else ()     # torch.lu isn't linalg.lu
-    for candidate in (name, *(prefix + name for prefix in prefixes)):
-        if builtin_schemas.overloads_of(f"aten::{candidate}"):
-            return candidate
-    return ""
+    return listed(_RENAMED.get(name, name), declared is not None) or schema_index.packet_of(function)
+
+
+@functools.cache
+def graph_operator(function: Callable[..., Any]) -> str | None:
+    """Of the function of a declaration that PyTorch doesn't list, the whole name of the operator that graphs of calls have for
+    it, "" where it is what public functions are made of; None for any other function. NotImplementedError where the declaration
+    doesn't say what the operator returns.
+    """
+    name = name_of(function)
+    declared = schema_index.unlisted(name) if "::" in name else None
+    if declared is None or not declared.is_graph_operator:
+        return None if declared is None else ""
+    if any(line.partition(" | ")[0].endswith("-> Any") for line in declared.schemas[name].values()):
+        raise NotImplementedError(
+            f"{declared.name}: its declaration doesn't say what it returns; annotate the result (-> Tensor), or write its "
+            "schema=, so that it can be an operator of a graph")
+    return name
 
 
 @functools.cache
@@ -231,11 +241,12 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         return own(*args, **kwargs)
     if found is None and name:
         found = resolve(name, args, kwargs)
+    declared = getattr(function, "operator", None)
+    if found is None and declared is not None and not getattr(declared, "composite", False) and kwargs.get("out") is None:
+        packet = schema_index.own_packet(function)     # a form that PyTorch's operator hasn't
+        found = resolve(packet, args, kwargs) if packet and packet != name else None
     if found is None:
-        only_here = _own_overload(function) if kwargs.get("out") is None else None
-        if only_here is None:
-            return own(*args, **kwargs)
-        return graphs.run(only_here, args, {n: x for n, x in kwargs.items() if n != "out"})
+        return own(*args, **kwargs)
     overload, values, named = found
     if graphs.is_opened(overload):
         return own(*args, **kwargs)
@@ -250,53 +261,20 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
 
 def lowered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function gives, written in the operators that PyTorch makes it of; NotImplemented where its body serves."""
-    rule = lowerings.LOWERINGS.get(name_of(function) or function.__name__)
+    name = name_of(function)
+    rule = lowerings.LOWERINGS.get(function.__name__ if "::" in name else name or function.__name__)
     return NotImplemented if rule is None or "out" in kwargs else rule(own, *args, **kwargs)
 
 
 def made_of_others(function: FunctionType, name: str) -> bool:
     """Whether a function's body calls the operators that it is made of, which are answered themselves."""
     declared = getattr(function, "operator", None)
-    composite = all(builtin_schemas.is_composite(f"aten::{name}", o) or builtin_schemas.is_script(f"aten::{name}", o)
-                    for o in builtin_schemas.overloads_of(f"aten::{name}"))
+    packet = builtin_schemas.qualified(name)
+    composite = all(builtin_schemas.is_composite(packet, o) or builtin_schemas.is_script(packet, o)
+                    for o in builtin_schemas.overloads_of(packet))
     if declared is not None:
         return composite and getattr(declared, "composite", False)
     return composite or (_is_view_front(name) and function not in views.DECLARED)
-
-
-@functools.cache
-def _own_overload(function: FunctionType) -> OpOverload | None:
-    """`flambeau::name` for a declared operator that PyTorch doesn't have; None for what is made of other operators."""
-    declared = getattr(function, "operator", None)
-    if declared is None or getattr(declared, "composite", False):
-        return None
-    from flambeau.dispatcher.namespaces import ops
-
-    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
-    name = function.__name__.strip("_") + "_" * in_place
-    if record_of(f"flambeau::{name}") is None:
-        parts: list[str] = []
-        for parameter in interception.plain_signature(function).parameters.values():
-            if parameter.name in ("surplus", "out"):
-                continue
-            if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
-                parts.append("*")
-            default = "=None" * (parameter.default is not parameter.empty and parameter.default is not MISSING)
-            parts.append(f"{_type_of(declared, parameter.name)} {parameter.name}{default}")
-        made = define(parse_schema(f"flambeau::{name}({', '.join(parts)}) -> Any"), origin=__name__)
-        made.set_kernel("CompositeImplicitAutograd", interception.plain(function), __name__)
-    found: OpOverload = getattr(ops.flambeau, name).default
-    graphs.OWN[found] = declared
-    return found
-
-
-def _type_of(declared: Any, parameter: str) -> str:
-    """The type of a parameter of a declared operator as a schema writes it."""
-    kind = declared.kinds.get(parameter) if isinstance(declared, Operator) else None
-    if kind not in (TENSOR, TENSORS):
-        return "Any?"
-    annotation = str(declared.signature.parameters[parameter].annotation)
-    return ("Tensor" if kind == TENSOR else "Tensor[]") + "?" * ("None" in annotation)
 
 
 def overload_of(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -321,13 +299,15 @@ def as_public(name: str, result: Any) -> Any:
 def resolve(
     name: str, args: Sequence[Any], kwargs: dict[str, Any], prepared: Callable[..., Any] | None = None
 ) -> tuple[OpOverload, tuple[Any, ...], dict[str, Any]] | None:
-    """The overload of `aten::name` that a call of the public function means, and its arguments by the schema; None for none.
+    """The overload of the operator (`name_of`) that a call of the public function means, and its arguments by the schema; None
+    for none.
 
     prepared(schema, args, kwargs): the arguments in another form for this schema.
     """
     from flambeau.dispatcher.namespaces import ops
 
-    packet = getattr(ops.aten, name)
+    namespace, _, short = builtin_schemas.qualified(name).partition("::")
+    packet = getattr(getattr(ops, namespace), short)
     composite: Any = None       # an overload that PyTorch makes of others, if no other one fits
     by_value: Any = None        # one that takes a number where a tensor is given
     named = {("self" if key == "input" else key): value for key, value in kwargs.items() if key != "out" or value is not None}
@@ -335,7 +315,7 @@ def resolve(
     for overload_name in packet.overloads():
         overload = getattr(packet, overload_name)
         schema = overload._schema
-        if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(f"aten::{name}", overload_name):
+        if with_out != any(a.is_out for a in schema.arguments) or builtin_schemas.is_script(schema.name, overload_name):
             continue
         own = _with_outs(schema, named)
         given = _fitted(schema, *((args, own) if prepared is None else prepared(schema, args, own)))
@@ -398,5 +378,6 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
     return given, named
 
 
+LATE.append(lambda function: _concerned.cache_clear())
 interception.attend_modes(answer, _public_functions)
 pointwise.by_steps = expressions.gradient

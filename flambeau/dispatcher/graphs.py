@@ -25,9 +25,9 @@ from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.dispatcher import builtin, builtin_schemas, replaced
 from flambeau.dispatcher.handlers import each_tensor, hand_over, shallow
 from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.dispatcher.schema_types import ListType, TensorType
+from flambeau.dispatcher.schema_types import AnyType, ListType, TensorType
 
-__all__ = ["DERIVATIVES", "OWN", "Reached", "derivative", "is_opened", "run"]
+__all__ = ["DERIVATIVES", "Reached", "derivative", "is_opened", "run"]
 
 local = modes.local
 
@@ -100,29 +100,43 @@ def _annotation(kind: Any) -> str:
 
 # ---------------------------------------------------------------- the step of an overload
 
-#: The declared operators of the overloads that only this package has.
-OWN: dict[Any, Any] = {}
+def _derivative_of(overload: Any) -> Any:
+    """The derivative of an overload in PyTorch's operators; None if it has none."""
+    if overload._namespace != "aten":
+        return _embedding(overload) if overload.is_view and overload.declaration is not None else None
+    return DERIVATIVES.get(f"{overload._opname}.{overload._overloadname}") or DERIVATIVES.get(overload._opname)
+
+
+@functools.cache
+def _embedding(overload: Any) -> Any:
+    """The derivative of a declared view: the gradient stands in zeros of the input's sizes, where the view shows them."""
+    names = [a.name for a in overload._schema.arguments]
+
+    def rule(g: Tensor, **given: Any) -> tuple[Tensor]:
+        whole = g.new_zeros(given[names[0]].size())
+        overload(whole, *[given[n] for n in names[1:]]).copy_(g)
+        return (whole,)
+
+    GEOMETRY[rule] = frozenset(names[:1])
+    return rule, overload.declaration.public.kind.__name__, None, ["g", *names]
 
 
 @functools.cache
 def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
     """What answers and records a call; None for an overload without a derivative."""
-    if overload in OWN:
-        return None if overload._opname.endswith("_") else functools.partial(_fresh_own, overload, OWN[overload])
-    if overload._record is not None or overload._namespace != "aten":
+    if overload._record is not None or (overload._namespace != "aten" and overload.declaration is None):
         return None
     schema = overload._schema
     if any(a.is_out for a in schema.arguments):
         return None
-    if overload._opname in _CONSTANT or not _differs(schema):
+    if (overload._opname in _CONSTANT and overload._namespace == "aten") or not _differs(schema):
         return None
     if overload.is_view:
-        known = f"{overload._opname}.{overload._overloadname}" in DERIVATIVES or overload._opname in DERIVATIVES
-        return functools.partial(_view, overload, _recorder_of(overload) if known else None)
+        return functools.partial(_view, overload, None if _derivative_of(overload) is None else _recorder_of(overload))
     written = [i for i, a in enumerate(schema.arguments) if a.is_write]
     if written == [0] and isinstance(schema.arguments[0].type, TensorType):
         return _in_place_step(overload)
-    if written and overload._opname not in DERIVATIVES:
+    if written and _derivative_of(overload) is None:
         return None
     recorder = _recorder_of(overload)
     return recorder and functools.partial(_fresh, overload, recorder)
@@ -135,8 +149,8 @@ _CONSTANT = frozenset("""detach detach_ lift_fresh empty_like zeros_like ones_li
 
 
 def _differs(schema: FunctionSchema) -> bool:
-    """Whether results are tensors."""
-    return any(isinstance(r.type, TensorType) or "Tensor" in str(r.type) for r in schema.returns)
+    """Whether results are tensors, or may be: a declaration needn't say."""
+    return any(isinstance(r.type, (TensorType, AnyType)) or "Tensor" in str(r.type) for r in schema.returns)
 
 
 def _values(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -157,20 +171,6 @@ def _fresh(overload: Any, recorder: Callable, args: tuple[Any, ...], kwargs: dic
     made = _own(hand_over(overload, args, kwargs), args, kwargs)
     if any(x._layout.dtype.is_floating_point or x._layout.dtype.is_complex for x in each_tensor([made])):
         recorder(_values(overload._schema, args, kwargs), made, None)
-    return made
-
-
-def _fresh_own(overload: Any, declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of an operator that only this package has; its arguments are the public function's."""
-    made = _own(hand_over(overload, args, kwargs), args, kwargs)
-    pointwise = isinstance(declared, Pointwise)
-    named = {{"axis": "dim", "keepdims": "keepdim"}.get(n, n): x for n, x in kwargs.items()}
-    given = (signature_of(declared.body) if pointwise else declared.signature).bind(*args, **named)
-    given.apply_defaults()
-    names = [*declared.operands, *declared.numbers, *declared.statics] if pointwise else declared.parameters
-    floating = any(x._layout.dtype.is_floating_point or x._layout.dtype.is_complex for x in each_tensor([made]))
-    if floating and (pointwise or declared.rule is not None):
-        _Recorder(declared, list, names[0])([given.arguments[n] for n in names], made, None)
     return made
 
 
@@ -214,12 +214,13 @@ def _in_place_step(overload: Any) -> Callable | None:
 
     name = overload._opname.removesuffix("_")
     wanted = [str(a.real_type) for a in overload._schema.arguments]
-    alike = [o for o in builtin_schemas.overloads_of(f"aten::{name}")   # pow_.Scalar is that of pow.Tensor_Scalar
-             if [str(a.real_type) for a in builtin_schemas.schema_of(f"aten::{name}", o).arguments] == wanted]
+    packet = f"{overload._namespace}::{name}"
+    alike = [o for o in builtin_schemas.overloads_of(packet)    # pow_.Scalar is that of pow.Tensor_Scalar
+             if [str(a.real_type) for a in builtin_schemas.schema_of(packet, o).arguments] == wanted]
     if not alike:
         return None
     own = overload._overloadname
-    fresh = getattr(getattr(ops.aten, name), own if own in alike else alike[0])
+    fresh = getattr(getattr(getattr(ops, overload._namespace), name), own if own in alike else alike[0])
     if fresh.is_view:
         return functools.partial(_becomes, overload, fresh)
     recorder = _recorder_of(fresh)
@@ -257,7 +258,7 @@ def _becomes(overload: Any, view: Any, args: tuple[Any, ...], kwargs: dict[str, 
     before = shallow(self)
     before._node, before._index = self._node, self._index
     hand_over(overload, args, kwargs)
-    if f"{view._opname}.{view._overloadname}" in DERIVATIVES or view._opname in DERIVATIVES:
+    if _derivative_of(view) is not None:
         recorder = _recorder_of(view)
         assert recorder is not None
         recorder(_values(view._schema, (before, *args[1:]), kwargs), self, None)
@@ -347,7 +348,7 @@ def _record_pointwise(declared: Pointwise, given: list[Any], result: Any) -> Any
 @functools.cache
 def _recorder_of(overload: Any) -> _Recorder | None:
     schema, name = overload._schema, overload._opname
-    found = DERIVATIVES.get(f"{name}.{overload._overloadname}") or DERIVATIVES.get(name)
+    found = _derivative_of(overload)
     first = schema.arguments[0].name
     if found is not None:
         rule, node, count, names = found
@@ -373,7 +374,7 @@ def _recorder_of(overload: Any) -> _Recorder | None:
 
 def _node_of(overload: Any) -> str | None:
     """The name that the declared operator has for such a step."""
-    declared = OPERATORS.get(overload._opname)
+    declared = OPERATORS.get(overload._opname) if overload._namespace == "aten" else overload.declaration
     if isinstance(declared, Operator):
         return declared.node_name
     return None

@@ -1,50 +1,19 @@
-"""The schema of a Python function, from its annotations: `infer_schema`. Stands on the standard library; used by
-torch.library.
+"""The schema of a Python function, from its annotations: `infer_schema`. Stands on core.operator.schemas, which has the words;
+used by torch.library.
 """
 
 from __future__ import annotations
 
-import collections.abc
 import inspect
-import json
-import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau.base.device import device
-from flambeau.base.dtype import dtype
-from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.operator.schemas import default_text, type_text
 
 __all__ = ["infer_schema"]
 
-_WORDS = {int: "SymInt", float: "float", bool: "bool", str: "str", dtype: "ScalarType", device: "Device"}
 _RESULTS = ("Tensor", "SymInt", "float", "bool", "Scalar")
-_SEQUENCES = (list, collections.abc.Sequence)
-
-
-def _written(annotation: Any) -> str | None:
-    """An annotation as a schema writes it; None if it can't."""
-    if annotation in _WORDS:
-        return _WORDS[annotation]
-    if isinstance(annotation, type) and annotation is Tensor:
-        return "Tensor"
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in (typing.Union, types.UnionType):
-        rest = [part for part in parts if part is not type(None)]
-        if set(rest) == {int, float, bool}:
-            inner: str | None = "Scalar"
-        else:
-            inner = _written(rest[0]) if len(rest) == 1 else None
-        if inner is None or inner.endswith("?"):
-            return None
-        return inner + "?" if len(rest) < len(parts) else inner
-    if origin in _SEQUENCES and len(parts) == 1:
-        inner = _written(parts[0])
-        if inner is None or inner.endswith("]") or (inner.endswith("?") and inner != "Tensor?"):
-            return None
-        return inner + "[]"
-    return None
 
 
 def infer_schema(
@@ -86,7 +55,7 @@ def infer_schema(
         if parameter.annotation is parameter.empty:
             fail(f"Parameter {name} must have a type annotation.")
         annotation = evaluated(parameter.annotation)
-        kind = _written(annotation)
+        kind = type_text(annotation)
         if kind is None:
             if typing.get_origin(annotation) is tuple:
                 fail(
@@ -106,13 +75,8 @@ def infer_schema(
         if default is parameter.empty:
             written.append(f"{kind} {name}")
             continue
-        if default is None or isinstance(default, (bool, int, float)):
-            text = str(default)
-        elif isinstance(default, (str, device)):
-            text = json.dumps(str(default))
-        elif isinstance(default, dtype):
-            text = str(default).removeprefix("torch.")
-        else:
+        text = None if isinstance(default, (tuple, list)) else default_text(default)
+        if text is None:
             fail(
                 f"Parameter {name} has an unsupported default value type {type(default)}. Please file an issue on "
                 "GitHub so we can prioritize this."
@@ -134,9 +98,9 @@ def _result(annotation: Any, fail: Callable[[str], typing.NoReturn]) -> str:
     if annotation is None or annotation is type(None):
         return "()"
     if typing.get_origin(annotation) is tuple:
-        made = [_written(part) for part in typing.get_args(annotation)]
+        made = [type_text(part) for part in typing.get_args(annotation)]
     else:
-        made = [_written(annotation)]
+        made = [type_text(annotation)]
     for kind in made:
         if kind is None or kind.removesuffix("[]") not in _RESULTS:
             fail(

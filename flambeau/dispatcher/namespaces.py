@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.base.naming import public_module
+from flambeau.core.operator.facets import OpDef
+from flambeau.core.operator.variants import REPLACED
 from flambeau.dispatcher import builtin
 from flambeau.dispatcher.higher_order import ANSWERS, NAMES
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
@@ -105,3 +107,16 @@ def forget(packet_name: str, overload: str) -> None:
     if not packet.overloads():
         delattr(space, name)
         space._dir.remove(name)
+
+
+def _redeclared(before: OpDef) -> None:
+    """Drop the objects of the operators of a declaration in whose place another one came."""
+    for packet_name in before.__dict__.get("own_schemas", ()):      # if nobody asked for them, nobody has the objects
+        namespace, _, name = packet_name.partition("::")
+        space = ops.__dict__.get(namespace)
+        if space is not None and name in space.__dict__:
+            delattr(space, name)
+            space._dir.remove(name)
+
+
+REPLACED.append(_redeclared)

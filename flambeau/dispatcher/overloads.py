@@ -16,6 +16,8 @@ from flambeau.core.modes import interception
 from flambeau.core.modes.interception import overriding, watching
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import dispatch, dispatch_to_mode
+from flambeau.core.operator import schema_index
+from flambeau.core.operator.facets import OpDef
 from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers, registered
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
@@ -106,6 +108,11 @@ class OpOverload(OperatorBase):
         if self._record is None:
             return list(builtin_schemas.tags_of(self._overloadpacket._qualified_op_name, self._overloadname))
         return self._record.tags
+
+    @kept
+    def declaration(self) -> OpDef | None:
+        """The record of the declaration that the operator has, or whose form in place it is; None for what isn't declared."""
+        return None if self._record is not None else schema_index.declaration_of(self._overloadpacket._qualified_op_name)
 
     @property
     def _defined_in_python(self) -> bool:

@@ -81,7 +81,8 @@ class _Tracer(PythonKeyTracer):
 
     def create_node(self, kind: str, target: Any, *args: Any, **kwargs: Any) -> Any:
         """A node."""
-        if kind == "call_function" and getattr(target, "namespace", "") == "flambeau":
+        declared = target.declaration if kind == "call_function" and isinstance(target, OpOverload) else None
+        if declared is not None and target.namespace != "aten" and not declared.is_graph_operator:
             raise self.unseen()
         return super().create_node(kind, target, *args, **kwargs)
 

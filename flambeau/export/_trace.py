@@ -67,6 +67,9 @@ def _rule_of(function: FunctionType) -> Callable[..., Any] | None:
 @functools.cache
 def _operator_of(function: FunctionType) -> str:
     """The name of the operator that PyTorch calls for a public function; "" for one whose body is to be read."""
+    own = dispatch_modes.graph_operator(function)
+    if own is not None:
+        return own
     names = _names_of(function)
     if not BODY.isdisjoint(names[:-1]):
         return ""

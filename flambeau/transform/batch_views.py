@@ -40,6 +40,16 @@ _view("unsqueeze")(lambda x, value, dim: value.unsqueeze(shifted(dim, x._layout.
 _view("permute")(lambda x, value, dims: value.permute((0, *[shifted(d, x._layout.ndim) for d in dims])))
 
 
+@rule("", table=VIEWS)
+def _any(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A view that has no rule: its geometry says what is shown of an example, and so of all."""
+    value = args[0].value
+    own = value._layout
+    shape, strides, offset = function.declared.geometry_of(own.shape[1:], own.strides[1:], *args[1:])   # type: ignore[attr-defined]
+    shown = value.as_strided((own.shape[0], *shape), (own.strides[0], *strides), value.storage_offset() + offset)
+    return batch.wrap(shown)
+
+
 @_view("unfold")
 def _(x: Any, value: Any, dim: int, size: int, step: int) -> Any:
     if not x._layout.ndim:

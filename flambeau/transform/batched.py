@@ -119,7 +119,7 @@ def way_of(function: Callable) -> Way:
     """How a batch answers the calls of a function."""
     operator = operator_of(function)
     if hasattr(function, "kind"):
-        return Way(function.__name__, VIEWS[function.__name__], takes_out=True)
+        return Way(function.__name__, VIEWS.get(function.__name__) or VIEWS[""], takes_out=True)
     name = getattr(function, "__name__", "")
     if operator is not None and not name.endswith("_"):
         name = operator.name

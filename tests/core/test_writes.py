@@ -333,7 +333,7 @@ def test_out_may_be_an_operand_of_calls_that_fit(name):
 
 
 def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
-    monkeypatch.setattr(define, "OPERATORS", {})
+    monkeypatch.setattr(variants, "OPERATORS", {})
 
     @define.composite(method=False, function=False, out=True, name="two_steps")
     def two_steps(input: Tensor) -> Tensor:

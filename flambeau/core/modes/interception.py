@@ -233,6 +233,8 @@ def _restore() -> None:
 
 def _prepare() -> None:
     global _prepared
+    if _late not in variants.LATE:
+        variants.LATE.append(_late)
     methods = {name: f for name, f in vars(Tensor).items() if name not in NEVER_EXCHANGED and isinstance(f, FunctionType)}
     for name, function in methods.items():
         _methods.setdefault(function, []).append(name)
@@ -248,6 +250,11 @@ def _prepare() -> None:
             copy.__dict__.update(function.__dict__)
             _plain[function] = copy
             _exchanged.append((function, own, _looking(function, copy)))
+
+
+def _late(function: Callable) -> None:
+    """Have a function look first that was declared after the others were asked for."""
+    provide(lambda: [function])
 
 
 def _called(function: FunctionType, args: tuple[Any, ...], frame: FrameType) -> Any:

@@ -31,7 +31,7 @@ from flambeau.core.operator.out_argument import convertible, copy_into, deliver,
 from flambeau.core.operator.out_rules import Out, check_dim, check_early, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
-from flambeau.core.operator.variants import OPERATORS, compile_source, publish
+from flambeau.core.operator.variants import compile_source, enter, publish
 from flambeau.core.tensor import lazy_conjugate
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import abstract_first
@@ -159,7 +159,8 @@ def operator(
         publish(public, made, method, function, dunder)
         if inplace:
             writer = inplace if callable(inplace) else None
-            publish(public + "_", _inplace_variant(declared, public, writer), method, inplace == "function")
+            declared.in_place = _inplace_variant(declared, public, writer)
+            publish(public + "_", declared.in_place, method, inplace == "function")
 
         def vjp(rule: Callable) -> Callable:
             declared.rule, declared.rule_names = rule, tuple(signature_of(rule).parameters)
@@ -275,8 +276,8 @@ class Texts:
         made = scope[name]
         made.__module__ = PACKAGE
         made.operator = declared
-        declared.public = made
-        OPERATORS[name] = declared
+        declared.public, declared.published = made, method or function
+        enter(name, declared)
         return made
 
 
@@ -581,6 +582,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
             in_place.__name__ = in_place.__qualname__ = public + "_"
             in_place.__module__, in_place.__signature__ = PACKAGE, declared.signature   # type: ignore[attr-defined]
             in_place.__doc__ = f"In-place version of {public}()."
+            declared.in_place = in_place
             publish(public + "_", in_place, method, inplace == "function")
         return made
     return declare

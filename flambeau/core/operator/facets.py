@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
+from flambeau.base.lazy_import import kept
+
 Autocast = Callable[[Sequence[Any], dict[str, Any]], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,6 +72,7 @@ class Facets(TypedDict, total=False):
     elements: Sequence[str]
     widened: bool
     jvp: str | Product
+    schema: str
 
 
 class OpDef:
@@ -86,6 +89,10 @@ class OpDef:
     taken modulo its range); widened: whether half precision counts as float32 there.
 
     jvp: what transform.tangents makes of its tangents; None: what its gradients or its body say.
+
+    schema: its form as PyTorch's dispatcher would list it, "mine::name(Tensor self, int n=1) -> Tensor", perhaps with a namespace
+    and, behind " | ", tags; for what a signature can't say, and needed by no other. The forms in place and with `out=` follow.
+    One that PyTorch lists by another name says that, "aten::log_sigmoid". `schemas` has them all.
     """
 
     name: str
@@ -101,7 +108,12 @@ class OpDef:
     elements: Sequence[str] = ()
     widened: bool = False
     jvp: str | Product | None = None
+    schema: str = ""
     out: Out = Out()
+    public: Callable[..., Any] | None = None    # the function a caller sees
+    in_place: Callable[..., Any] | None = None      # its form that writes to the first argument
+    takes_out: bool = False
+    published: bool = False     # whether it is in the namespace, or a method
 
     def __init__(self, name: str, out: bool | Out = True, **facets: Unpack[Facets]):
         self.name = name
@@ -112,12 +124,49 @@ class OpDef:
         if isinstance(out, Out):
             self.out = out
         self.__dict__.update(facets)
+        if "schema" in facets:
+            if "(" in self.schema:
+                from flambeau.core.operator.schemas import check
+
+                check(self)
+            NAMED[self.schema.partition("(")[0].partition(".")[0].strip()] = self
         if self.__dict__.keys() > {"name"}:
             RECORDS[self.name] = self
             if self.underneath is not None:
                 RECORDS.setdefault(self.underneath, self)
 
+    def said(self) -> Any:
+        """What the declaration says to a schema (core.operator.schemas.Said)."""
+        raise NotImplementedError(f"{self.name} is no declared operator")
 
+    @kept
+    def schemas(self) -> dict[str, dict[str, str]]:
+        """Its forms by the names of PyTorch's dispatcher: by packet ("aten::add", "aten::add_"), then by overload, each a line as
+        `base/operators.txt` has it. Worked out when first asked for (core.operator.schemas).
+        """
+        from flambeau.core.operator import schemas
+
+        return schemas.of(self)
+
+    @kept
+    def own_schemas(self) -> dict[str, dict[str, str]]:
+        """The same as the declaration itself says it: `schemas` of an operator that PyTorch doesn't list, and of one that
+        it does the forms by the function's own arguments, "flambeau::add".
+        """
+        from flambeau.core.operator import schemas
+
+        return schemas.own(self)
+
+    @property
+    def is_graph_operator(self) -> bool:
+        """Whether graphs have a call as one step, under the operator's own name; what is public in no place, and has no schema
+        written beside it, or is Python in PyTorch, is what others are made of.
+        """
+        return bool(self.schema) or (self.published and not self.written_in_python)
+
+
+#: By the names of their schemas the declarations that no other table has by these: views, and those that write a schema.
+NAMED: dict[str, OpDef] = {}
 #: The records of public functions that say something of themselves, by name.
 RECORDS: dict[str, OpDef] = {}
 SILENT = OpDef("")     # one that says nothing

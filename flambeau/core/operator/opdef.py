@@ -6,6 +6,7 @@ core.operator.define.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
@@ -60,6 +61,8 @@ class Operator(OpDef):
         self.kept: dict[Any, Callable] | None = None    # plans by call, of what is declared as planned
         self.kept_in_place: dict[Any, Callable] | None = None
         self.kernel_error: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
+        self.takes_out = bool(out)
+        self.returns: Any = self.signature.return_annotation
         self.composite = False      # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
@@ -74,6 +77,14 @@ class Operator(OpDef):
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
+
+    def said(self) -> Any:
+        """What the declaration says to a schema."""
+        words = ("composite",) if self.composite else ()
+        from flambeau.core.operator.schemas import Said
+
+        names = inspect.unwrap(self.implementation).__globals__
+        return Said(tuple(self.signature.parameters.values()), self.returns, names, words)
 
     def node_class(self, arguments: Sequence[Any], several: bool) -> type:
         """The class of the node of a call; PyTorch names those of the overloads of an operator differently."""

@@ -106,7 +106,7 @@ class Pointwise(OpDef):
                  undefined: str | None = None, real_gradients: str | None = None, out: bool | Out = True,
                  **facets: Unpack[Facets]):
         super().__init__(name, out, **facets)
-        self.body = body
+        self.body, self.takes_out = body, bool(out)
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
         self.kind, self.undecided, self.check = kind, frozenset(undecided), check
         self.types, self.kernel, self.guarded = types, kernel or f"{name}_cpu", guarded
@@ -116,7 +116,6 @@ class Pointwise(OpDef):
         self.steps: Callable | None = None  # the rule in public operators: makes gradients that are recorded, one node a step
         self.undefined, self.real_gradients = undefined, real_gradients
         self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
-        self.public: Callable | None = None     # the function a caller sees
         self.differentiable = differentiable and kind != BOOL
         self.tracked = differentiable       # whether overwriting a tensor is a step of the graph; comparisons' is one
         self.plans: dict[Any, Callable] = register_cache({})
@@ -129,6 +128,13 @@ class Pointwise(OpDef):
 
     def __repr__(self) -> str:
         return f"<pointwise operator {self.name}>"
+
+    def said(self) -> Any:
+        """What the declaration says to a schema."""
+        parameters = tuple(signature_of(self.body).parameters.values())
+        from flambeau.core.operator.schemas import Said
+
+        return Said(parameters, Tensor, inspect.unwrap(self.body).__globals__, ("pointwise",))
 
     @kept
     def caller(self) -> Callable:

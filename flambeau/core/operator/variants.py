@@ -50,6 +50,26 @@ from flambeau.core.tensor.tensor import Tensor
 
 NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
 OPERATORS: dict[str, Any] = {}          # declarations by name
+#: Told of functions that are declared from now on, by those who have asked for all functions that there are.
+LATE: list[Callable[[Callable], None]] = []
+#: Told of a declaration in whose place another of its name comes.
+REPLACED: list[Callable[[Any], None]] = []
+
+
+def enter(name: str, declared: Any) -> None:
+    """Have a declaration be known by its name."""
+    before = OPERATORS.get(name)
+    OPERATORS[name] = declared
+    if before is not None:
+        for told in REPLACED:
+            told(before)
+
+
+def announce(made: Callable) -> None:
+    """Tell of a declared function those who know all others already."""
+    for told in LATE:
+        told(made)
+
 
 def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
     """Run generated source; it can be read and stepped through under `filename`. Bytecode is kept in the disk cache."""
@@ -519,14 +539,14 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
     made = scope[public]
     made.__module__ = PACKAGE
     made.operator = operator
-    operator.public = made
-    OPERATORS[public] = operator
+    operator.public, operator.published = made, method or function
+    enter(public, operator)
     publish(public, made, method=method, function=function)
     if inplace_too:
         changed = scope[public + "_"]
         changed.__module__ = PACKAGE
         changed.operator = operator
-        made.inplace = changed
+        made.inplace = operator.in_place = changed
         publish(public + "_", changed, method=method, function=inplace_too == "function")
     if dunder:
         scope[dunder].operator = operator
@@ -551,6 +571,8 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
         setattr(Tensor, name, made)
     if dunder:
         setattr(Tensor, dunder, made)
+    if LATE:
+        announce(made)
 
 
 _EXPLAINED = '''

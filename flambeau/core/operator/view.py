@@ -11,7 +11,7 @@ import inspect
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.base import geometry
 from flambeau.base.layout import Layout, entered, register_cache
@@ -23,7 +23,7 @@ from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import variants
-from flambeau.core.operator.facets import LINEAR, described
+from flambeau.core.operator.facets import LINEAR, NAMED, Facets, OpDef, described
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 
 __all__ = ["ViewNode", "alias", "declare", "embed", "plain", "remember", "select", "slice_", "unsqueeze"]
@@ -99,8 +99,24 @@ def _parameters(geometry_of: Callable) -> tuple[list[str], list[str]]:
     return [p.name for p in own], [p.name for p in own if p.annotation == "int"]
 
 
+class View(OpDef):
+    """The record of a view operator."""
+
+    def __init__(self, name: str, geometry_of: Callable[..., Any], operate: Callable[..., Any], **facets: Unpack[Facets]) -> None:
+        super().__init__(name, False, **facets)
+        self.geometry_of, self.public, self.published = geometry_of, operate, True
+
+    def said(self) -> Any:
+        """What the declaration says to a schema: the arguments of its geometry that it takes."""
+        own = [p for p in list(inspect.signature(self.geometry_of).parameters.values())[2:] if p.default is p.empty]
+        first = inspect.Parameter("input", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Tensor)
+        from flambeau.core.operator.schemas import Said
+
+        return Said((first, *own), Tensor, self.geometry_of.__globals__, view=True)
+
+
 def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry], gradient: Callable[..., Any],
-            saved_names: tuple[str, ...] = (), pending: int = 0) -> Callable[..., Any]:
+            saved_names: tuple[str, ...] = (), pending: int = 0, **facets: Unpack[Facets]) -> Callable[..., Any]:
     """A view operator `operate(input, *arguments)`.
 
     geometry_of(shape, strides, *arguments) -> (shape, strides, offset) works out the view; gradient(gradient, layout,
@@ -151,7 +167,10 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]
+    operate.declared = View(name, geometry_of, operate, **facets)   # type: ignore[attr-defined]
+    NAMED.setdefault(f"flambeau::{name}", operate.declared)    # type: ignore[attr-defined]
     DECLARED.append(operate)
+    variants.announce(operate)
     return operate
 
 

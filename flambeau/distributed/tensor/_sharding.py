@@ -68,7 +68,7 @@ def rule_of(func: Any) -> Rule:
     """The rule of an overload. Raises NotImplementedError where there is none."""
     ours = is_ours(func)
     rule = REGISTERED.get(func) or (RULES.get(func._opname) if ours else None)
-    if rule is None and ours and any(tag.name == "pointwise" for tag in func.tags):
+    if rule is None and (ours or func.declaration is not None) and any(tag.name == "pointwise" for tag in func.tags):
         rule = pointwise.pointwise
     if rule is None:
         raise NotImplementedError(

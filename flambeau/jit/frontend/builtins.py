@@ -8,9 +8,10 @@ from __future__ import annotations
 import cmath
 import functools
 import math
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
+from flambeau.dispatcher.dispatch_modes import graph_operator
 from flambeau.jit.frontend.operators import is_operator
 
 __all__ = ["operator_of"]
@@ -92,7 +93,7 @@ def _table() -> dict[int, str]:
 
 def operator_of(function: Any) -> str | None:
     """The operator that a Python function is; None if it is none."""
-    try:
-        return _table().get(id(function))
-    except TypeError:
-        return None
+    found = _table().get(id(function))
+    if found is None and isinstance(function, FunctionType):
+        found = graph_operator(function) or None
+    return found

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.core.operator.variants import LATE
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.record import RECORDS
 from flambeau.dispatcher.schema import FunctionSchema
@@ -44,6 +45,9 @@ class Candidate:
 
 # Overloads that programs can't call: their arguments are also those of another.
 _HIDDEN = frozenset(("aten::view.dtype", "aten::max.unary_out", "aten::min.unary_out"))
+
+
+LATE.append(lambda function: _builtin.cache_clear())
 
 
 @functools.cache

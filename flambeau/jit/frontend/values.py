@@ -9,8 +9,11 @@ matching and ir; used by the emitter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.dispatch_modes import graph_operator
 from flambeau.dispatcher.schema_types import (
     DeviceObjType,
     DictType,
@@ -170,8 +173,9 @@ class SimpleValue(SugaredValue):
 
         if is_tensor(kind) and name in TENSOR_CASTS:
             return TensorCast(name, self.value)
-        for namespace in ("aten", "prim"):
-            symbol = f"{namespace}::{name}"
+        declared = vars(Tensor).get(name) if is_tensor(kind) else None
+        own = graph_operator(declared) if isinstance(declared, FunctionType) else None
+        for symbol in (f"aten::{name}", f"prim::{name}", *([own] if own else ())):
             if any(self._is_self(each.schema, each.kinds) for each in candidates(symbol)):
                 return BuiltinFunction(symbol, self.value)
         return None

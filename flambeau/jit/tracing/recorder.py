@@ -384,6 +384,9 @@ def _rules_of(function: FunctionType) -> tuple[Callable[..., Any], ...]:
 @functools.cache
 def _operator_of(function: FunctionType) -> str:
     """The name of the operator that PyTorch calls for a public function; "" for one whose body is to be read."""
+    own = dispatch_modes.graph_operator(function)
+    if own is not None:
+        return own
     names = [name for name, f in vars(F).items() if f is function and not name.startswith("_")]
     names += ["." + name for name, f in vars(torch.Tensor).items() if f is function]
     if not (BODY | rules.BODY).isdisjoint(names):

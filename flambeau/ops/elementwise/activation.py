@@ -328,7 +328,7 @@ def _(g, input, beta, threshold):
 
 
 @pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid",
-           underneath="log_sigmoid",
+           underneath="log_sigmoid", schema="aten::log_sigmoid",
            out=Out(dtype=worded("expected scalar type {have} but found {got}"), step="log_sigmoid_forward", warns=False))
 def logsigmoid(input: Tensor):
     """log(sigmoid(input))."""

@@ -23,7 +23,7 @@ from flambeau.core.operator.define import KERNEL_ERROR, operator
 from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.opdef import TENSOR
 from flambeau.core.operator.specialization import kept_key
-from flambeau.core.operator.variants import compile_source
+from flambeau.core.operator.variants import compile_source, publish
 from flambeau.core.tensor import lazy_conjugate
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone, clone_raw
@@ -119,13 +119,13 @@ def mutating(
         made = operator(node=node, out=out, function=function, method=method, name=public,
                         planned=moved is not None, real_gradients=real_gradients, **facets)(
             implementation if moved is None else planned)
-        made.write = write
+        made.write, made.operator.returns = write, Tensor
         if moved is not None:
             made.operator.kept_in_place = register_cache({})
         made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
                                   apart, expanded, overlaps)
-        if method:
-            setattr(Tensor, public + "_", made.in_place)
+        made.operator.in_place = made.in_place
+        publish(public + "_", made.in_place, method, function=False)
         return made
     return declare
 

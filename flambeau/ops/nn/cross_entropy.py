@@ -272,7 +272,7 @@ def _nll_node(arguments: Sequence[Any]) -> str:
 
 @operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True, autocast=single,
           underneath="nll_loss_nd")
-def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Planned:
+def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Any:
     """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
     own = input._layout
@@ -331,7 +331,7 @@ def _cross_entropy_node(arguments: Sequence[Any]) -> str:
 
 @operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1, planned=True,
           autocast=single)
-def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing) -> Planned:
+def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing) -> Any:
     """(loss, total weight, logarithms of the sums of exponentials) of scores and class indices."""
     axis = _check(input, target, weight)
     again = 1 if smoothing else 0       # whether the weights are read for all classes as well as for the target

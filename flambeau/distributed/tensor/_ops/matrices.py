@@ -76,7 +76,7 @@ def linear(call: OpCall) -> Iterable[Way]:
     yield call.way(P, input=S(ndim - 1), weight=S(1), **partial)
 
 
-@rule("svd", "singular_values", "linalg_eigh", "linalg_eigvalsh", "linalg_qr", "linalg_det", "linalg_slogdet")
+@rule("svd", "_singular_values", "linalg_eigh", "linalg_eigvalsh", "linalg_qr", "linalg_det", "linalg_slogdet")
 @rule("tril", "triu", "tril_", "triu_", "linalg_inv_ex", "linalg_cholesky_ex", "_linalg_solve_ex", "inverse")
 def each_matrix(call: OpCall) -> Iterable[Way]:
     """Matrix by matrix: batches may be cut."""

@@ -22,7 +22,7 @@ def along_one_dim(call: OpCall) -> Iterable[Way]:
             yield Way((S(dim),) * len(call.results), (S(dim),) * len(call.operands))
 
 
-@rule("real_to_complex", "complex_to_complex", "complex_to_real")
+@rule("_real_to_complex", "_complex_to_complex", "_complex_to_real")
 def fourier(call: OpCall) -> Iterable[Way]:
     """The dimensions that aren't transformed."""
     for dim in outer_dims(call, call.dims("dims" if "dims" in call.arguments else "dim")):
@@ -94,7 +94,7 @@ def nll_loss_of_images(call: OpCall) -> Iterable[Way]:
         yield call.way(each, input=S(dim), target=S(own))
 
 
-@rule("nll_gradient")
+@rule("_nll_gradient")
 def nll_loss_of_images_backward(call: OpCall) -> Iterable[Way]:
     """The gradient of each place."""
     for dim, own in _targets(call):
