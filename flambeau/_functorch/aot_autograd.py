@@ -262,8 +262,27 @@ def _aot_export_function(
                 "share memory "
                 "and are written to: pass each tensor once, and copies of what shares memory"
             )
-    captured = _compile.capture(flat, _fakes.as_fakes(leaves, mode), mode, config, trace_joint)
+    try:
+        captured = _compile.capture(flat, _fakes.as_fakes(leaves, mode), mode, config, trace_joint)
+    except RuntimeError as error:
+        if "a leaf Variable that requires grad" not in str(error):
+            raise
+        raise RuntimeError(f"{_WRITTEN_LEAF}\n{_BANNED}") from error
+    _refuse_writes(captured.meta, trace_joint)
     return captured.graph, captured.meta, in_spec, flat.out_spec
+
+
+_BANNED = "This is currently banned in the aot_export workflow. If you need this functionality, please file a github issue."
+_WRITTEN_LEAF = "Found a graph input that requires gradients, and received a mutation."
+
+
+def _refuse_writes(meta: ViewAndMutationMeta, trace_joint: bool) -> None:
+    """RuntimeError for writes that a graph for other programs can't have."""
+    if any(info.mutates_metadata for info in meta.input_info):
+        raise RuntimeError("Found an input that received a metadata mutation, through e.g. a call to `.resize_()` or "
+                           f"`.transpose_()`.\n{_BANNED}\n\nfw_metadata={meta}")
+    if trace_joint and any(info.mutates_data and info.requires_grad for info in meta.input_info):
+        raise RuntimeError(f"{_WRITTEN_LEAF}\n{_BANNED}\n\nfw_metadata={meta}")
 
 
 class FlatFunction:
@@ -303,10 +322,11 @@ def aot_export_joint_simple(
         raise RuntimeError(f"{what} outputs that alias inputs. {meta}")
     if trace_joint and meta.num_intermediate_bases:
         raise RuntimeError(f"{what} outputs that alias each other. {meta}")
-    for spec, name in ((in_spec, "inputs"), (out_spec, "outputs")):
-        parts = spec.child(0) if name == "inputs" else spec
-        if any(not child.is_leaf() for child in parts.children()):
-            raise RuntimeError(f"aot_export_joint_simple requires {name} to be flat lists, but got {spec}")
+    for spec, name in ((in_spec.child(0), "in"), (out_spec, "out")):
+        if spec.is_leaf():
+            raise RuntimeError(f"aot_export_joint_simple requires {name}puts to be a single list/tuple. {name}_spec={spec}")
+        if any(not child.is_leaf() for child in spec.children()):
+            raise RuntimeError(f"aot_export_joint_simple requires individual {name}puts not to be pytrees. {name}_spec={spec}")
     return graph  # type: ignore[no-any-return]
 
 

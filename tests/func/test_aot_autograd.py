@@ -7,6 +7,7 @@ import copy
 import pytest
 
 import flambeau as torch
+from flambeau._functorch.aot_autograd import aot_export_joint_simple
 from flambeau._functorch.functorch import compile as aot
 
 partitions = pytest.mark.parametrize("partition", [aot.default_partition, aot.min_cut_rematerialization_partition])
@@ -437,3 +438,34 @@ def test_random_numbers_that_a_checkpoint_would_draw_again_are_refused():
 
     with pytest.raises(NotImplementedError, match="state of a random stream"):
         compiled(f)(torch.randn(3, requires_grad=True))
+
+
+def test_exports_that_are_banned():
+    """In PyTorch's words."""
+    p, x = torch.ones(2, requires_grad=True), torch.rand(2, 2)
+    for function, given, joint, words in (
+        (lambda p, x: (x.t_() * 2,), [p, x], False, "Found an input that received a metadata mutation, through e.g."),
+        (lambda p, x: (p.mul_(2) + x,), [p, x], True, "Found a graph input that requires gradients, and received a mutation."),
+        (lambda p, x: (p.mul_(2) + x,), [p, x], False, "aot_export_joint_simple does not support input mutations."),
+        (lambda pair: (pair[0] + 1,), [[x, x + 1]], False, "requires individual inputs not to be pytrees. in_spec="),
+        (lambda x: ([x + 1],), [x], False, "requires individual outputs not to be pytrees. out_spec="),
+        (lambda x: x + 1, [x], False, "requires outputs to be a single list/tuple. out_spec="),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            aot_export_joint_simple(function, given, trace_joint=joint)
+        assert words in str(caught.value)
+
+
+def test_a_backward_graph_goes_to_its_compiler_when_it_is_asked_for():
+    order = []
+
+    def compiler(name):
+        def compile(graph, inputs):
+            order.append(name)
+            return aot.make_boxed_func(graph.forward)
+        return compile
+
+    made = aot.aot_function(lambda x: x.sin(), compiler("forward"), compiler("backward"))(torch.rand(2, requires_grad=True))
+    order.append("called")
+    made.sum().backward()
+    assert order == ["forward", "called", "backward"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau._functorch import config as settings
 from flambeau._functorch._aot_autograd import fakes, metadata, runtime, synthetic_bases, tracing
 from flambeau._functorch._aot_autograd.schemas import AOTConfig, ViewAndMutationMeta
 from flambeau.fx.graph_module import GraphModule
@@ -92,6 +93,30 @@ def _inference(captured: Captured, config: AOTConfig) -> Callable[[Sequence[Any]
     return call
 
 
+class _WhenAsked:
+    """A backward graph, which goes to its compiler when the first gradient is asked for."""
+
+    _boxed_call = True
+
+    def __init__(self, graph: GraphModule, config: AOTConfig) -> None:
+        self.graph, self.config = graph, config
+        self.run: Callable[[list[Any]], Any] | None = None
+
+    def prepare(self) -> Callable[[list[Any]], Any]:
+        """What the compiler made of it."""
+        if self.run is None:
+            compiler = self.config.bw_compiler or self.config.fw_compiler
+            assert compiler is not None
+            values = [n.meta.get("val") for n in self.graph.graph.find_nodes(op="placeholder")]
+            with context_of_compilation(self.config, "backward"), torch.no_grad():
+                self.run = runtime.boxed(compiler(self.graph, values))
+        return self.run
+
+    def __call__(self, args: list[Any]) -> Any:
+        """The gradients."""
+        return self.prepare()(args)
+
+
 def _training(captured: Captured, config: AOTConfig) -> Callable[[Sequence[Any]], Sequence[Any]]:
     meta = captured.meta
     assert config.partition_fn is not None and config.fw_compiler is not None
@@ -99,9 +124,8 @@ def _training(captured: Captured, config: AOTConfig) -> Callable[[Sequence[Any]]
     forward, backward = config.partition_fn(captured.graph, joint_inputs, num_fwd_outputs=meta.num_forward)
     with context_of_compilation(config, "forward"), torch.no_grad():
         run = runtime.boxed(config.fw_compiler(forward, captured.inputs))
-    compiler = config.bw_compiler or config.fw_compiler
-    values = [n.meta.get("val") for n in backward.graph.find_nodes(op="placeholder")]
-    with context_of_compilation(config, "backward"), torch.no_grad():
-        run_backward = runtime.boxed(compiler(backward, values))
+    run_backward = _WhenAsked(backward, config)
+    if settings.force_non_lazy_backward_lowering:
+        run_backward.prepare()
     wants = [isinstance(x, torch.Tensor) and x.requires_grad for x in captured.inputs]
     return runtime.training(run, run_backward, meta, wants)
