@@ -15,6 +15,7 @@ from flambeau.base.layout import NEGATIVE as _NEGATIVE
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import running as _running
 from flambeau.core.modes.dispatching import not_below as _disabled_torch_dispatch_impl
+from flambeau.core.modes.modes import switch_grad as _set_grad_enabled
 from flambeau.core.modes.overrides import DisableTorchDispatch as _DisableTorchDispatch
 from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.operator import unsupported as _unsupported
@@ -44,6 +45,7 @@ __all__ = [
     "_functions",
     "_linalg",
     "_nn",
+    "_set_grad_enabled",
     "_special",
 ]
 

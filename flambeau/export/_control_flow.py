@@ -1,7 +1,7 @@
 """Control flow in exported programs: torch.cond, while_loop, map and scan as one operator each, whose functions are graphs.
 
 A function is run twice: once to learn which tensors of the program around it it uses, and again with those as inputs. Stands on
-_trace's mode, which has it as `_control_flow`; asked by the public functions (dispatcher.higher_order.flow).
+_tracer's mode, which has it as `_control_flow`; asked by the public functions (dispatcher.higher_order.flow).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from flambeau._subclasses.symbolic.state import sizes_of
 from flambeau.base.symbolic.expressions import rebuild
 from flambeau.core.modes import modes
 from flambeau.dispatcher.overloads import OpOverload
+from flambeau.export._runtime_asserts import settle_inner_sizes
 from flambeau.fx.experimental.size_nodes import SizeNodes
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.node import Node
 
 if TYPE_CHECKING:
-    from flambeau.export._trace import ExportMode
+    from flambeau.export._tracer import ExportMode
 
 __all__ = ["ControlFlow"]
 
@@ -203,13 +204,14 @@ class ControlFlow:
             nodes = [mode.node_of(x) for x in leaves]
             mode.graph.output(tuple(nodes))
             _check_effects(who, mode.graph, inputs, leaves, nodes)
+            settle_inner_sizes(mode.graph, mode.fake_mode.shape_env)
             mode.regions.fold(mode.graph, mode.submodules)
             return _Recorded(GraphModule(mode.submodules, mode.graph), leaves, spec)
 
     @contextlib.contextmanager
     def _graph_of_its_own(self, used: _Used | None) -> Iterator[None]:
         """A graph to record into; a tensor of the program around becomes an input when it is first used."""
-        mode, outside = self.mode, self._save()
+        mode, outside, around = self.mode, self._save(), self.mode.sizes
         mode.new_graph()
         mode.sizes = SizeNodes(mode.tracer, mode.fake_mode.shape_env)
         mode.submodules, mode.first_input = {}, None
@@ -231,7 +233,7 @@ class ControlFlow:
 
         mode.enclosing = captured
         try:
-            with mode.sizes:
+            with around.silent(), mode.sizes:
                 yield
         finally:
             self._restore(outside)

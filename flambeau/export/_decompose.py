@@ -52,7 +52,7 @@ from flambeau.fx.node import Node
 if TYPE_CHECKING:
     from flambeau.export.exported_program import ExportedProgram
 
-__all__ = ["decomposed"]
+__all__ = ["SIZES", "decomposed"]
 
 Table = Mapping[Any, Callable[..., Any]]
 _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
@@ -60,7 +60,7 @@ _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT
 
 
 #: What asks a tensor for its sizes.
-_SIZES: dict[Any, Callable[..., Any]] = {
+SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_size.int: lambda x, dim: x.size(dim),
     torch.ops.aten.sym_stride.int: lambda x, dim: x.stride(dim),
     torch.ops.aten.sym_storage_offset.default: lambda x: x.storage_offset(),
@@ -228,8 +228,8 @@ class _Again(Interpreter):
 
     def call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of an operator, by the table's function where it is made of others."""
-        if target in _SIZES:
-            number = _SIZES[target](*args)
+        if target in SIZES:
+            number = SIZES[target](*args)
             self.proxies.sizes.proxy(number)
             return number
         if isinstance(target, OpOverload) and autocasting(record := record_of(target.overloadpacket.__name__)):

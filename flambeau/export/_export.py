@@ -1,4 +1,4 @@
-"""torch.export.export: from a module and example inputs to an ExportedProgram. Stands on `_trace`; used by the room's face."""
+"""torch.export.export: from a module and example inputs to an ExportedProgram. Stands on `_tracer`; used by the room's face."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flambeau._subclasses.fake_tensor import DataDependentOutputException, Dynam
 from flambeau._subclasses.symbolic.state import describe
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
-from flambeau.export import _trace
+from flambeau.export import _tracer
 from flambeau.export import dynamic_shapes as dynamic_inputs
 from flambeau.export._builtins import symbolic_builtins
 from flambeau.export._constraints import Dimension, check_constraints, fake_sizes, range_constraints
@@ -94,7 +94,7 @@ def export_module(
     fake_mode = FakeTensorMode(
         allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True
     )
-    mode = _trace.ExportMode(mod, fake_mode)
+    mode = _tracer.ExportMode(mod, fake_mode)
     inputs = _state_inputs(mod, mode)
     dimensions: list[Dimension] = []
     given = _fake_inputs(mod, args, kwargs, specs, fake_mode, dimensions)
@@ -137,7 +137,7 @@ def _check(mod: Any, args: Any, kwargs: dict[str, Any]) -> None:
     if not isinstance(args, tuple):
         raise UserError(
             UserErrorType.INVALID_INPUT,
-            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}{_trace.ADVICE}",
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}{_tracer.ADVICE}",
         )
     inspect.signature(mod.forward).bind(*args, **kwargs)
     for x in pytree.tree_leaves((args, kwargs)):
@@ -161,12 +161,12 @@ def _run(mod: torch.nn.Module, given: Any, by: str) -> Any:
             "operator whose result has a known shape"
         ) from None
     except DataDependentOutputException as error:
-        raise _trace.guard_error(error) from None
+        raise _tracer.guard_error(error) from None
     finally:
         local.exporting = before
 
 
-def _tidy(mode: _trace.ExportMode, env: ShapeEnv) -> None:
+def _tidy(mode: _tracer.ExportMode, env: ShapeEnv) -> None:
     """The graph with sizes settled, without detached tensors that nothing uses, and with stretches in graphs of their own."""
     settle_sizes(mode.graph, env)
     _drop_unused_constants(mode)
@@ -176,7 +176,7 @@ def _tidy(mode: _trace.ExportMode, env: ShapeEnv) -> None:
     mode.regions.fold(mode.graph, mode.submodules)
 
 
-def _drop_unused_constants(mode: _trace.ExportMode) -> None:
+def _drop_unused_constants(mode: _tracer.ExportMode) -> None:
     """Take out tensors that the program makes of numbers, and doesn't use."""
     copies = (torch.ops.aten.lift_fresh_copy.default, torch.ops.aten.detach_.default, torch.ops.aten.detach.default)
     for node in list(mode.graph.find_nodes(op="placeholder")):
@@ -190,7 +190,7 @@ def _drop_unused_constants(mode: _trace.ExportMode) -> None:
                 del mode.constants[node.name]
 
 
-def _signature(mode: _trace.ExportMode, inputs: list[InputSpec], user: list[InputSpec]) -> ExportGraphSignature:
+def _signature(mode: _tracer.ExportMode, inputs: list[InputSpec], user: list[InputSpec]) -> ExportGraphSignature:
     """What the graph's inputs and outputs are. inputs: those of the module's state; user: those of the example inputs."""
     outputs = [_output(x) for x in mode.graph.output_node().args[0]]
     constants = [
@@ -208,7 +208,7 @@ def _violations() -> Iterator[None]:
     try:
         yield
     except ConstraintViolationError as error:
-        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, f"{error}{_trace.ADVICE}") from None
+        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, f"{error}{_tracer.ADVICE}") from None
 
 
 def _fake_inputs(
@@ -254,7 +254,7 @@ def _fake_inputs(
     return pytree.tree_map(converted, (args, kwargs))
 
 
-def _state_inputs(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[InputSpec]:
+def _state_inputs(mod: torch.nn.Module, mode: _tracer.ExportMode) -> list[InputSpec]:
     """The placeholders of parameters and buffers; where two are one tensor, its uses are those of the last."""
     saved = mod.state_dict(keep_vars=True)
     specs = []
@@ -272,7 +272,7 @@ def _state_inputs(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[InputSp
     return specs
 
 
-def _user_inputs(mod: torch.nn.Module, given: Any, mode: _trace.ExportMode) -> tuple[list[InputSpec], list[str]]:
+def _user_inputs(mod: torch.nn.Module, given: Any, mode: _tracer.ExportMode) -> tuple[list[InputSpec], list[str]]:
     """The placeholders of the caller's inputs, and the names of the arguments."""
     args, kwargs = given
     signature = inspect.signature(mod.forward)
@@ -353,7 +353,7 @@ def _warn_of_assigned(names: list[str]) -> None:
             "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).", stacklevel=2)
 
 
-def _written_buffers(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _written_buffers(mod: torch.nn.Module, mode: _tracer.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(buffer, the tensor that took its place)."""
     found = []
     for path, module in mod.named_modules():
@@ -368,7 +368,7 @@ def _written_buffers(mod: torch.nn.Module, mode: _trace.ExportMode) -> list[tupl
     return found
 
 
-def _write(mode: _trace.ExportMode, buffer: torch.Tensor, value: torch.Tensor) -> None:
+def _write(mode: _tracer.ExportMode, buffer: torch.Tensor, value: torch.Tensor) -> None:
     source = mode.node_of(value)
     node = mode.graph.create_node(
         "call_function", torch.ops.aten.copy_.default, (mode.node_of(buffer), source), {}, name="copy__default"
@@ -376,7 +376,7 @@ def _write(mode: _trace.ExportMode, buffer: torch.Tensor, value: torch.Tensor) -
     node.meta = dict(source.meta)
 
 
-def _results(leaves: list[Any], mode: _trace.ExportMode) -> list[Any]:
+def _results(leaves: list[Any], mode: _tracer.ExportMode) -> list[Any]:
     """What the graph returns: nodes and constants."""
     results: list[Any] = []
     for value in leaves:

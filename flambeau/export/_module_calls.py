@@ -13,7 +13,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau.base.symbolic.numbers import is_symbolic_number
-from flambeau.export._trace import ExportMode
+from flambeau.export._tracer import ExportMode
 from flambeau.export.exported_program import ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ConstantArgument, TensorArgument
 from flambeau.nn.modules import hooks

@@ -1,7 +1,7 @@
 """Which operator of aten a public call is: the table that export's tracer reads where PyTorch's Python does more than call one.
 
 A rule gets `op`, which records an operator (`op("linear", x, w)`), and the arguments of the public function; NotImplemented where
-the function's body serves. Used by _trace; `_functional` has those of torch.nn.functional.
+the function's body serves. Used by _tracer; `_functional` has those of torch.nn.functional.
 """
 
 from __future__ import annotations

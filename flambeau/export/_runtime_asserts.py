@@ -20,7 +20,7 @@ from flambeau.fx.experimental.size_nodes import drop_unused_sizes
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Node
 
-__all__ = ["settle_sizes"]
+__all__ = ["settle_inner_sizes", "settle_sizes"]
 
 _aten = torch.ops.aten
 
@@ -30,9 +30,14 @@ def settle_sizes(graph: Graph, env: Any) -> None:
     _Sizes(graph, env).settle()
 
 
+def settle_inner_sizes(graph: Graph, env: Any) -> None:
+    """The same of a graph that an operator calls, whose sizes are computed where the program computes them."""
+    _Sizes(graph, env, inner=True).settle()
+
+
 class _Sizes:
-    def __init__(self, graph: Graph, env: Any) -> None:
-        self.graph, self.env = graph, env
+    def __init__(self, graph: Graph, env: Any, inner: bool = False) -> None:
+        self.graph, self.env, self.inner = graph, env, inner
         self.nodes: dict[Expr, Node] = {}
         self.read: list[Node] = []
         self.waiting = {s: list(found) for s, found in env.deferred_runtime_asserts.items()}
@@ -47,7 +52,8 @@ class _Sizes:
         with self.graph.inserting_before(start):
             for node in inputs:
                 self._of_input(node)
-            self._assert_all(None)
+            if not self.inner:
+                self._assert_all(None)
         for node, following in zip(nodes[len(inputs) :], nodes[len(inputs) + 1 :]):
             with self.graph.inserting_before(following):
                 self.origin = {k: node.meta[k] for k in ("stack_trace", "nn_module_stack") if k in node.meta}
@@ -73,7 +79,9 @@ class _Sizes:
 
     def _of_call(self, node: Node) -> None:
         value = node.meta.get("val")
-        if is_symbolic_number(value):
+        if is_symbolic_number(value) and self.inner:
+            self.nodes.setdefault(value.node.expr, node)
+        elif is_symbolic_number(value):
             e = value.node.expr
             known = self.nodes.get(e)
             if known is None and _reads_a_size(node) and e.free_symbols <= self.nodes.keys():

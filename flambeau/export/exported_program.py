@@ -246,6 +246,27 @@ class ExportedProgram:
             calls, self._example_inputs, self._constants, verifiers=[Verifier], guards=self._guards,
         )  # fmt: skip
 
+    def _transform_do_not_use(self, *passes: Callable[[GraphModule], Any]) -> ExportedProgram:
+        """The program that passes make of this one, which stays as it is; each takes a graph module and gives a PassResult.
+
+        ValueError where a pass leaves other numbers of inputs or outputs.
+        """
+        made = copy.deepcopy(self._graph_module)
+        for each in passes:
+            made = each(made).graph_module
+        inputs, outputs = made.graph.find_nodes(op="placeholder"), made.graph.output_node().args[0]
+        signature = copy.deepcopy(self._graph_signature)
+        for specs, nodes in ((signature.input_specs, inputs), (signature.output_specs, outputs)):
+            if len(specs) != len(nodes):
+                raise ValueError(f"a pass over an exported program left {len(nodes)} inputs or outputs of {len(specs)}")
+            for spec, node in zip(specs, nodes):
+                if isinstance(node, torch.fx.Node) and hasattr(spec.arg, "name"):
+                    spec.arg.name = node.name
+        return ExportedProgram(
+            made, made.graph, signature, self._state_dict, dict(self._range_constraints), copy.deepcopy(self._module_call_graph),
+            self._example_inputs, self._constants, verifiers=self._verifiers, guards=self._guards,
+        )  # fmt: skip
+
     def validate(self) -> None:
         """Check that the graph is well formed, and that signature, state and inputs fit. torch._export.verifier's errors."""
         for verifier in self._verifiers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
@@ -236,6 +236,15 @@ class ExportGraphSignature:
         for spec in [*self.input_specs, *self.output_specs]:
             if isinstance(spec.arg, TensorArgument) and spec.arg.name == old:
                 spec.arg.name = new
+
+    def get_replace_hook(self, replace_inputs: bool = False) -> Callable[..., None]:
+        """A hook for GraphModule._set_replace_hook: outputs, and inputs if that is asked for, are called what replaces them."""
+
+        def hook(old: Any, new: str, user: Any) -> None:
+            if user.op in ("output", "input") or replace_inputs:
+                self.replace_all_uses(old.name, new)
+
+        return hook
 
     def __str__(self) -> str:
         given = "\n".join(map(str, self.input_specs))

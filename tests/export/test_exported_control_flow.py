@@ -151,3 +151,29 @@ def test_sizes_of_both_branches_are_the_same() -> None:
         torch.testing.assert_close(run(x, x), Either()(x, x))
     with pytest.raises(AssertionError, match=r"Guard failed: .*y.size\(\)\[0\]"):
         run(torch.rand(4), torch.rand(5))
+
+
+def test_numbers_in_branches_are_checked_in_them() -> None:
+    """What one branch asserts of a number that only a run tells says nothing of the other."""
+
+    def one(x, y):
+        n = x.item()
+        torch._check(n <= 5)
+        return x - n
+
+    def other(x, y):
+        n = y.item()
+        torch._check(n >= 2)
+        return x + n
+
+    class Chosen(nn.Module):
+        def forward(self, pred, x, y):
+            return torch.cond(pred, one, other, (x, y))
+
+    run = torch.export.export(Chosen(), (torch.tensor(True), torch.tensor([2]), torch.tensor([5]))).module()
+    yes, no = torch.tensor(True), torch.tensor(False)
+    assert run(yes, torch.tensor([4]), torch.tensor([0])).item() == 0
+    assert run(no, torch.tensor([9]), torch.tensor([3])).item() == 12
+    for pred, x, y in ((yes, 6, 5), (no, 2, 1)):
+        with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+            run(pred, torch.tensor([x]), torch.tensor([y]))

@@ -271,6 +271,11 @@ class set_grad_enabled(_Decorator):
         return type(self)(self.mode)
 
 
+def switch_grad(enabled: bool) -> None:
+    """torch._C._set_grad_enabled: record gradients, or don't, from here on. TypeError for what is no bool."""
+    set_grad_enabled(enabled)
+
+
 def _tell_of_grad() -> None:
     """Tell the innermost mode below autograd, if it wants to know, that a program has switched gradients."""
     told = local.dispatch_modes[-1]._switched_grad
