@@ -40,3 +40,4 @@ def declarations_taken_back() -> Iterator[None]:
                 namespace, _, name = packet.partition("::")
                 vars(getattr(torch.ops, namespace)).pop(name, None)
         schema_index.unlisted_packets.cache_clear()
+        schema_index.graph_composites.cache_clear()

@@ -8,7 +8,8 @@ from typing import Any
 
 from flambeau.base import device as devices
 from flambeau.core.modes.modes import local
-from flambeau.dispatcher import keys, registered, tables
+from flambeau.core.operator.schema_index import unlisted
+from flambeau.dispatcher import builtin_schemas, keys, registered, tables
 from flambeau.dispatcher.gradients import get_fallback_mode as _get_autograd_fallback_mode
 from flambeau.dispatcher.gradients import set_fallback_mode as _set_autograd_fallback_mode
 from flambeau.dispatcher.handlers import answers
@@ -229,7 +230,9 @@ def _get_schema(op_name: str, overload_name: str) -> FunctionSchema:
 
 
 def _jit_get_schemas_for_operator(op_name: str) -> list[FunctionSchema]:
-    """The schemas of the overloads of an operator that a program defined."""
+    """The schemas of the overloads of an operator that a program defined or declared."""
+    if unlisted(op_name) is not None:
+        return [builtin_schemas.schema_of(op_name, overload) for overload in builtin_schemas.overloads_of(op_name)]
     return [record.schema for record in RECORDS.get(op_name, {}).values() if record.schema is not None]
 
 

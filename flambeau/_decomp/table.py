@@ -9,7 +9,7 @@ import flambeau as torch
 from flambeau._decomp import decompositions
 from flambeau._decomp.composites import Composite
 from flambeau._decomp.registry import decomposition_table
-from flambeau.core.operator.schema_index import unlisted_packets
+from flambeau.core.operator.schema_index import graph_composites
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.record import RECORDS
 
@@ -45,10 +45,10 @@ def _composites() -> Iterator[Any]:
 
 def _own_composites() -> Iterator[Any]:
     """Operators of programs that are made of others, and declared ones that PyTorch doesn't list."""
-    for packet in unlisted_packets():
+    for packet in graph_composites():
         namespace, _, plain = packet.partition("::")
         for overload in builtin_schemas.overloads_of(packet):
-            if builtin_schemas.is_composite(packet, overload) and _can_be_kept(builtin_schemas.schema_of(packet, overload)):
+            if _can_be_kept(builtin_schemas.schema_of(packet, overload)):
                 yield getattr(getattr(getattr(torch.ops, namespace), plain), overload)
     for name, records in RECORDS.items():
         namespace, _, plain = name.partition("::")

@@ -34,6 +34,8 @@ class View(NamedTuple):
 def written_back(view: View, base: torch.Tensor, written: torch.Tensor) -> torch.Tensor:
     """`base` with `written` in the place that the view shows of it. NotImplementedError for a view without an inverse."""
     inverse = INVERSES.get(view.operator)
+    if inverse is None and view.operator.namespace != "aten" and view.operator.declaration is not None:
+        return _by_places(view, base, written)
     if inverse is None:
         raise NotImplementedError(
             f"a write through {view.operator} is not implemented in flambeau without writes in place: write to the tensor itself"
@@ -42,6 +44,13 @@ def written_back(view: View, base: torch.Tensor, written: torch.Tensor) -> torch
     given = dict(zip(names, view.rest)) | view.named
     values = [given.get(a.name, a.default_value) for a in view.operator._schema.arguments[1:]]
     return inverse(base, written, values, view.at or 0)
+
+
+def _by_places(view: View, base: torch.Tensor, written: torch.Tensor) -> torch.Tensor:
+    """The same for a declared view, which has no inverse: it shows the places of the elements as it shows the elements."""
+    places = _aten.arange.default(base.numel(), device=base.device, pin_memory=False)
+    shown = view.of(_aten.view.default(places, list(base.shape)))
+    return _aten.put.default(base, shown, written)  # type: ignore[no-any-return]
 
 
 def _inverse(*operators: Any) -> Callable[[Inverse], Inverse]:

@@ -1,4 +1,4 @@
-"""Kernels that programs put in the place of those of PyTorch's own operators:
+"""Kernels that programs put in the place of those of PyTorch's own operators, and of declared ones:
 `Library("aten", "IMPL").impl("sin", kernel, "CPU")`.
 
 While there is one, public functions look first (core.modes.interception), and every call is answered as under a mode below
@@ -24,12 +24,12 @@ KEYS = frozenset([*ABOVE_AUTOGRAD, "CPU", "Meta", "CompositeExplicitAutograd", "
 # By "aten::add.Tensor", then by dispatch key: the kernels that there are, of which the last is asked for.
 _KERNELS: dict[str, dict[str, list[Callable[..., Any]]]] = {}
 _attention: list[interception.Attention] = []
-names: frozenset[str] = frozenset()     #: of the operators that have one, without overloads: "add"
+names: frozenset[str] = frozenset()     #: of the operators that have one, without overloads: "add", "flambeau::frobnicate"
 
 
 def _changed() -> None:
     global names
-    names = frozenset(name.partition("::")[2].partition(".")[0] for name in _KERNELS)
+    names = frozenset(name.removeprefix("aten::").partition(".")[0] for name in _KERNELS)
     interception.kernels_replaced(bool(names))
     if names and not _attention:
         interception.load()

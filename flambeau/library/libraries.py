@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.base.device import device as Device
 from flambeau.base.naming import public_module
+from flambeau.core.operator.schema_index import unlisted
 from flambeau.dispatcher import keys, namespaces, replaced
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.record import OperatorRecord, record_of, undefine
@@ -173,12 +174,14 @@ class Library:
         self._undo.append(lambda: record.remove_kernel(key, kernel))
 
     def _built_in(self, name: Any) -> str | None:
-        """The whole name of an operator of PyTorch itself; None for another."""
+        """The whole name of an operator of PyTorch itself, or of a declared one; None for another."""
         if isinstance(name, OpOverload):
             return name._name if name._record is None else None
-        if self.ns not in _BUILT_IN or not isinstance(name, str) or qualified(name)[0] not in ("", self.ns):
+        if not isinstance(name, str) or qualified(name)[0] not in ("", self.ns):
             return None
         _, short, overload = qualified(name)
+        if self.ns not in _BUILT_IN and unlisted(f"{self.ns}::{short}") is None:
+            return None
         full = f"{self.ns}::{short}" + (f".{overload}" if overload and overload != "default" else "")
         return full if record_of(full) is None else None
 

@@ -212,6 +212,16 @@ def test_a_name_that_pytorch_lists_is_pytorchs() -> None:
     assert torch.ops.aten.tanh.default.declaration is declaration_of("aten::tanh")
 
 
+def test_kernels_of_a_library_take_its_place(module: Any) -> None:
+    library = torch.library.Library("flambeau", "IMPL")
+    library.impl("frobnicate", lambda x, beta=1: x * 0, "CPU")
+    try:
+        assert not torch.frobnicate(X, 2.0).any() and not torch.ops.flambeau.frobnicate(X, 2.0).any()
+    finally:
+        library._destroy()
+    assert torch.equal(torch.frobnicate(X, 2.0), X * torch.tanh(X * 2))
+
+
 # ---------------------------------------------------------------- below autograd
 
 
@@ -272,6 +282,18 @@ def test_it_exports_for_other_sizes(call: Callable, dim: int, others: tuple[torc
     size = {dim: torch.export.Dim("size")}
     program = torch.export.export(Called(call), (X, Y), dynamic_shapes={"x": size, "y": size})
     assert torch.equal(program.module()(*others), call(*others))
+
+
+@pytest.mark.parametrize(("dim", "others"), [(0, LARGER), (1, WIDER)])
+def test_a_write_through_a_view_is_taken_apart(module: Any, dim: int, others: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = x * 1
+        x.every_other(1).mul_(2)  # type: ignore[attr-defined]
+        return x + y
+
+    size = {dim: torch.export.Dim("size")}
+    program = torch.export.export(Called(call), (X, Y), dynamic_shapes={"x": size, "y": size}).run_decompositions()
+    assert "mul_." not in targets(program.graph) and torch.equal(program.module()(*others), call(*others))
 
 
 @pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])

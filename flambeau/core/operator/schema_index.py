@@ -13,7 +13,7 @@ from flambeau.core.operator.facets import NAMED, OpDef
 from flambeau.core.operator.schemas import OWN, PREFIXES
 from flambeau.core.operator.variants import LATE, OPERATORS, REPLACED
 
-__all__ = ["declaration_of", "declared_schemas", "own_packet", "packet_of", "unlisted", "unlisted_packets"]
+__all__ = ["declaration_of", "declared_schemas", "graph_composites", "own_packet", "packet_of", "unlisted", "unlisted_packets"]
 
 
 def declaration_of(packet: str) -> OpDef | None:
@@ -51,8 +51,20 @@ def unlisted_packets() -> list[str]:
     return [packet for declared in every.values() for packet in declared.schemas if not packet.startswith("aten::")]
 
 
+@functools.cache
+def graph_composites() -> list[str]:
+    """Of these the operators of graphs that are made of others."""
+    found = [(packet, unlisted(packet)) for packet in unlisted_packets()]
+    return [packet for packet, declared in found if getattr(declared, "composite", False) and declared.is_graph_operator]
+
+
+def _forget(_: Any) -> None:
+    unlisted_packets.cache_clear()
+    graph_composites.cache_clear()
+
+
 for _told in (LATE, REPLACED):
-    _told.append(lambda _: unlisted_packets.cache_clear())
+    _told.append(_forget)
 
 
 def own_packet(function: Callable[..., Any]) -> str:
