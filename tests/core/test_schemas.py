@@ -39,8 +39,8 @@ def kinds(own: FunctionSchema, listed: FunctionSchema) -> list[str]:
     found = set()
     if len(own.arguments) != len(listed.arguments):
         found.add("arguments")
-    for mine, theirs in zip(own.arguments, listed.arguments):
-        if mine.name != theirs.name:
+    for at, (mine, theirs) in enumerate(zip(own.arguments, listed.arguments)):
+        if mine.name != theirs.name and (at or (mine.name, theirs.name) != ("input", "self")):
             found.add("name")
         if isinstance(mine.type, AnyType) or str(mine.type) == "Optional[Any]":
             found.add("untold type")

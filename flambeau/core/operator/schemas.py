@@ -279,7 +279,8 @@ def _argument(declared: Any, said: Said, parameter: inspect.Parameter, first: bo
         kind = _BY_NAME.get(parameter.name, "Any?")
     elif default == "None" and not kind.endswith("?"):
         kind += "?"
-    subject = first and parameter.name == "input" and declared.published    # of a method, too
+    # PyTorch's functions say input where its schemas say self, which is what a method is called on
+    subject = first and parameter.name == "input" and declared.published and not listed_name(declared)
     return _Argument(kind, "self" if subject else parameter.name, default)
 
 
