@@ -95,6 +95,9 @@ def _storage_address(tensor: TensorBase) -> int:
     return id(tensor._storage)
 
 
+_storage_id = _storage_address
+
+
 def _data_address(tensor: TensorBase) -> int:
     """Where a tensor's first element lies, for who won't write there: `data_ptr` copies what is copied on write."""
     return int(tensor._storage.ptr) + tensor._offset * tensor._layout.dtype.itemsize

@@ -182,6 +182,11 @@ class FakeTensorConverter:
         self.export = export
         self._copies = WeakIdKeyDictionary()    # of storages, where real tensors are propagated
 
+    @property
+    def tensor_memo(self) -> Any:
+        """By tensor with data, weakly: what was made of it, while that lives."""
+        return self.meta_converter.tensor_memo
+
     def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, make_constant: bool = False, shape_env: Any = None, *,
                          source: Any = None, symbolic_context: Any = None, trace: bool = True) -> FakeTensor:
         """The fake tensor like `t`. make_constant: it knows the values of `t`.
@@ -267,6 +272,9 @@ class FakeTensorMode(TorchDispatchMode):
         with fake_inputs.without_mode(), DisableTorchFunctionSubclass():
             made = self.fake_tensor_converter.from_real_tensor(self, tensor)
         static = self.static_shapes if static_shapes is None else static_shapes
+        own = kept(tensor)
+        if own is not None and own.env is self.shape_env and kept(made) is None:    # of another mode
+            describe(made, own.env, own.sizes, own.strides, own.offset)
         if not static and self.shape_env is not None and kept(made) is None and made._layout.ndim:
             sizes = self.shape_env.sizes_for(tuple(made._layout.shape), source, symbolic_context)
             describe(made, self.shape_env, sizes)

@@ -48,8 +48,8 @@ class MetaConverter:
         if copy_data:
             raise NotImplementedError("MetaConverter(copy_data=True): keep the tensors with data beside their fakes yourself")
         self.copy_data = copy_data
-        self._tensors = WeakIdKeyDictionary()     # of a tensor: weakly, what was made of it
-        self._storages = WeakIdKeyDictionary()    # of a storage
+        self.tensor_memo = WeakIdKeyDictionary()     # of a tensor: weakly, what was made of it
+        self.storage_memo = WeakIdKeyDictionary()    # of a storage
         self.hit = self.miss = 0
 
     def successful(self) -> bool:
@@ -72,7 +72,7 @@ class MetaConverter:
 
         Raises Unconvertible for kinds of tensors that have no such form.
         """
-        known = self._tensors.get(t)
+        known = self.tensor_memo.get(t)
         made = known() if known is not None and remember else None
         if made is not None:
             self.hit += 1
@@ -91,7 +91,7 @@ class MetaConverter:
         if t._node is not None and t.is_leaf and t.grad is not None:
             made.grad = self.convert(t.grad, where)
         if remember:
-            self._tensors[t] = weakref.ref(made)
+            self.tensor_memo[t] = weakref.ref(made)
         self.hit += 1
         return made
 
@@ -126,9 +126,9 @@ class MetaConverter:
         return type(t).__tensor_unflatten__(parts, context, t.size(), t.stride())  # type: ignore[attr-defined]
 
     def _storage(self, held: Any) -> Any:
-        made = self._storages.get(held)
+        made = self.storage_memo.get(held)
         if made is None:
-            made = self._storages[held] = storage.empty_without_memory(held.capacity)
+            made = self.storage_memo[held] = storage.empty_without_memory(held.capacity)
         return made
 
 

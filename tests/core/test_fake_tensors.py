@@ -274,3 +274,37 @@ def test_the_mode_by_its_key(mode):
         assert native._unset_dispatch_mode(key) is mode and type(torch.ones(1)) is torch.Tensor
         native._set_dispatch_mode(mode)
         assert type(torch.ones(1)) is FakeTensor and native._get_dispatch_mode(native._TorchDispatchModeKey.PROXY) is None
+
+
+def test_sizes_of_another_mode_and_of_another_run_keep_their_names():
+    """Symbols belong to the environment, which two modes may share; a graph that runs again makes none."""
+    from flambeau.fx.experimental.proxy_tensor import make_fx
+    from flambeau.fx.experimental.symbolic_shapes import ShapeEnv, statically_known_true
+    from flambeau.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    env = ShapeEnv()
+    one = FakeTensorMode(shape_env=env).from_tensor(torch.rand(10))
+    other_mode = FakeTensorMode(shape_env=env)
+    other = other_mode.from_tensor(one)
+    assert other is not one and other.fake_mode is other_mode and str(other.shape[0]) == str(one.shape[0])
+    with FakeTensorMode(shape_env=ShapeEnv()) as own:
+        value = torch.rand(5)
+        graph = make_fx(lambda x: x.nonzero())(value)
+    node = next(n for n in graph.graph.nodes if n.op == "call_function")
+    before = node.meta["val"].shape[0]
+    FakeTensorProp(graph, own).propagate(value)
+    assert statically_known_true(before == node.meta["val"].shape[0])
+
+
+def test_what_is_remembered_goes_with_what_it_was_made_of():
+    """Two tensors on one memory are so as fakes, too."""
+    mode, x = FakeTensorMode(), torch.rand(2, 2)
+    y = torch.rand(4)
+    y.set_(x.untyped_storage())
+    converter = mode.fake_tensor_converter
+    fakes = [converter.from_real_tensor(mode, t) for t in (x, y)]
+    assert torch._C._storage_id(fakes[0]) == torch._C._storage_id(fakes[1])
+    assert torch._C._storage_id(x) != torch._C._storage_id(fakes[0])
+    assert len(converter.tensor_memo) == 2 and len(converter.meta_converter.storage_memo) == 1
+    del x, y, fakes
+    assert len(converter.tensor_memo) == len(converter.meta_converter.storage_memo) == 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
+from flambeau._export import utils
 from flambeau._export.pass_base import NodeMetadata, _ExportPassBaseDeprecatedDoNotUse
 from flambeau._export.passes.replace_view_ops_with_view_copy_ops_pass import (
     ReplaceViewOpsWithViewCopyOpsPass,
@@ -166,3 +167,30 @@ def test_older_names_in_programs() -> None:
     assert torch.ops.higher_order.wrap_with_set_grad_enabled in [n.target for n in program.graph.nodes]
     with pytest.raises(TypeError, match="must be bool, not int"):
         torch._C._set_grad_enabled(1)
+
+
+class Chain(torch.nn.Module):
+    """Two results of calls one after another."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        """Some arithmetic."""
+        d = (x + 1).sin() + y * 2
+        return d, d - 1
+
+
+def test_graphs_are_split_at_nodes_and_put_together_again() -> None:
+    """Stretches begin where it is said."""
+    traced = torch.fx.symbolic_trace(Chain())
+    calls = utils.nodes_filter(traced.graph.nodes, lambda n: n.op.startswith("call"))
+    assert [n.name for n in calls] == ["add", "sin", "mul", "add_1", "sub"]
+    assert utils.nodes_first(calls) is calls[0] and utils.nodes_first(calls, lambda n: n.name == "zero") is None
+    split = utils.sequential_split(traced, lambda n: n.name in ("sin", "sub"))
+    assert [n.name for n in split.graph.nodes if n.op == "call_module"] == ["submod_0", "submod_1", "submod_2"]
+    assert [n.name for n in split.submod_1.graph.nodes if n.op.startswith("call")] == ["sin", "mul", "add_1"]
+    given = torch.rand(3), torch.rand(3)
+    torch.testing.assert_close(split(*given), traced(*given))
+    utils.nodes_map(list(split.graph.nodes), lambda n: utils.node_inline_(n) if n.op == "call_module" else n)
+    assert split.code == traced.code and not list(split.named_children()) and utils.nodes_count(split.graph.nodes, bool) == 8
+    torch.testing.assert_close(split(*given), traced(*given))
+    with pytest.raises(AssertionError, match="a call of a module was expected"):
+        utils.node_inline_(calls[0])

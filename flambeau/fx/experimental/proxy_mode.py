@@ -14,10 +14,12 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._subclasses.symbolic.run import run
+from flambeau._subclasses.symbolic.state import env_of
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.storage import begin_epoch, root
 from flambeau.fx._symbolic_trace import Tracer
+from flambeau.fx.experimental.unbacked_bindings import bindings_of
 from flambeau.fx.node import Argument
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
 from flambeau.fx.proxy import Proxy
@@ -282,6 +284,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         constant = self._constant(func, args, kwargs, known, tensors)
         proxy = tracer.create_proxy("call_function", func, given, named, name=tracer.graph._target_to_str(name))
         out = func(*args, **kwargs)
+        if torch.Tag.dynamic_output_shape in func.tags and (env := env_of([out])) is not None:
+            proxy.node.meta["unbacked_bindings"] = bindings_of(out, env.unbacked)
         for x in tensors:
             tracer.written(x)
         if name.endswith("_") and not name.endswith("__") and isinstance(args[0], torch.Tensor):
@@ -298,7 +302,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         given, named = pytree.tree_map(self.proxy_of, (args, kwargs))
         name = self.tracer.graph._target_to_str(func.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", func, given, named, name=name)
+        known = len(self.sizes.env.unbacked)
         made = run(func, args, kwargs, self.sizes.env)
+        fresh = list(self.sizes.env.unbacked)[known:]
+        if fresh:
+            proxy.node.meta["unbacked_bindings"] = {**dict.fromkeys(fresh, ()), **bindings_of(made, fresh)}
         for x in pytree.tree_leaves((args, kwargs)):
             if isinstance(x, torch.Tensor):
                 self.tracer.written(x)
