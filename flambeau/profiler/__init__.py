@@ -5,6 +5,7 @@ The names that programs use; profiler.py has the profilers, recorder.py what the
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -39,6 +40,13 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Parts that are imported at first use."""
+    if name in ("_memory_profiler", "_utils", "itt"):
+        return importlib.import_module(f"flambeau.profiler.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _count_steps_of_optimizers() -> None:

@@ -3,7 +3,7 @@ are written as programs are.
 
 What stands for compiled code, the layers below, isn't shown; the public functions that it is called by are, as calls of functions
 that are not written in Python. Calls of modules say which one, the end of an optimizer's step which one that was.
-Stands on sys.setprofile; used by flambeau.profiler.recorder.
+Stands on sys.setprofile; used by flambeau.profiler.threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flambeau.profiler.records import (
     TensorMetadata,
 )
 
-__all__ = ["Call", "Calls"]
+__all__ = ["Call", "Calls", "Objects"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 #: The folders of the package whose functions stand for compiled code, and those that measure.
@@ -56,42 +56,89 @@ class Call:
         return isinstance(self.fields, PyCallFields)
 
 
-class Calls:
-    """The calls of a thread between start and stop. tick: counts beginnings and ends; thread: the number of the thread."""
+class Objects:
+    """Modules and optimizers that calls are of: each is looked at once."""
 
-    def __init__(self, tick: Callable[[], int], identities: Identities, thread: int) -> None:
-        self.calls: list[Call] = []
-        self._tick, self._identities, self._thread = tick, identities, thread
-        self._open: list[Call] = []
-        self._codes: dict[CodeType, tuple[int, str]] = {}
+    def __init__(self, identities: Identities) -> None:
+        self._identities = identities
         self._modules: dict[int, tuple[ModuleInfo, str]] = {}
         self._optimizers: dict[int, OptimizerInfo] = {}
         self._numbers: dict[str, Callable[[], int]] = {}
-        self._before: Any = None
-        self._module_call, self._module_class, self._step = _entry_points()
 
-    def start(self) -> None:
-        """Begin, with the calls that are going on."""
+    def _tensor(self, tensor: Any) -> TensorMetadata | None:
+        return None if tensor is None else TensorMetadata(tensor, self._identities.of(tensor))
+
+    def module(self, frame: FrameType) -> tuple[ModuleInfo, str]:
+        """The module whose call a frame is, and the call's name."""
+        module: Any = frame.f_locals["self"]
+        known = self._modules.get(id(module))
+        if known is None:
+            cls = type(module)
+            parameters = [
+                (name, self._tensor(p), self._tensor(p.grad)) for name, p in module._parameters.items() if p is not None
+            ]
+            number = self._numbers.setdefault(cls.__name__, count().__next__)()
+            info = ModuleInfo(cls.__name__, id(cls), id(module), parameters)
+            known = self._modules[id(module)] = info, f"nn.Module: {cls.__name__}_{number}"
+        return known
+
+    def optimizer(self, frame: FrameType) -> OptimizerInfo:
+        """The optimizer whose step ends in a frame."""
+        optimizer: Any = frame.f_locals["self"]
+        known = self._optimizers.get(id(optimizer))
+        if known is None:
+            parameters = []
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    state = [(k, self._tensor(v)) for k, v in optimizer.state.get(p, {}).items() if hasattr(v, "_storage")]
+                    parameters.append((self._tensor(p), self._tensor(p.grad), state))
+            known = self._optimizers[id(optimizer)] = OptimizerInfo(id(optimizer), parameters)
+        return known
+
+
+class Calls:
+    """The calls of a thread between start and stop. tick: counts beginnings and ends; thread: the number of the thread."""
+
+    def __init__(self, tick: Callable[[], int], objects: Objects, thread: int) -> None:
+        self.calls: list[Call] = []
+        self._tick, self._objects, self._thread = tick, objects, thread
+        self._open: list[Call] = []
+        self._codes: dict[CodeType, tuple[int, str]] = {}
+        self._before: Any = None
+        self._closed = False
+        self._module_call, self._step = _entry_points()
+
+    def going_on(self, frame: FrameType | None) -> None:
+        """The calls that lead to a frame are going on."""
         frames = []
-        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             frames.append(frame)
             frame = frame.f_back
         for each in reversed(frames):
             self._called(each)
+
+    def start(self) -> None:
+        """Begin to look at this thread."""
         self._before = sys.getprofile()
-        sys.setprofile(self._seen)
+        sys.setprofile(self.seen)
 
     def stop(self) -> None:
-        """End, and what is still going on."""
+        """Look at this thread no more."""
         sys.setprofile(self._before)
-        for call in reversed(self._open):
+
+    def close(self) -> None:
+        """End what is still going on."""
+        self._closed = True
+        open_, self._open = self._open, []      # the thread may be at work on the list
+        for call in reversed(open_):
             self._end(call)
-        self._open.clear()
 
     # ---- what the interpreter tells
 
-    def _seen(self, frame: FrameType, event: str, what: Any) -> None:
+    def seen(self, frame: FrameType, event: str, what: Any) -> None:
+        """As profile functions are told."""
+        if self._closed:
+            return
         if event == "call":
             self._called(frame)
         elif event == "return":
@@ -99,8 +146,10 @@ class Calls:
         elif event == "c_call":
             if self._visible(frame) and what is not sys.setprofile:
                 self._begin(Call(repr(what), PyCCallFields(self._state(frame)), self._tick(), self._thread), what)
-        elif self._open and self._open[-1].frame is what:
-            self._end(self._open.pop())
+        else:
+            open_ = self._open
+            if open_ and open_[-1].frame is what:
+                self._end(open_.pop())
 
     def _begin(self, call: Call, frame: Any) -> None:
         call.frame = frame
@@ -112,11 +161,12 @@ class Calls:
         call.frame = None
 
     def _left(self, frame: FrameType) -> None:
-        for place in range(len(self._open) - 1, -1, -1):
-            if self._open[place].frame is frame:
-                for call in reversed(self._open[place:]):
+        open_ = self._open
+        for place in range(len(open_) - 1, -1, -1):
+            if open_[place].frame is frame:
+                for call in reversed(open_[place:]):
                     self._end(call)
-                del self._open[place:]
+                del open_[place:]
                 return
 
     def _called(self, frame: FrameType) -> None:
@@ -136,9 +186,9 @@ class Calls:
         here = self._state(frame)
         name, module, optimizer = here.name, None, None
         if code is self._module_call:
-            module, name = self._module(frame)
+            module, name = self._objects.module(frame)
         elif code is self._step:
-            optimizer = self._optimizer(frame)
+            optimizer = self._objects.optimizer(frame)
         above = here if caller is None else self._state(caller)
         self._begin(Call(name, PyCallFields(here, above, module, optimizer), self._tick(), self._thread), frame)
 
@@ -169,43 +219,13 @@ class Calls:
         code = frame.f_code
         return FrameState(self._kind(code)[1], frame.f_lineno or code.co_firstlineno, code.co_name)
 
-    # ---- modules and optimizers
 
-    def _tensor(self, tensor: Any) -> TensorMetadata | None:
-        return None if tensor is None else TensorMetadata(tensor, self._identities.of(tensor))
-
-    def _module(self, frame: FrameType) -> tuple[ModuleInfo, str]:
-        module: Any = frame.f_locals["self"]
-        known = self._modules.get(id(module))
-        if known is None:
-            cls = type(module)
-            parameters = [
-                (name, self._tensor(p), self._tensor(p.grad)) for name, p in module._parameters.items() if p is not None
-            ]
-            number = self._numbers.setdefault(cls.__name__, count().__next__)()
-            info = ModuleInfo(cls.__name__, id(cls), id(module), parameters)
-            known = self._modules[id(module)] = info, f"nn.Module: {cls.__name__}_{number}"
-        return known
-
-    def _optimizer(self, frame: FrameType) -> OptimizerInfo:
-        optimizer: Any = frame.f_locals["self"]
-        known = self._optimizers.get(id(optimizer))
-        if known is None:
-            parameters = []
-            for group in optimizer.param_groups:
-                for p in group["params"]:
-                    state = [(k, self._tensor(v)) for k, v in optimizer.state.get(p, {}).items() if hasattr(v, "_storage")]
-                    parameters.append((self._tensor(p), self._tensor(p.grad), state))
-            known = self._optimizers[id(optimizer)] = OptimizerInfo(id(optimizer), parameters)
-        return known
-
-
-def _entry_points() -> tuple[Any, Any, Any]:
-    """The code that every call of a module goes through, the class of modules, and the code that ends an optimizer's step."""
+def _entry_points() -> tuple[CodeType, CodeType]:
+    """The code that every call of a module goes through, and that which ends an optimizer's step."""
     from flambeau.nn.modules.module import Module
     from flambeau.optim.optimizer import Optimizer
 
-    return Module.__call__.__code__, Module, Optimizer._optimizer_step_code.__code__
+    return Module.__call__.__code__, Optimizer._optimizer_step_code.__code__
 
 
 def _builtin(frame: FrameType) -> str:

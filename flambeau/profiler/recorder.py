@@ -27,8 +27,8 @@ from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.profiler.allocations import Identities, Watch
 from flambeau.profiler.averages import FunctionEvent
-from flambeau.profiler.python_calls import Calls
 from flambeau.profiler.records import AllocationFields, RecordScope
+from flambeau.profiler.threads import ThreadCalls
 
 __all__ = ["Allocation", "Recorder"]
 
@@ -58,7 +58,7 @@ class Recorder(Observer):
         self.identities = Identities()
         self.allocations: list[Allocation] = []
         self.watch = Watch(self._held) if memory else None
-        self.calls: Calls | None = None
+        self.calls: ThreadCalls | None = None
         self.listener: Any = None       # an execution trace that is told of the events
         self.profiles = False           # whether a profiler is behind it
         self.thread, self.native = threading.get_ident(), threading.get_native_id()
@@ -75,7 +75,7 @@ class Recorder(Observer):
         self.began = time.perf_counter_ns()
         entered = super().__enter__()
         if self.stacks:
-            self.calls = Calls(self.tick, self.identities, self.thread)
+            self.calls = ThreadCalls(self.tick, self.identities)
             self.calls.start()
         return entered
 

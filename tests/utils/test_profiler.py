@@ -209,3 +209,39 @@ def test_a_stretch_says_what_it_is_given(tmp_path) -> None:
     assert written[0]["cat"] == "cpu_op" and (written[0]["args"]["stream"], written[0]["args"]["grid"]) == (0, "None")
     with pytest.warns(UserWarning, match="Only string, int, float and bool"):
         torch._C._profiler._RecordFunctionFast("fast", keyword_values={"grid": [1]})
+
+
+def test_pipes_of_data_are_seen_item_by_item() -> None:
+    from flambeau.utils.data import IterDataPipe
+    from flambeau.utils.data.datapipes.iter import IterableWrapper
+
+    class Own(IterDataPipe):
+        def __init__(self) -> None:
+            self.left = 2
+
+        def __iter__(self):
+            return self
+
+        def __next__(self) -> int:
+            self.left -= 1
+            if self.left < 0:
+                raise StopIteration
+            return self.left
+
+        def more(self) -> str:
+            return "more"
+
+    assert iter(Own()).more() == "more" and list(iter(Own())) == [1, 0]
+    with profile() as measured:
+        list(Own())
+        list(IterableWrapper([3]).mux(IterableWrapper([4])))
+    names = names_of(measured.events())
+    assert names[:3] == ["Own()"] * 3 and all(event.is_user_annotation for event in measured.events())
+    assert names[3] == "Multiplexer(datapipes=(IterableWrapper, IterableWrapper))"
+    assert names[4] == "IterableWrapper(deepcopy=True, iterable=[3])"
+
+
+def test_there_are_no_marks_for_other_profilers() -> None:
+    assert not torch.profiler.itt.is_available()
+    with pytest.raises(RuntimeError, match="ITT functions not installed"):
+        torch.profiler.itt.range_push("block")

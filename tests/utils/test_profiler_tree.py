@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 
 import pytest
 
@@ -272,3 +273,41 @@ def test_what_cannot_be_measured_is_refused() -> None:
         records._ExperimentalConfig(profiler_metrics=["kineto__tensor_core_insts"])
     with pytest.raises(NotImplementedError, match="enter one in each thread"):
         records._ExperimentalConfig(profile_all_threads=True)
+
+
+def test_calls_of_other_threads() -> None:
+    begun, go_on, done = threading.Barrier(3), threading.Event(), threading.Barrier(3)
+
+    def called_meanwhile() -> int:
+        return len("text")
+
+    def waiting_before() -> None:
+        begun.wait()
+        go_on.wait()
+
+    def work() -> None:
+        waiting_before()
+        called_meanwhile()
+        done.wait()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    begun.wait()
+    with profile(with_stack=True) as prof:
+        go_on.set()
+        done.wait()
+        late = threading.Thread(target=called_meanwhile)
+        late.start()
+        late.join()
+    for worker in workers:
+        worker.join()
+    calls = of_kind(prof, "PyCall")
+    for name, threads in (("waiting_before", 2), ("called_meanwhile", 2), ("test_calls_of_other_threads", 1)):
+        seen = [e.start_tid for e in calls if e.name.endswith(f": {name}")]
+        assert len(seen) == len(set(seen)) == threads, name
+    assert len({e.start_tid for e in calls}) == 3
+    assert any(e.name == "<built-in function len>" and e.start_tid != 1 for e in of_kind(prof, "PyCCall"))
+    before = len(calls)
+    called_meanwhile()
+    assert len(of_kind(prof, "PyCall")) == before

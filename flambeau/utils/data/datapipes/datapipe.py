@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, ClassVar
 
+from flambeau.core.modes.modes import observed
+from flambeau.core.modes.observing import stretch
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.utils.data.dataset import Dataset, Item, IterableDataset
 
@@ -152,7 +154,8 @@ def _begun(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[
     @functools.wraps(iterate)
     def begin(self: Any) -> Iterator[Any]:
         self.reset()
-        return _telling(self, iterate(self))
+        items = iterate(self)
+        return _telling(self, items) if isinstance(items, Generator) else _Items(self, items)
 
     begin._begins = True  # type: ignore[attr-defined]
     return begin
@@ -161,15 +164,42 @@ def _begun(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[
 def _telling(pipe: Any, items: Iterator[Any]) -> Iterator[Any]:
     while True:
         try:
-            item = next(items)
+            item = _next(pipe, items)
         except StopIteration:
             return
-        except Exception as error:
-            said = str(error.args[0]) if error.args else ""
-            if "thrown by __iter__ of" not in said:
-                error.args = (f"{said}\nThis exception is thrown by __iter__ of {described(pipe)}", *error.args[1:])
-            raise
         yield item
+
+
+class _Items:
+    """What iterates over a pipe, with whatever else the iterator of its class has."""
+
+    def __init__(self, pipe: Any, items: Iterator[Any]) -> None:
+        self._pipe, self._items = pipe, items
+
+    def __iter__(self) -> _Items:
+        return self
+
+    def __next__(self) -> Any:
+        return _next(self._pipe, self._items)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._items, name)
+
+
+def _next(pipe: Any, items: Iterator[Any]) -> Any:
+    """The next item, which profilers see; errors say in which pipe they were raised."""
+    try:
+        if not observed.count:
+            return next(items)
+        with stretch(described(pipe).replace("IterDataPipe", "")):
+            return next(items)
+    except StopIteration:
+        raise
+    except Exception as error:
+        said = str(error.args[0]) if error.args else ""
+        if "thrown by __iter__ of" not in said:
+            error.args = (f"{said}\nThis exception is thrown by __iter__ of {described(pipe)}", *error.args[1:])
+        raise
 
 
 def described(pipe: Any) -> str:
