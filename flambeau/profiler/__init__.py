@@ -44,8 +44,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Parts that are imported at first use."""
-    if name in ("_memory_profiler", "_utils", "itt"):
-        return importlib.import_module(f"flambeau.profiler.{name}")
+    if name == "_memory_profiler":
+        return importlib.import_module("flambeau.profiler._memory_profiler")
+    if name == "_utils":
+        return importlib.import_module("flambeau.profiler._utils")
+    if name == "itt":
+        return importlib.import_module("flambeau.profiler.itt")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
