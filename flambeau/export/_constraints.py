@@ -244,6 +244,7 @@ class _Violations:
                         f"{high}",
                         stack,
                     )
+                    break       # the others are the same
 
 
 def _by_ranges(env: ShapeEnv, e: Expr) -> bool:
@@ -322,7 +323,7 @@ def _range_fix(env: ShapeEnv, d: Dimension, s: Expr, name: str) -> Any:
     """(lines of ranges, lines of relations) for a dimension that keeps its symbol; None if it is as said."""
     r = env.var_to_range[s]
     low, high = r.lower, r.upper
-    steps = [int(m.args[1]) for m in env.divisible if m.args[0] == s and m.args[1].is_number]
+    steps = [int(m.args[1]) for m in env.divisible if env.replace(m.args[0]) == s and m.args[1].is_number]
     if isinstance(d.said, _DerivedDim):
         root = symbol(name)
         ends = [(k, b) for k, b in (("Ge", low), ("Le", high)) if b != int_oo]

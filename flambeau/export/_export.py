@@ -11,7 +11,12 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UserError, UserErrorType
-from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from flambeau._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from flambeau._subclasses.symbolic.state import describe
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
@@ -91,9 +96,8 @@ def export_module(
     said = dynamic_shapes.dynamic_shapes(mod, args, kwargs) if hasattr(dynamic_shapes, "dynamic_shapes") else dynamic_shapes
     specs = dynamic_inputs.specs_of(dynamic_inputs.combined_args(mod, args, kwargs), said)
     env = ShapeEnv(trace_asserts=True, prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards)
-    fake_mode = FakeTensorMode(
-        allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True
-    )
+    fake_mode = _mode_of(mod, (args, kwargs), env)
+    env = fake_mode.shape_env
     mode = _tracer.ExportMode(mod, fake_mode)
     inputs = _state_inputs(mod, mode)
     dimensions: list[Dimension] = []
@@ -128,6 +132,19 @@ def export_module(
         {**held, **dict(mode.constants.values())},
         guards=left,
     )
+
+
+def _mode_of(mod: torch.nn.Module, given: Any, env: ShapeEnv) -> FakeTensorMode:
+    """The fake tensor mode to trace in: that of the inputs, or of the module's state, if they are fake; else one of its own."""
+    tensors = [*pytree.tree_leaves(given), *mod.parameters(), *mod.buffers()]
+    found = next((x.fake_mode for x in tensors if isinstance(x, FakeTensor)), None)
+    if found is None:
+        return FakeTensorMode(
+            allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True)
+    if found.shape_env is None:
+        found.shape_env = env
+    found.allow_non_fake_inputs = found.static_shapes = True
+    return found  # type: ignore[no-any-return]
 
 
 def _check(mod: Any, args: Any, kwargs: dict[str, Any]) -> None:

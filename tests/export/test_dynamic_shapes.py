@@ -466,3 +466,29 @@ def test_what_is_said_of_sizes_as_data() -> None:
     ):
         with pytest.raises(UserError, match=words):
             _load_dynamic_shapes(wrong, from_dict=True)
+
+
+def test_fixes_of_sizes_that_are_one() -> None:
+    """What is found of one of them is a fix of their name, and said once."""
+    def f(self, x, y):
+        return torch.matmul(x, y) if x.shape[0] < 16 and y.shape[1] % 3 == 0 else x + y
+
+    batch, rows, inner, columns = dims("batch", "M", "K", "N")
+    said = (batch, rows, inner), (batch, inner, columns)
+    with pytest.raises(UserError) as caught:
+        export(module(f), (torch.rand(10, 2, 3), torch.rand(10, 3, 4)), dynamic_shapes=said)
+    text = str(caught.value)
+    assert "Suggested fixes:\n  batch = Dim('batch', max=15)\n  _K = Dim('_K', min=1, max=oo)\n  K = 3*_K\n" in text
+    assert text.count("Not all values of batch") == text.count("Not all values of K") == 1
+
+
+def test_inputs_that_are_fake() -> None:
+    """The program is traced in their mode."""
+    mode = torch._subclasses.fake_tensor.FakeTensorMode()
+    with mode, torch.device("meta"):
+        x, linear = torch.rand(5, 2), nn.Linear(2, 3)
+        program = export(linear, (x,))
+        values = [n.meta["val"] for n in program.graph.nodes if "val" in n.meta]
+        assert {v.fake_mode for v in values} == {mode} and {v.device.type for v in values} == {"meta"}
+        for p in (program, program.run_decompositions()):
+            assert p.module()(x).shape == (5, 3)
