@@ -135,9 +135,9 @@ def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """Dropout to the negative limit of SELU, then an affine map that keeps mean 0 and variance 1."""
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
     """In-place `alpha_dropout`."""
-def amax(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def amax(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one."""
-def amin(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def amin(input: Tensor, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """(min, max) of everything, or along `dim`."""
@@ -173,9 +173,9 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic tangent."""
 def arctanh_(input: Tensor) -> Tensor:
     """In-place version of atanh()."""
-def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
-def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, axis: Any = None) -> Tensor:
     """The positions that sort `input` along `dim`."""
@@ -220,7 +220,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     """beta * input + alpha * bmm(batch1, batch2)."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """The triangular window, (window_length,)."""
-def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Any:
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Tensor:
     """torch.batch_norm: see nn.functional.batch_norm."""
 def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> Any:
     """(mean, variance) per channel (dimension 1) of input (N, C, ...), by which the running ones move in place."""
@@ -280,9 +280,9 @@ def channel_shuffle(input: Tensor, groups: _int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
-def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Any:
+def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A from its Cholesky factor."""
-def cholesky_solve(B: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Any:
+def cholesky_solve(B: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
 def chunk(input: Any, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> Any:
     """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
@@ -341,7 +341,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
     """A convolution with all its arguments, over a batch. Raises RuntimeError where they don't fit."""
 def copysign(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """The magnitude of input with the sign of other."""
-def corrcoef(input: Tensor) -> Any:
+def corrcoef(input: Tensor) -> Tensor:
     """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1]."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The cosine."""
@@ -351,11 +351,11 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic cosine."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place version of cosh()."""
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: Any = 1e-08, *, axis: Any = None) -> Any:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: Any = 1e-08, *, axis: Any = None) -> Tensor:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`."""
 def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
-def cov(input: Tensor, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
+def cov(input: Tensor, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
@@ -365,9 +365,9 @@ def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = N
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
 def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
-def cumprod(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+def cumprod(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
-def cumsum(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+def cumsum(input: Tensor, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: _int = -1, axis: Any = None) -> Tensor:
     """The running integral of `trapezoid`; one element less along `dim`."""
@@ -387,12 +387,12 @@ def diagonal(input: Any, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> An
     """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
-def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of lgamma."""
-def dist(input: Tensor, other: Tensor, p: Any = 2) -> Any:
+def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
     """The p-norm of input - other (broadcast)."""
 def div(input: Tensor | _complex, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
@@ -450,9 +450,9 @@ def expm1_(input: Tensor) -> Tensor:
     """In-place version of expm1()."""
 def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """n x m with ones on the diagonal."""
-def fake_quantize_per_channel_affine(input: Tensor, scale: Any, zero_point: Any, axis: Any, quant_min: Any, quant_max: Any) -> Any:
+def fake_quantize_per_channel_affine(input: Tensor, scale: Any, zero_point: Any, axis: Any, quant_min: Any, quant_max: Any) -> Tensor:
     """fake_quantize_per_tensor_affine with a scale and zero point (1-D tensors) to each index of dimension `axis`."""
-def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any) -> Any:
+def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any) -> Tensor:
     """input rounded to (q - zero_point) * scale with whole q from quant_min to quant_max."""
 def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, *)."""
@@ -541,7 +541,7 @@ def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, paddi
     """`grid_sampler` of (N, C, H, W)."""
 def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`grid_sampler` of (N, C, D, H, W)."""
-def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enabled: Any = True) -> Any:
+def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enabled: Any = True) -> Tensor:
     """Normalise each group of channels of each sample, then scale and shift per channel."""
 def gt(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input > other."""
@@ -551,7 +551,7 @@ def hann_window(window_length: _int, periodic: _bool = True, *, dtype: Any = Non
     """The Hann window, (window_length,)."""
 def hardshrink(input: Tensor, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
     """input, but 0 within [-lambd, lambd]."""
-def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below 0, 1 above, and `values` at 0."""
@@ -572,9 +572,9 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind, of order 0."""
 def i0_(input: Tensor) -> Tensor:
     """In-place version of i0()."""
-def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
-def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view. Raises RuntimeError for real tensors."""
@@ -595,7 +595,7 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, axis: Any = None, o
     range."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last dimensions of both."""
-def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Any:
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: Any, momentum: Any, eps: Any, cudnn_enabled: Any) -> Tensor:
     """torch.instance_norm: see nn.functional.instance_norm."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """See linalg.inv."""
@@ -637,7 +637,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | None = None, axis: Any = None, keepdims: Any = None) -> Any:
     """The k-th smallest element along `dim` and its position: a named tuple (values, indices)."""
-def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enable: Any = True) -> Any:
+def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: Any = 1e-05, cudnn_enable: Any = True) -> Tensor:
     """torch.layer_norm: see nn.functional.layer_norm."""
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple of integers."""
@@ -675,13 +675,13 @@ def log2_(input: Tensor) -> Tensor:
     """In-place version of log2()."""
 def log_(input: Tensor) -> Tensor:
     """In-place version of log()."""
-def log_softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def log_softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(exp(input) + exp(other)) without overflow."""
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log2(2^input + 2^other) without overflow."""
-def logcumsumexp(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def logcumsumexp(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """log(cumsum(exp(input))) along `dim`, without overflow."""
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
@@ -699,7 +699,7 @@ def logit_(input: Tensor, eps: _float | None = None) -> Tensor:
     """In-place version of logit()."""
 def logspace(start: Any, end: Any, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, layout: Any = None, device: Any = None, requires_grad: _bool = False, pin_memory: _bool = False, out: Tensor | None = None) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
-def logsumexp(input: Tensor, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def logsumexp(input: Tensor, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
 def lt(input: Tensor, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input < other."""
@@ -734,7 +734,7 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     """Maxima of windows of (N, C, D, H, W) or (C, D, H, W); with return_indices also their places (int64, flat in the volume)."""
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; NaN if either is."""
-def mean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def mean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers."""
 def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
@@ -769,13 +769,13 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
     """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """In-place version of nan_to_num()."""
-def nanmean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nanmean(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The mean over `dim` of the elements that are not NaN."""
 def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
     """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
-def nanquantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nanquantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """quantile of the elements that are not NaN."""
-def nansum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def nansum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
 def narrow(input: Any, dim: _int | None = None, start: Any = None, length: _int | None = None, *, axis: _int | None = None) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
@@ -785,7 +785,7 @@ def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor:
     """The channels (dimension 1) of `groups` groups interleaved."""
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> Any:
     """(`dropout` of input, the mask of the elements that are kept)."""
-def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: Any) -> Any:
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: Any) -> Tensor:
     """The gradient of dropout: grad_output where the mask is set, scaled."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: Any, C: Any, HxW: Any, group: Any, eps: Any) -> Any:
     """(group norm, mean, 1 / standard deviation) with the sizes given; the statistics are (N, group) and differentiable."""
@@ -808,7 +808,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: _bool = False
     dimension."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
     """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
-def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def norm(input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: Any = None, device: Any = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
     """Normal samples with given mean and std, numbers (then `size` is needed) or tensors."""
@@ -828,7 +828,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpo
     """Q other (or other Q, or with the adjoint of Q), Q being the full product of the reflectors in `input` and `tau`."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
-def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, keepdim: _bool = False) -> Any:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = 2.0, eps: Any = 1e-06, keepdim: _bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
 def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> Any:
     """(U, S, V): the principal directions of the rows of A are the columns of V; the columns' means are taken off if `center`."""
@@ -862,7 +862,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False)
     """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | None = None) -> Any:
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
-def quantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def quantile(input: Tensor, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
@@ -898,7 +898,7 @@ def relu_(input: Tensor) -> Tensor:
     """In-place version of relu()."""
 def remainder(input: Tensor | _complex, other: Tensor | _complex, *, out: Tensor | None = None) -> Tensor:
     """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
-def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
 def repeat_interleave(input: Tensor | None = None, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None, axis: Any = None) -> Tensor:
     """Each element (slice along `dim`) repeated `repeats` times (a number, or a tensor with a count for each); without
@@ -912,7 +912,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 def result_type(tensor: Any = None, other: Any = None, *, scalar: Any = None, scalar1: Any = None, scalar2: Any = None) -> Any:
     """The dtype an operator on the two (tensors or numbers) would compute in. By name: tensor and other, scalar and tensor, or
     scalar1 and scalar2."""
-def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Any:
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: Any = None) -> Tensor:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype."""
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """`input` moved by `shifts` along `dims`, what falls out coming in again; without dims the flattened tensor is
@@ -994,7 +994,7 @@ def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None 
     """A copy of `input` with `src` at the slice start:end:step of dimension `dim`."""
 def slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """See linalg.slogdet."""
-def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+def softmax(input: Tensor, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool | None = None, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The elements in order along `dim` and their positions: a named tuple (values, indices). NaN is the largest.
@@ -1015,7 +1015,7 @@ def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """Without the dimensions of size 1: all of them, or `dim` (an int or several) where its size is 1."""
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape along a new dimension; dtypes are promoted."""
-def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The standard deviation over `dim`, the root of var."""
 def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """(standard deviation, mean) over `dim`; arguments as of var."""
@@ -1026,7 +1026,7 @@ def sub(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex =
     """input - alpha * other. Raises RuntimeError for bool."""
 def subtract(input: Tensor | _complex, other: Tensor | _complex, *, alpha: _complex = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other. Raises RuntimeError for bool."""
-def sum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def sum(input: Tensor, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The sum over `dim` (an integer, several, or None for all)."""
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | None = None) -> Any:
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
@@ -1067,7 +1067,7 @@ def tile(input: Tensor, dims: Any) -> Tensor:
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None, axis: Any = None) -> Any:
     """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
     indices)."""
-def trace(input: Tensor) -> Any:
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
 def transpose(input: Any, dim0: _int, dim1: _int) -> Any:
     """Two dimensions swapped."""
@@ -1114,7 +1114,7 @@ def unsqueeze(input: Any, dim: _int, *, axis: _int | None = None) -> Any:
     """With a new dimension of size 1 at `dim`."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """The Vandermonde matrix of a vector, highest power first unless `increasing`."""
-def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
     """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default)."""
 def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None) -> Any:
     """(variance, mean) over `dim`; arguments as of var."""

@@ -216,9 +216,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Whether all elements (along `dim`) are nonzero: _bool, or uint8 for a uint8 tensor."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Any:
         """Whether isclose holds for every element."""
-    def amax(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def amax(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The largest value over `dim` (an integer, several, or () for all); NaN if there is one."""
-    def amin(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def amin(self, dim: Any = (), keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """(min, max) of everything, or along `dim`."""
@@ -256,9 +256,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The inverse hyperbolic tangent."""
     def arctanh_(self) -> Tensor:
         """In-place version of atanh()."""
-    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
-    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, axis: Any = None) -> Tensor:
         """The positions that sort `input` along `dim`."""
@@ -356,9 +356,9 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.int8)."""
     def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """The Cholesky factor, lower or `upper`; see linalg.cholesky."""
-    def cholesky_inverse(self, upper: _bool = False, *, out: Tensor | None = None) -> Any:
+    def cholesky_inverse(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """The inverse of A from its Cholesky factor."""
-    def cholesky_solve(self, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Any:
+    def cholesky_solve(self, L: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
     def chunk(self, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> Any:
         """At most `chunks` parts of equal size (the last may be smaller) along a dimension."""
@@ -400,7 +400,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The magnitude of input with the sign of other."""
     def copysign_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of copysign()."""
-    def corrcoef(self) -> Any:
+    def corrcoef(self) -> Tensor:
         """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1]."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """The cosine."""
@@ -412,7 +412,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of cosh()."""
     def count_nonzero(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """The number of nonzero elements over `dim` (an integer, several, or None for all), int64."""
-    def cov(self, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Any:
+    def cov(self, *, correction: Any = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
     def cpu(self, *, memory_format: Any = ...) -> Tensor:
         """to("cpu")."""
@@ -426,11 +426,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     def cummin(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
         """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
-    def cumprod(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cumprod(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     def cumprod_(self, dim: _int, *, dtype: Any = None) -> Any:
         """In-place version of cumprod()."""
-    def cumsum(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Any:
+    def cumsum(self, dim: _int, *, dtype: Any = None, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     def cumsum_(self, dim: _int, *, dtype: Any = None) -> Any:
         """In-place version of cumsum()."""
@@ -460,7 +460,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The diagonal of two dimensions, `offset` above (or below) the main one, as the last dimension."""
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """A copy of `input` with `src` on a diagonal of the dimensions dim1 and dim2."""
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
         differ."""
     def digamma(self, *, out: Tensor | None = None) -> Tensor:
@@ -470,7 +470,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def dim(self) -> _int: ...
     def dim_order(self, *, ambiguity_check: Any = False) -> Any:
         """The dimensions from the one with the largest step to the one with the smallest."""
-    def dist(self, other: Tensor, p: Any = 2) -> Any:
+    def dist(self, other: Tensor, p: Any = 2) -> Tensor:
         """The p-norm of input - other (broadcast)."""
     def div(self, other: Tensor | _complex, *, rounding_mode: Any = None, out: Tensor | None = None) -> Tensor:
         """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers."""
@@ -604,7 +604,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """to(torch.float16)."""
     def hardshrink(self, lambd: _complex = 0.5, *, out: Tensor | None = None) -> Tensor:
         """input, but 0 within [-lambd, lambd]."""
-    def hash_tensor(self, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def hash_tensor(self, dim: Any = (), *, keepdim: _bool = False, mode: Any = 0, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64."""
     def heaviside(self, values: Tensor, *, out: Tensor | None = None) -> Tensor:
         """0 below 0, 1 above, and `values` at 0."""
@@ -625,11 +625,11 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The modified Bessel function of the first kind, of order 0."""
     def i0_(self) -> Tensor:
         """In-place version of i0()."""
-    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Any:
+    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
     def igamma_(self, other: Tensor) -> Any:
         """In-place version of igamma()."""
-    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Any:
+    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
     def igammac_(self, other: Tensor) -> Any:
         """In-place version of igammac()."""
@@ -762,13 +762,13 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of log()."""
     def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Any = None) -> Tensor:
         """Fill with exponentials of normal samples. Raises RuntimeError unless std is positive."""
-    def log_softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def log_softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     def logaddexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log(exp(input) + exp(other)) without overflow."""
     def logaddexp2(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """log2(2^input + 2^other) without overflow."""
-    def logcumsumexp(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def logcumsumexp(self, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """log(cumsum(exp(input))) along `dim`, without overflow."""
     def logdet(self) -> Tensor:
         """The logarithm of the determinant; NaN for a negative one, -inf for a singular matrix."""
@@ -792,7 +792,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """log(x / (1 - x)), the inverse of sigmoid; x is input, clamped to [eps, 1 - eps] if eps is given."""
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place version of logit()."""
-    def logsumexp(self, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def logsumexp(self, dim: Any, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
     def long(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int64)."""
@@ -831,7 +831,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         max(input, other): the elementwise maximum."""
     def maximum(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The larger of two elements; NaN if either is."""
-    def mean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def mean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers."""
     def median(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The median (the lower one of two), NaN if there is one; with `dim`: (values, indices) along it."""
@@ -874,13 +874,13 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """In-place version of nan_to_num()."""
-    def nanmean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nanmean(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The mean over `dim` of the elements that are not NaN."""
     def nanmedian(self, dim: _int | None = None, keepdim: _bool = False, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
         """The median of the elements that are not NaN; with `dim`: (values, indices) along it."""
-    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """quantile of the elements that are not NaN."""
-    def nansum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def nansum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     def narrow(self, dim: _int | None = None, start: Any = None, length: _int | None = None, *, axis: _int | None = None) -> Any:
         """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
@@ -923,7 +923,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         dimension."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1, out: Tensor | None = None) -> Tensor:
         """The first `size` rows of nonzero(input); missing ones are filled with `fill_value`."""
-    def norm(self, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def norm(self, p: Any = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None, *, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Any = None) -> Any:
         """Fill with normal samples. Raises RuntimeError if std is negative."""
@@ -977,7 +977,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """(Q, R); the full square Q unless `some`. See linalg.qr."""
     def qscheme(self, *args: Any, **kwargs: Any) -> Any:
         """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one."""
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
         """Radians to degrees."""
@@ -1008,7 +1008,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input - floor(input / other) * other: the sign is the divisor's, as in Python."""
     def remainder_(self, other: Tensor | _complex) -> Tensor:
         """In-place version of remainder()."""
-    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def renorm(self, p: Any, dim: _int, maxnorm: Any, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     def renorm_(self, p: Any, dim: _int, maxnorm: Any) -> Any:
         """In-place version of renorm()."""
@@ -1115,7 +1115,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """See linalg.slogdet."""
     def smm(self, mat: Tensor) -> Any:
         """A sparse matrix times a dense one, as a sparse matrix."""
-    def softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Any:
+    def softmax(self, dim: _int, dtype: Any = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
         """Exponentials along `dim`, scaled to sum to one; of the shape of `input`."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         """Removed from PyTorch: `torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization."""
@@ -1148,7 +1148,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """`squeeze` in place: the tensor itself gets the view's shape."""
     def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """beta * self + alpha * (mat1 @ mat2), all sparse but mat2."""
-    def std(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def std(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The standard deviation over `dim`, the root of var."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: Any = True, pad_mode: str = 'reflect', normalized: Any = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
         """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
@@ -1168,7 +1168,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input - alpha * other. Raises RuntimeError for bool."""
     def subtract_(self, other: Tensor | _complex, *, alpha: _complex = 1) -> Tensor:
         """In-place version of sub()."""
-    def sum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def sum(self, dim: Any = None, keepdim: _bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The sum over `dim` (an integer, several, or None for all)."""
     def sum_to_size(self, *size: Any) -> Any:
         """The inverse of `expand`: the sum over all that was repeated to get from `size` to this shape."""
@@ -1231,7 +1231,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None, axis: Any = None) -> Any:
         """The k largest (or smallest) elements along `dim` in order and their positions: a named tuple (values,
         indices)."""
-    def trace(self) -> Any:
+    def trace(self) -> Tensor:
         """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     def transpose(self, dim0: _int, dim1: _int) -> Any:
         """Two dimensions swapped."""
@@ -1286,7 +1286,7 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """The storage behind the tensor."""
     def values(self) -> Tensor:
         """The values of a sparse tensor, of COO a coalesced one. RuntimeError for others."""
-    def var(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Any:
+    def var(self, dim: Any = None, unbiased: Any = None, keepdim: Any = False, *, correction: Any = None, axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default)."""
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """dot with the conjugate of the first vector."""

@@ -23,7 +23,7 @@ from flambeau.ops.nn.embedding import renormalise
 
 
 @composite(method=False, out=Out(dtype=joined, graph=OUT_ONLY))
-def _chunk_cat(tensors: Tensors, dim, num_chunks):
+def _chunk_cat(tensors: Tensors, dim, num_chunks) -> Tensor:
     """Each tensor padded with zeros and cut into `num_chunks` along `dim`, flattened behind it, and joined by chunk."""
     if not len(tensors):
         raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
@@ -41,13 +41,13 @@ def _chunk_cat(tensors: Tensors, dim, num_chunks):
 
 
 @composite(function=True)
-def _is_all_true(self: Tensor):
+def _is_all_true(self: Tensor) -> Tensor:
     """Whether all of its booleans are True, as a tensor; under vmap one answer for all examples."""
     return self.all()
 
 
 @composite(function=True)
-def _is_any_true(self: Tensor):
+def _is_any_true(self: Tensor) -> Tensor:
     """Whether one of its booleans is True, as a tensor; under vmap one answer for all examples."""
     return self.any()
 
@@ -103,14 +103,14 @@ NAMESPACE["_batch_norm_with_update"] = _batch_norm_with_update
 
 
 @composite(method=False, node="SafeSoftmaxBackward0")
-def _safe_softmax(input: Tensor, dim, dtype=None):
+def _safe_softmax(input: Tensor, dim, dtype=None) -> Tensor:
     """softmax with zeros, not NaN, where all along `dim` is minus infinity."""
     nothing = (input.detach() == float("-inf")).all(dim, True)
     return NAMESPACE["softmax"](input.masked_fill(nothing, 0), dim, dtype).masked_fill(nothing, 0)
 
 
 @operator(method=False)
-def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale):
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale) -> Tensor:
     """The gradient of dropout: grad_output where the mask is set, scaled."""
     if not (grad_output.dtype.is_floating_point or grad_output.dtype.is_complex):
         grad_output = grad_output.to(get_default_dtype())
@@ -136,7 +136,7 @@ def _inside(indices: Any, input: Tensor) -> list:
 
 
 @operator(method=False)
-def _unsafe_masked_index(input: Tensor, mask: Tensor, indices, fill):
+def _unsafe_masked_index(input: Tensor, mask: Tensor, indices, fill) -> Tensor:
     """input[indices] where the mask is set, else fill; indices may be out of range where it is not."""
     if not input.numel():
         shape = NAMESPACE["broadcast_tensors"](mask, *[i for i in indices if i is not None])[0].shape
@@ -150,7 +150,7 @@ def _(g, input, mask, indices):
 
 
 @operator(method=False)
-def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices, values: Tensor):
+def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices, values: Tensor) -> Tensor:
     """input with values added at the indices where the mask is set; they may be out of range where it is not."""
     if not input.numel():
         return input.clone()

@@ -52,7 +52,7 @@ def _one(input: Tensor, scale: Any, zero_point: Any) -> tuple[Tensor, Any]:
 
 
 @operator(method=False, node="FakeQuantizePerTensorAffineCachemaskBackward0")
-def fake_quantize_per_tensor_affine(input: Tensor, scale, zero_point, quant_min, quant_max):
+def fake_quantize_per_tensor_affine(input: Tensor, scale, zero_point, quant_min, quant_max) -> Tensor:
     """input rounded to (q - zero_point) * scale with whole q from quant_min to quant_max.
 
     scale, zero_point: numbers or tensors of one element. NotImplementedError for integers.
@@ -67,7 +67,7 @@ def _(g, input, scale, zero_point, quant_min, quant_max):
 
 
 @operator(method=False, node="FakeQuantizePerChannelAffineCachemaskBackward0")
-def fake_quantize_per_channel_affine(input: Tensor, scale, zero_point, axis, quant_min, quant_max):
+def fake_quantize_per_channel_affine(input: Tensor, scale, zero_point, axis, quant_min, quant_max) -> Tensor:
     """fake_quantize_per_tensor_affine with a scale and zero point (1-D tensors) to each index of dimension `axis`."""
     _check("fake_quantize_channel_cachemask_cpu", input, quant_min, quant_max)
     ndim = input.dim()

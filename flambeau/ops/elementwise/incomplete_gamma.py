@@ -34,7 +34,7 @@ def _refuse(name: str, need: dict) -> None:
 
 
 @operator(inplace=True, out=True)
-def igamma(input: Tensor, other: Tensor):
+def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The regularised lower incomplete gamma function P(input, other), for arguments >= 0; NaN for others."""
     return _lower(input, other)
 
@@ -46,7 +46,7 @@ def _(g, input, other, need):
 
 
 @operator(inplace=True, out=True)
-def igammac(input: Tensor, other: Tensor):
+def igammac(input: Tensor, other: Tensor) -> Tensor:
     """The regularised upper incomplete gamma function 1 - P(input, other), for arguments >= 0; NaN for others."""
     return _upper(input, other)
 

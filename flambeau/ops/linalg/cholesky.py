@@ -81,7 +81,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 
 @operator(out=Out(dtype=castable("cholesky_solve")), node="CholeskySolveBackward0", autocast=single)
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False):
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A X = B, where L is the Cholesky factor of A (upper if so said)."""
     for x in (B, L):
         if x._layout.ndim < 2:
@@ -115,7 +115,7 @@ def _(g, out, L, upper, need):
 
 @operator(node="CholeskyInverseBackward0", autocast=single,
           out=Out(dtype=castable("cholesky_inverse"), as_made=True, refuses_first=True))
-def cholesky_inverse(L: Tensor, upper: bool = False):
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A from its Cholesky factor."""
     square("cholesky_inverse", L)
     computed("cholesky_inverse_out_cpu", L)

@@ -120,7 +120,7 @@ _cosine = compared("cosine_similarity", "SumBackward1", _cosine_stages, _cosine_
 
 
 @composite(method=False)
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps=1e-8) -> Tensor:
     """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along `dim`; the shapes broadcast. Returns them without `dim`.
 
     Raises RuntimeError for integers.
@@ -160,7 +160,7 @@ _distance = compared("pairwise_distance", "NormBackward1", _distance_stages, _di
 
 
 @composite(method=False, node="NormBackward1")
-def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim: bool = False):
+def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension; the shapes broadcast."""
     own, other = x1._layout, x2._layout
     shape = own.shape if own.shape == other.shape else geometry.broadcast(own.shape, other.shape)

@@ -326,7 +326,7 @@ def _(gs, out0, A):
 
 
 @composite(out=True)
-def slogdet(input: Tensor):
+def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     """See linalg.slogdet."""
     return return_types.slogdet(tuple(linalg_slogdet(input)))
 

@@ -83,7 +83,7 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
 
 
 @composite(out=Out(dtype=exact, step="linalg_qr", as_made=True), autocast=single)
-def qr(input: Tensor, some: bool = True):
+def qr(input: Tensor, some: bool = True) -> tuple[Tensor, Tensor]:
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
     warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
               "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
@@ -92,7 +92,7 @@ def qr(input: Tensor, some: bool = True):
 
 
 @operator(out=Out(dtype=castable("torch.geqrf", "a"), as_made=True), autocast=single)
-def geqrf(input: Tensor):
+def geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     """(a, tau): R above the diagonal of a, the Householder vectors below it, their factors in tau."""
     if input._layout.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")

@@ -150,7 +150,7 @@ def linalg_svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 @composite(out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_svd", as_made=True), autocast=single)
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True):
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) with A = U diag(S) V^H. See linalg.svd; without `compute_uv` U and V are zeros."""
     matrices("linalg.svd", input)
     if not compute_uv:

@@ -39,7 +39,7 @@ def _check_channels(channels: int, **vectors: Tensor | None) -> None:
 
 @operator(method=False, differentiable=1, underneath="batch_norm")
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps):
+                      running_var: Tensor | None, training, momentum, eps) -> tuple[Tensor, Tensor, Tensor]:
     """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
 
     training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
@@ -266,7 +266,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 @composite(method=False, name="batch_norm")
 def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled):
+                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled) -> Tensor:
     """torch.batch_norm: see nn.functional.batch_norm."""
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
@@ -294,6 +294,6 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
 
 @composite(method=False, name="instance_norm", asks="size")
 def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled):
+                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled) -> Tensor:
     """torch.instance_norm: see nn.functional.instance_norm."""
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)

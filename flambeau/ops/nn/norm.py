@@ -331,7 +331,7 @@ def _(g, out1, input, shape, weight, eps, need):
 
 
 @composite(method=False)
-def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None):
+def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None) -> Tensor:
     """input / sqrt(mean of its squares over the last dimensions + eps), times weight; eps None: that of the dtype.
 
     weight: of shape `normalized_shape`, or None. Raises RuntimeError if the shapes don't fit.
@@ -497,7 +497,7 @@ def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: T
 
 @composite(method=False)
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
-               cudnn_enabled=True):
+               cudnn_enabled=True) -> Tensor:
     """Normalise each group of channels of each sample, then scale and shift per channel.
 
     input: (N, C, ...); weight, bias: (C,) or None. Raises RuntimeError unless num_groups divides C.
@@ -549,7 +549,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 
 @composite(method=False, name="layer_norm")
 def _torch_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
-                      cudnn_enable=True):
+                      cudnn_enable=True) -> Tensor:
     """torch.layer_norm: see nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
 

@@ -132,7 +132,7 @@ def _slopes(kernel: str, compute: Callable[..., np.ndarray], *operands: Tensor) 
 
 
 @operator(method=False, node="StandardGammaBackward0")
-def _standard_gamma(input: Tensor, generator=None):
+def _standard_gamma(input: Tensor, generator=None) -> Tensor:
     """Samples of the gamma distributions of shapes `input` and rate 1; the shape of `input`, float32 or float64."""
     if modes.local.draws is not None:
         return modes.local.draws.draw(lambda *lead: _standard_gamma(spread(input, lead), generator))
@@ -147,13 +147,13 @@ def _(g, input, out):
 
 
 @operator(method=False)
-def _standard_gamma_grad(input: Tensor, output: Tensor):
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     """The derivative of the samples `output` of `_standard_gamma(input)` by `input`."""
     return _slopes("_standard_gamma_grad_cpu", gamma_slopes, input, output)
 
 
 @operator(method=False, node="_DirichletBackward")
-def _sample_dirichlet(input: Tensor, generator=None):
+def _sample_dirichlet(input: Tensor, generator=None) -> Tensor:
     """Samples of the Dirichlet distributions whose concentrations are the rows of `input`, drawn in double
     precision."""
     if modes.local.draws is not None:
@@ -174,7 +174,7 @@ def _(g, input, out):
 
 
 @operator(method=False)
-def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor):
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
     """dx/d(alpha) / (1 - x) of samples x of beta distributions (alpha, total - alpha), which are the marginals of a
     Dirichlet's."""
     return _slopes("_dirichlet_grad_cpu", dirichlet_slopes, x, alpha, total)

@@ -32,7 +32,7 @@ def _check_weights(name: str, weights: Tensor, kind: str, fitting: bool, observa
 
 
 @composite(method=True)
-def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights: Tensor | None = None):
+def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions.
 
     correction: subtracted from the number of observations; fweights: how often each observation was made (integers);
@@ -91,7 +91,7 @@ def _correlation(covariance: Tensor, deviation: Tensor, other: Tensor):
 
 
 @composite(method=True)
-def corrcoef(input: Tensor):
+def corrcoef(input: Tensor) -> Tensor:
     """Pearson's correlation coefficients of the rows of input over its columns, clamped to [-1, 1].
 
     input: (rows, columns) or fewer dimensions; returns (rows, rows) or a number. Raises RuntimeError for more dimensions.

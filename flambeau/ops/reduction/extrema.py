@@ -159,7 +159,7 @@ _EXTREME_DTYPE = worded(
 
 
 @operator(real_gradients="amax", out=Out(dtype=_EXTREME_DTYPE))
-def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
+def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False) -> Tensor:
     """The largest value over `dim` (an integer, several, or () for all); NaN if there is one.
 
     The gradient is shared evenly among equal largest values. Raises IndexError where a reduced dimension has size 0.
@@ -174,7 +174,7 @@ def amax(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = Fa
 
 
 @operator(real_gradients="amin", out=Out(dtype=_EXTREME_DTYPE))
-def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False):
+def amin(input: Tensor, dim: int | Sequence[int] | None = (), keepdim: bool = False) -> Tensor:
     """The smallest value over `dim` (an integer, several, or () for all); NaN if there is one. See amax."""
     try:
         launch = _extreme_plans[input._layout, dim, keepdim, "amin"]
@@ -249,7 +249,7 @@ _place_plans = _places.plans
 
 
 @operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED), jvp=CONSTANT)
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmax"]
@@ -261,7 +261,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False):
 
 
 @operator(out=Out(dtype=exact, device=SAME_DEVICE, graph=UNRECORDED), jvp=CONSTANT)
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False):
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest value over `dim` is (int64; the first of equals, or the first NaN); None: in the flattened tensor."""
     try:
         run = _place_plans[input._layout, dim, keepdim, "argmin"]

@@ -115,7 +115,7 @@ SHORT = 256     # rows up to this length have each element compared with all; lo
 
 @operator(differentiable=1, real_gradients="mode",
           out=Out(dtype=worded("expected scalar type '{have}' but got '{got}' for indices output"), overlap=DISTINCT))
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False):
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
     d = one_dim("mode", dim, layout.ndim)
@@ -242,7 +242,7 @@ def _share(rank: s.Expr, midpoint: bool) -> s.Expr:
 
 
 @composite(out=Out(dtype=worded("quantile() out tensor must be same dtype as the input tensor"), graph=COPIED), autocast=single)
-def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
+def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear") -> Tensor:
     """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one.
 
     A tensor q adds a first dimension. interpolation: linear, lower, higher, midpoint or nearest. Raises RuntimeError
@@ -252,6 +252,6 @@ def quantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *,
 
 
 @composite(out=Out(dtype=worded("quantile() out tensor must be same dtype as the input tensor"), graph=COPIED), autocast=single)
-def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear"):
+def nanquantile(input: Tensor, q, dim: int | None = None, keepdim: bool = False, *, interpolation="linear") -> Tensor:
     """quantile of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)

@@ -110,7 +110,7 @@ def _refuse_bool(kind: str) -> Callable:
 
 
 @operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("sum"), jvp=LINEAR)
-def cumsum(input: Tensor, dim: int, *, dtype=None):
+def cumsum(input: Tensor, dim: int, *, dtype=None) -> Tensor:
     """Running sums along `dim`, of input's shape. Integers and bools sum to int64; `dtype` converts before."""
     return _scan("sum", input, dim, dtype)
 
@@ -125,7 +125,7 @@ def _(g, dim):
 
 
 @operator(out=Out(dtype=any_dtype, overlap=ALIGNED), inplace=_refuse_bool("prod"))
-def cumprod(input: Tensor, dim: int, *, dtype=None):
+def cumprod(input: Tensor, dim: int, *, dtype=None) -> Tensor:
     """Running products along `dim`, of input's shape. Integers and bools multiply in int64; `dtype` converts before."""
     return _scan("prod", input, dim, dtype)
 
@@ -174,7 +174,7 @@ def _recurrence_by_operators(g: Tensor, following: Tensor, dim: int, size: int) 
 
 
 @operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}"), overlap=ALIGNED, refuses_first=True))
-def logcumsumexp(input: Tensor, dim: int):
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(input))) along `dim`, without overflow."""
     return _scan("logsumexp", input, dim, None)
 
@@ -252,13 +252,13 @@ def _running_extreme(name: str, input: Tensor, dim: Any) -> Any:
 
 
 @operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}")), differentiable=1, real_gradients="cummax")
-def cummax(input: Tensor, dim: int):
+def cummax(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummax", input, dim)
 
 
 @operator(out=Out(dtype=worded("expected scalar_type {have} but found {got}")), differentiable=1, real_gradients="cummin")
-def cummin(input: Tensor, dim: int):
+def cummin(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """(values, indices): the smallest element so far along `dim`, and where it is (the last of equals, int64)."""
     return _running_extreme("cummin", input, dim)
 
@@ -277,7 +277,7 @@ cummin.vjp(_running_gradient)
 
 
 @composite(out=Out(dtype=worded("expected scalar_type {have} but found {got}"), graph=COPIED, overlap=DISTINCT))
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None):
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ.
     """

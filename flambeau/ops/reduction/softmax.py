@@ -82,7 +82,7 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None) -> Tensor:
 
 
 @operator(out=Out(dtype=exact, graph=OUT_ONLY), real_gradients="_softmax")
-def softmax(input: Tensor, dim: int, dtype=None):
+def softmax(input: Tensor, dim: int, dtype=None) -> Tensor:
     """Exponentials along `dim`, scaled to sum to one; of the shape of `input`.
 
     `dtype` converts first. Raises NotImplementedError for integers, IndexError for a dimension out of range.
@@ -91,7 +91,7 @@ def softmax(input: Tensor, dim: int, dtype=None):
 
 
 @operator(out=Out(dtype=exact, graph=OUT_ONLY), real_gradients="_log_softmax")
-def log_softmax(input: Tensor, dim: int, dtype=None):
+def log_softmax(input: Tensor, dim: int, dtype=None) -> Tensor:
     """The logarithm of softmax along `dim`, computed so that it neither overflows nor loses small probabilities."""
     return _softmax("log_softmax", input, dim, dtype)
 

@@ -175,7 +175,7 @@ _sum_plans = _sums.plans
 
 
 @operator(out=Out(dtype=any_dtype, needs_dim=True), node=overloads("Sum"), jvp=LINEAR)
-def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The sum over `dim` (an integer, several, or None for all).
 
     Shapes: `keepdim` keeps the dimensions with size 1. Integers and bools sum to int64; `dtype` converts before summing.
@@ -196,7 +196,7 @@ def _(g, layouts, dim, keepdim):
 
 
 @operator(out=Out(dtype=any_dtype, refuses_first=True))
-def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
+def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The sum over `dim` with NaN counted as zero. Shapes and dtypes as of sum; complex numbers are not supported."""
     if input._layout.dtype.is_complex:
         reduction_dims("nansum", dim, input._layout.ndim)
@@ -231,7 +231,7 @@ _mean_plans = _means.plans
 
 
 @operator(out=Out(fitted=BEFORE_DTYPE), node=overloads("Mean"), jvp=LINEAR)
-def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
+def mean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The mean over `dim` (an integer, several, or None for all) of floating point or complex numbers.
 
     Shapes: `keepdim` keeps the dimensions with size 1. Raises RuntimeError for integers (give `dtype`).
@@ -253,7 +253,7 @@ def _(g, layouts, dim, keepdim):
 
 
 @composite(out=Out(step="nansum", refuses_first=True))
-def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None):
+def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The mean over `dim` of the elements that are not NaN."""
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
         raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "

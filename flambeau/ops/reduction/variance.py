@@ -120,7 +120,7 @@ def _statistics(name: str, input: Tensor, dim: Any, unbiased: Any, keepdim: Any,
 
 
 @operator(out=Out(fitted=BEFORE_DTYPE))
-def var(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def var(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None) -> Tensor:
     """The variance over `dim`: squared deviations summed, divided by the number of elements less `correction` (1 by default).
 
     `var(input, unbiased)` and `unbiased=False` (correction 0) are the older forms. Raises RuntimeError for integers.
@@ -129,19 +129,19 @@ def var(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=Non
 
 
 @operator(out=Out(fitted=BEFORE_DTYPE))
-def std(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def std(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None) -> Tensor:
     """The standard deviation over `dim`, the root of var."""
     return _statistics("std", input, dim, unbiased, keepdim, correction)
 
 
 @operator(method=False)
-def var_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def var_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over `dim`; arguments as of var."""
     return _statistics("var_mean", input, dim, unbiased, keepdim, correction)
 
 
 @operator(method=False)
-def std_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None):
+def std_mean(input: Tensor, dim=None, unbiased=None, keepdim=False, *, correction=None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over `dim`; arguments as of var."""
     return _statistics("std_mean", input, dim, unbiased, keepdim, correction)
 

@@ -172,7 +172,7 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
 
 
 @composite(out=Out(dtype=exact, step="linalg_vector_norm"), written_in_python=True)
-def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
+def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor:
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     if p in ("fro", "nuc") and isinstance(dim, (tuple, list)) and len(dim) > 2:
         return OPERATORS["linalg_matrix_norm"].public(input, p, dim, keepdim, dtype=dtype)     # which refuses them
@@ -186,7 +186,7 @@ def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None):
 
 
 @composite(node="DistBackward0")
-def dist(input: Tensor, other: Tensor, p=2):
+def dist(input: Tensor, other: Tensor, p=2) -> Tensor:
     """The p-norm of input - other (broadcast)."""
     if not isinstance(input, Tensor):
         raise refused("dist", "input", "Tensor", input, 1)
@@ -202,7 +202,7 @@ def dist(input: Tensor, other: Tensor, p=2):
 
 
 @composite(inplace=True, out=Out(dtype=exact, overlap=ALIGNED), node="RenormBackward0")
-def renorm(input: Tensor, p, dim: int, maxnorm):
+def renorm(input: Tensor, p, dim: int, maxnorm) -> Tensor:
     """input with each slice along `dim` scaled down to the p-norm `maxnorm` where it is larger."""
     layout = input._layout
     if layout.ndim < 2:
@@ -248,7 +248,7 @@ _logsumexps = Reducer(_prepare_logsumexp)
 
 
 @operator(out=True)
-def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False):
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over `dim` (an integer or several), without overflow. Integers give the default dtype."""
     if input._layout.dtype.is_complex:
         base = input.real.amax(dim, True)
@@ -274,7 +274,7 @@ def _(g, out, input, dim, keepdim):
 
 
 @operator(autocast=single, jvp=LINEAR)
-def trace(input: Tensor):
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix; integers sum to int64. Raises RuntimeError unless input has two dimensions."""
     layout = input._layout
     if layout.dtype is bool_:

@@ -127,7 +127,7 @@ _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form
 
 
 @composite(out=Out(dtype=worded("Expected result to be of dtype uint64, but got {got}"), device=SAME_DEVICE, graph=UNRECORDED))
-def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim: bool = False, mode=0):
+def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim: bool = False, mode=0) -> Tensor:
     """The exclusive or over `dim` (all by default) of the elements as 64-bit patterns (of double or int64), as uint64.
 
     Raises RuntimeError for modes other than 0, and, like IndexError, where there is nothing to take it of.
