@@ -59,3 +59,9 @@ def _unsafe_set_version_counter(tensors: Any, versions: Any) -> None:
     several = isinstance(tensors, (tuple, list))
     for tensor, version in zip(tensors, versions, strict=True) if several else ((tensors, versions),):
         tensor._storage.writes = version
+
+
+def _profiler_type() -> Any:
+    """Which profiler measures, an ActiveProfilerType."""
+    kinds = torch._C._profiler.ActiveProfilerType
+    return kinds.KINETO if torch.profiler._current else kinds.NONE

@@ -97,3 +97,11 @@ def _set_cuda_sync_enabled_val(value: bool) -> None:
 def _get_approximate_time() -> int:
     """A clock that only moves forward, in nanoseconds."""
     return time.perf_counter_ns()
+
+
+def symbolize_addresses(addresses: Sequence[int], mode: str = "fast") -> list[dict[str, Any]]:
+    """Not implemented: places in compiled libraries."""
+    raise NotImplementedError(
+        "torch._C._profiler.symbolize_addresses is not implemented in flambeau, which has no compiled library of its own: ask a "
+        "debugger, or gather_traceback for the frames of Python"
+    )

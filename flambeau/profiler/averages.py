@@ -156,7 +156,7 @@ class FunctionEventAvg:
     def __init__(self, key: str, input_shapes: Any = "", stack: Sequence[str] = ()):
         self.key = self.name = key
         self.input_shapes, self.stack = input_shapes, list(stack)
-        self.count = 0
+        self.count = self.flops = 0
         self.cpu_time_total = self.self_cpu_time_total = 0.0
         self.cpu_memory_usage = self.self_cpu_memory_usage = 0
         self.is_user_annotation = False
@@ -165,6 +165,7 @@ class FunctionEventAvg:
     def add(self, event: FunctionEvent) -> None:
         """Count one more call; time inside a call of the same name counts once."""
         self.count += 1
+        self.flops += event.flops
         self.self_cpu_time_total += event.self_cpu_time_total
         self.self_cpu_memory_usage += event.self_cpu_memory_usage
         above = event.cpu_parent
@@ -316,6 +317,12 @@ class EventList(list[Any]):
         if placed:
             wide = min(max(len(call) for event in self for call in event.stack or [""]) + 4, max_src_column_width)
             columns.append(("Source Location", wide, lambda event: _cut(event.stack[0] if event.stack else "", wide)))
+        counted = [event.flops for event in self if event.flops]
+        if counted:
+            from flambeau.profiler.flops import scaled
+
+            unit, scale = scaled(min(counted))
+            columns.append((f"Total {unit}", 12, lambda event: f"{event.flops / scale:.3f}" if event.flops else "--"))
         width = min(max(len(event.key) for event in self) + 4, max_name_column_width)
         columns.insert(0, ("Name", width, lambda event: _cut(event.key, width)))
 
@@ -328,7 +335,8 @@ class EventList(list[Any]):
         for event in rows[:row_limit] if row_limit >= 0 else rows:
             lines.append(row(cell(event) for _, _, cell in columns))
             if placed:  # the calls behind the first one, each in a row of its own
-                lines += [row([""] * (len(columns) - 1) + [_cut(call, columns[-1][1])]) for call in event.stack[1:]]
+                at = [head for head, _, _ in columns].index("Source Location")
+                lines += [row([""] * at + [_cut(call, columns[at][1])]) for call in event.stack[1:]]
         return "\n".join([*lines, line, f"Self CPU time total: {_time(total, time_unit)}", ""])
 
     def __str__(self) -> str:

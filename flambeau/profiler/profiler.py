@@ -124,8 +124,8 @@ class profile:
 
     activities: only the CPU counts. schedule: what to do in which step() (default: measure all). on_trace_ready: called with the
     profiler at the end of each measured cycle. record_shapes: events have the shapes of their arguments; with_stack: the
-    program's calls that led to them; profile_memory: the bytes that their results hold. with_flops, with_modules: accepted, and
-    not recorded.
+    program's calls that led to them; profile_memory: the bytes that are taken and given back; with_flops: the operations of
+    products, convolutions, sums. with_modules: accepted, and not recorded.
     """
 
     interface: Callable[[Any], Any]     # makes the older interface to it (flambeau.profiler.older)
@@ -172,7 +172,7 @@ class profile:
     def _measure(self, wanted: bool) -> None:
         begun = time.perf_counter()
         if wanted and self.recorder is None:
-            self.recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack)
+            self.recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_flops)
             if not self.acc_events:
                 self._recorders.clear()
             self._recorders.append(self.recorder)

@@ -50,10 +50,10 @@ class Allocation(NamedTuple):
 class Recorder(Observer):
     """Measures what a thread computes. Each event's beginning and end has a number of one count, for times may be equal."""
 
-    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
+    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False, flops: bool = False) -> None:
         self.events: list[FunctionEvent] = []
         self.open: list[FunctionEvent] = []
-        self.shapes, self.memory, self.stacks = shapes, memory, stacks
+        self.shapes, self.memory, self.stacks, self.flops = shapes, memory, stacks, flops
         self.tick = count(1).__next__
         self.identities = Identities()
         self.allocations: list[Allocation] = []
@@ -189,18 +189,20 @@ class Recorder(Observer):
             name = _BY_ARGUMENTS[name](name, *args, **kwargs)
         if not name or (self.open and self.open[-1].name == f"aten::{name}"):   # or the method around the function
             return (self._one_by_one if function in _INDEXING else self.go_on)(function, own, args, kwargs)
-        looks = self.shapes or self.listener is not None
+        looks = self.shapes or self.flops or self.listener is not None
         given, schema = _inputs().bound(function, name, args, kwargs) if looks else ([], None)
         if self.watch is not None:
             self.watch.look(_inputs().tensors([given or args]))
         event = self.start(f"aten::{name}")
         event.sequence_nr = self._sequence(args, kwargs)
         event.schema = "" if schema is None else str(schema)
+        if self.flops and schema is not None:
+            event.flops = _flops()(name, given)
         self._given(event, given)
         steps = None if self.outer is not None else _steps()(name, args, kwargs, int(self._apart))
         if steps is not None:
             return self._measure(event, steps, *args, **kwargs)
-        answer = self.go_on if opened or local.dispatch_modes else self._closed
+        answer = self._one_by_one if opened else self.go_on if local.dispatch_modes else self._closed
         return self._measure(event, answer, function, own, args, kwargs)
 
     def _sequence(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
@@ -316,6 +318,13 @@ def _steps() -> Any:
     from flambeau.profiler.steps import in_steps
 
     return in_steps
+
+
+@functools.cache
+def _flops() -> Any:
+    from flambeau.profiler.flops import flops
+
+    return flops
 
 
 @functools.cache

@@ -33,6 +33,15 @@ def test_a_measured_stretch(tmp_path: Path) -> None:
         pass
 
 
+def test_which_profiler_measures() -> None:
+    kinds = torch._C._profiler.ActiveProfilerType
+    assert torch._C._autograd._profiler_type() is kinds.NONE
+    with profile():
+        assert torch._C._autograd._profiler_type() is kinds.KINETO
+    with pytest.raises(NotImplementedError, match="ask a debugger"):
+        torch._C._profiler.symbolize_addresses([1], "fast")
+
+
 def test_what_measures_nothing() -> None:
     off = profiler.profile(enabled=False)
     with off as entered:
@@ -245,3 +254,30 @@ def test_there_are_no_marks_for_other_profilers() -> None:
     assert not torch.profiler.itt.is_available()
     with pytest.raises(RuntimeError, match="ITT functions not installed"):
         torch.profiler.itt.range_push("block")
+
+
+def test_what_operators_are_made_of_is_shown_every_time() -> None:
+    x = torch.ones(4, 4)
+    for _ in range(3):      # a call that was made before has a plan of its own
+        with profile() as measured:
+            x @ x
+        assert names_of(measured.events()) == ["aten::matmul", "aten::mm"]
+
+
+def test_operations_are_counted() -> None:
+    x, image, weight = torch.ones(4, 5), torch.ones(2, 4, 8, 8), torch.ones(6, 2, 3, 3)
+    with profile(with_flops=True) as measured:
+        torch.mm(x, x.t())
+        torch.nn.functional.linear(x, torch.ones(6, 5))
+        torch.nn.functional.conv2d(image, weight, groups=2, padding=1, stride=2)
+        x + 1
+        x.sin()
+    counted = {event.name: event.flops for event in measured.events() if event.flops}
+    assert counted == {"aten::mm": 160, "aten::linear": 240, "aten::conv2d": 6912, "aten::add": 20}
+    assert all(event.input_shapes == [] for event in measured.events())
+    lines = measured.key_averages().table().splitlines()
+    assert lines[1].split("  ")[-2].strip() == "Total FLOPs"
+    assert {line.split()[0]: line.split()[-1] for line in lines if line.strip().startswith("aten::")}["aten::mm"] == "160.000"
+    with profile() as measured:
+        torch.mm(x, x.t())
+    assert "FLOPs" not in measured.key_averages().table()
