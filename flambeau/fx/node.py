@@ -118,7 +118,6 @@ class Node:
     """
 
     graph: Graph
-    name: str
     op: str
     target: Target
     users: dict[Node, None]
@@ -148,7 +147,7 @@ class Node:
                 f"Node [graph = {graph}, name = '{name}'] target {shown(target)} has type {torch.typename(target)} "
                 "but a str is expected"
             )
-        self.graph, self.name, self.op, self.target = graph, name, op, target
+        self.graph, self._name, self.op, self.target = graph, name, op, target
         self.users, self.meta = {}, {}
         self.type = return_type
         self._input_nodes: dict[Node, None] = {}
@@ -159,6 +158,18 @@ class Node:
         self._args: tuple[Argument, ...] = ()
         self._kwargs: dict[str, Argument] = {}
         self._assign(args, kwargs)
+
+    @property
+    def name(self) -> str:
+        """What it is called in the graph; hooks of the graph's module are told of another name, for each node that uses it."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        for hook in getattr(self.graph.owning_module, "_replace_hooks", None) or ():
+            for user in self.users:
+                hook(old=self, new=name, user=user)
+        self._name = name
 
     # ------------------------------------------------------------ the ring
 

@@ -194,3 +194,20 @@ def test_graphs_are_split_at_nodes_and_put_together_again() -> None:
     torch.testing.assert_close(split(*given), traced(*given))
     with pytest.raises(AssertionError, match="a call of a module was expected"):
         utils.node_inline_(calls[0])
+
+
+def test_hooks_hear_of_names() -> None:
+    """Of each node that uses a node that is called otherwise, before it is."""
+    traced = torch.fx.symbolic_trace(Chain())
+    heard = []
+    with traced._set_replace_hook(lambda old, new, user: heard.append((old.name, new, user.name))):
+        for node in traced.graph.nodes:
+            if node.op.startswith("call"):
+                node.name += "_m"
+    assert heard == [("add", "add_m", "sin"), ("sin", "sin_m", "add_1"), ("mul", "mul_m", "add_1"), ("add_1", "add_1_m", "sub"),
+                     ("add_1", "add_1_m", "output"), ("sub", "sub_m", "output")]
+    program = export(Chain(), (X, X))
+    module = program.graph_module
+    with module._set_replace_hook(program.graph_signature.get_replace_hook()):
+        module.graph.output_node().args[0][0].name = "renamed"
+    assert program.graph_signature.user_outputs[0] == "renamed"
