@@ -491,6 +491,7 @@ def _loss(name: str, names: tuple[str, ...]) -> Any:
             *args, reduction = args  # type: ignore[assignment]
         return function(**dict(zip(names, args)), **kwargs, reduction=("none", "mean", "sum")[reduction])
 
+    loss.body_is_read = True  # type: ignore[attr-defined]  # by tracers: its reduction, if left out, isn't that of the operator of its name
     loss.__name__ = loss.__qualname__ = name
     loss.__doc__ = f"nn.functional.{name} with reduction as a number: 0 none (if left out, as in PyTorch), 1 mean, 2 sum."
     return loss

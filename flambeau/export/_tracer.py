@@ -67,6 +67,8 @@ def _rule_of(function: FunctionType) -> Callable[..., Any] | None:
 @functools.cache
 def _operator_of(function: FunctionType) -> str:
     """The name of the operator that PyTorch calls for a public function; "" for one whose body is to be read."""
+    if getattr(function, "body_is_read", False):
+        return ""
     own = dispatch_modes.graph_operator(function)
     if own is not None:
         return own

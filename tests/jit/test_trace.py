@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import flambeau as torch
+from flambeau.core.modes import interception
 
 nn = torch.nn
 HERE = Path(__file__).parent / "traces"
@@ -255,3 +256,16 @@ def test_a_failed_trace_leaves_nothing_behind() -> None:
 def test_a_traced_program_may_be_compiled() -> None:
     program = torch.jit.trace(nn.Linear(2, 2), torch.ones(2))
     assert torch.allclose(torch.compile(program)(torch.ones(2)), program(torch.ones(2)))
+
+
+def test_what_a_function_leaves_out_isnt_what_its_operator_does() -> None:
+    x, y = torch.randn(2, 3), torch.rand(2, 3)
+    loss = torch.binary_cross_entropy_with_logits
+    interception.provide(lambda: [loss])     # as where it was asked for before a mode was first on
+    assert torch.jit.trace(loss, (x, y))(x, y).shape == loss(x, y).shape == (2, 3)
+
+    class Loss(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return loss(x, y)
+
+    assert torch.equal(torch.export.export(Loss(), (x, y)).module()(x, y), loss(x, y))
