@@ -38,9 +38,12 @@ class ThreadCalls:
     def start(self) -> None:
         """Begin, with the calls that are going on."""
         here = threading.get_ident()
-        for thread, frame in sys._current_frames().items():
-            self._threads[thread] = self._make(thread)
-            self._threads[thread].going_on(frame)
+        frames = sys._current_frames()
+        frames[here] = sys._getframe(1)     # a frame that held itself would live on, with what the program's frames hold
+        while frames:
+            thread = next(iter(frames))
+            calls = self._threads[thread] = self._make(thread)
+            calls.going_on(frames.pop(thread))
         if len(self._threads) > 1:
             _set_for_others(self._seen)
         self._threads[here].start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
+import weakref
 
 import pytest
 
@@ -311,3 +312,24 @@ def test_calls_of_other_threads() -> None:
     before = len(calls)
     called_meanwhile()
     assert len(of_kind(prof, "PyCall")) == before
+
+
+def test_a_profiler_holds_nothing_of_the_program() -> None:
+    class Held:
+        pass
+
+    def outer() -> weakref.ref:
+        held = Held()
+
+        def inner() -> None:
+            _ = held
+
+        with profile(with_stack=True):
+            inner()
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert outer()() is None
+    finally:
+        gc.enable()
