@@ -21,6 +21,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import Layout, Size
 from flambeau.base.symbolic.expressions import product
 from flambeau.core.modes import interception
+from flambeau.core.modes.modes import active
 from flambeau.core.modes.overrides import DisableTorchFunctionSubclass, disabled
 from flambeau.core.tensor import fakes
 from flambeau.core.tensor.fakes import (
@@ -239,10 +240,12 @@ class FakeTensorMode(TorchDispatchMode):
         return True
 
     def __enter__(self) -> FakeTensorMode:
-        self._entered.append((interception.Attention(), devices.use_stand_ins(self.stand_ins)))
+        self._entered.append((interception.AttentionBelow(), devices.use_stand_ins(self.stand_ins)))
+        active.enter()
         return self
 
     def __exit__(self, *exception: object) -> None:
+        active.leave()
         _, before = self._entered.pop()
         devices.use_stand_ins(before)
 

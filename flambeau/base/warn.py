@@ -34,7 +34,7 @@ def deprecated(words: str, category: type[Warning] = FutureWarning) -> Callable[
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            warnings.warn(words, category, stacklevel=2)
+            warn(words, category)
             return function(*args, **kwargs)
 
         return call

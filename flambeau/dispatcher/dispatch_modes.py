@@ -89,7 +89,7 @@ class DispatchMode:
 
     def __enter__(self) -> Any:
         held = self.__dict__.setdefault("_held", [])
-        held.append(interception.Attention())
+        held.append(interception.AttentionBelow())
         modes.local.dispatch_modes.append(self)
         modes.active.enter()
         return self

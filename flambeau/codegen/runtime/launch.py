@@ -502,6 +502,20 @@ def empty_cache_call_function() -> Function:
     return f
 
 
+def special_function() -> Function:
+    """special() -> whether a special mode is on in the calling thread, or one that concerns all threads."""
+    f = Function("fb_special", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    with f.when(f.load("i64", s, state.SPECIAL_EVERYWHERE).differs(0)):
+        f.ret(f.call("ptr", "PyBool_FromLong", f.i64(1)))
+    mine = f.address(f.call("ptr", "PyThreadState_Get"))
+    with f.loop(0, f.load("i64", s, state.SPECIAL)) as i:
+        with f.when(f.load("i64", s, i + state.SPECIAL_THREADS).equals(mine)):
+            f.ret(f.call("ptr", "PyBool_FromLong", f.i64(1)))
+    f.ret(f.call("ptr", "PyBool_FromLong", f.i64(0)))
+    return f
+
+
 class _MethodDef(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
@@ -534,6 +548,7 @@ def identity_method(cls: type, name: str) -> Callable:
 def _runtime() -> str:
     return module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
                   new_storage_function(), wrap_storage_function(), wrap_buffer_function(), empty_cache_call_function(),
+                  special_function(),
                   *map(reader_function, _READ))
 
 
@@ -560,6 +575,7 @@ wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wr
 empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
                                       state.ADDRESS, None)
 
+special: Callable[[], bool] = _new_function(_definition("special", _address["fb_special"], METH_NOARGS), state.ADDRESS, None)
 _start_workers: Callable = _new_function(_definition("start_workers", _address["fb_start_workers"], METH_O), state.ADDRESS, None)
 
 readers: dict[str, Callable] = {

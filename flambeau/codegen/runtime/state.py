@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
-WORDS = 4096
+WORDS = 4608
 _raw = ctypes.create_string_buffer(WORDS * 8 + 64)
 ADDRESS = (ctypes.addressof(_raw) + 63) // 64 * 64
 words = (ctypes.c_int64 * WORDS).from_address(ADDRESS)
@@ -25,6 +25,7 @@ DONATED = 31              # a tuple: a tensor that a result may be written to, a
 RUNNING = 36              # how many launches hold addresses of memory while Python may run
 SLOT_CREATION = 40        # a slot more: what marks a view that must not be written to in a graph
 SLOT_TENSOR_CLASS = 41    # where a Layout names the class of the tensors that are made with it
+SPECIAL, SPECIAL_EVERYWHERE = 39, 42    # how many threads are in special modes, and how many such modes concern all threads
 FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states
 # the thread pool; words that two threads write are a cache line apart
@@ -38,3 +39,4 @@ WORKER_ARGUMENTS = 1024   # two words a worker: state address, thread number
 MAX_WORKERS = 255
 GUARDS, MAX_GUARDED = 1540, 250     # two words each: a thread's state, and the epoch of the memory that it may write to
 SHARES, SHARE_WORDS = 2048, 8       # by thread: its share of the job
+SPECIAL_THREADS, MAX_SPECIAL_THREADS = 4096, 500     # their thread states

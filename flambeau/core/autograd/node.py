@@ -532,5 +532,5 @@ def choose_constructor(hook_blocks: int = 0) -> None:
         _hook_blocks += hook_blocks
         careful = anomaly.enabled or _hook_blocks > 0
         if careful is not (Node.__init__ is _careful_init):  # generated recorders, which call no constructor, step aside
-            (modes.active.enter if careful else modes.active.leave)()
+            (modes.active.enter if careful else modes.active.leave)(everywhere=True)
         Node.__init__ = _careful_init if careful else _plain_init  # type: ignore[method-assign]

@@ -1,10 +1,11 @@
 """Calls of public functions that somebody answers in their place: values that are no tensors, such as the proxies of fx, modes
-of `__torch_function__`, and modes below autograd.
+of `__torch_function__`, and modes and classes below autograd.
 
-A public function finds out that an argument overrides calls when it fails on it, which some do late and with arguments that
-are no longer as the caller wrote them; and functions that are no declared operators ask no modes. So while values of a class
-that asked for attention exist, or a mode is on, the code of the public functions is exchanged for one that looks first; the
-functions stay the same objects, and cost nothing at all other times.
+Those below autograd are asked by generated functions themselves, on their slow way (core.modes.looking). Functions that were
+written by hand don't look, and proxies and modes of `__torch_function__` see a call as the program wrote it, which a function that
+has its arguments by name can't tell any more. So while such values or modes exist, the code of the functions concerned is
+exchanged for one that looks first; the functions stay the same objects, and cost nothing at all other times. A function gets its
+own code back when it is called and nobody is left: so whoever comes and goes exchanges only what was called meanwhile.
 Stands on core.modes.overrides; used by fx and by dispatcher.dispatch_modes.
 """
 
@@ -20,9 +21,10 @@ from typing import Any
 
 from flambeau.base.device import stand_ins_in_use
 from flambeau.base.locks import short_lock
-from flambeau.core.modes import overrides
+from flambeau.base.tracebacks import filter_traceback
+from flambeau.core.modes import looking, overrides
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.modes.modes import active, local
+from flambeau.core.modes.modes import active, local, observed, special
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import variants, view
 from flambeau.core.operator.arguments import LOOKING, written
@@ -36,10 +38,9 @@ _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
 _lock = short_lock()
-_count = 0
 _exchanging = False     # whether the providers are being asked; one that is added meanwhile is asked as well
-_exchanged: list[tuple[FunctionType, CodeType, CodeType]] = []
-_plain: dict[FunctionType, FunctionType] = {}
+_plain: dict[FunctionType, FunctionType | None] = {}    # the forms that ask nobody; None for one that is made when it is wanted
+_codes: dict[FunctionType, CodeType] = {}       # the own codes
 _methods: dict[FunctionType, list[str]] = {}
 _public: set[FunctionType] = set()
 _unconcerned: set[Callable] = set()
@@ -73,36 +74,81 @@ def attend_fakes(answer: Callable[..., Any]) -> None:
 def provide(functions: Callable[[], Iterable[Callable]]) -> None:
     """Have `functions()` look first as well, beside Tensor's methods and the operators."""
     _providers.append(functions)
-    if _count and not _exchanging:
+    if _by_hand.count and not _exchanging:
         with _lock:
-            _exchange()
+            _prepare()
+
+
+class _Exchanged:
+    """Functions whose code looks first while `count`, of those who want it, isn't zero."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.own: list[tuple[FunctionType, CodeType, CodeType]] = []    # those that have their own code: it, and the other
+
+    def wanted(self) -> None:
+        self.count += 1
+        self.exchange()
+
+    def exchange(self) -> None:
+        while self.own:
+            function, _, looking = self.own.pop()
+            function.__code__ = looking
+
+    def unwanted(self) -> None:
+        self.count -= 1
+
+    def give_back(self, function: FunctionType, own: CodeType) -> None:
+        """Give a function its own code, as nobody is left."""
+        with _lock:
+            if not self.count and function.__code__ is not own:
+                self.own.append((function, own, function.__code__))
+                function.__code__ = own
+
+
+_by_hand = _Exchanged()         # functions that don't look by themselves
+_generated = _Exchanged()       # functions that do, for those who want calls as they are written
 
 
 class Attention:
     """Held by every value that wants to be looked out for."""
 
     __slots__ = ("__weakref__",)
+    groups = (_by_hand, _generated)
 
     def __init__(self) -> None:
-        global _count
         with _lock:
-            _count += 1
-            if _count == 1:
-                _exchange()
+            _prepare()
+            for group in self.groups:
+                group.wanted()
 
     def __del__(self) -> None:
-        global _count
         if _lock is None:   # the interpreter ends, and has taken this module apart
             return
         with _lock:
-            _count -= 1
-            if _count == 0:
-                _restore()
+            for group in self.groups:
+                group.unwanted()
 
     def __deepcopy__(self, memo: Any) -> Attention:
-        return Attention()
+        return type(self)()
 
     __copy__ = __reduce__ = None  # type: ignore[assignment]
+
+
+class AttentionBelow(Attention):
+    """Held by who answers operators below autograd, which have arguments by the operator's schema, not as they were written."""
+
+    __slots__ = ()
+    groups = (_by_hand,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        looking.someone.enter()
+
+    def __del__(self) -> None:
+        if _lock is not None:
+            looking.someone.leave()
+        super().__del__()
 
 
 class _Watched(weakref.ref):
@@ -120,7 +166,7 @@ def watch(tensor: Tensor) -> None:
     if _answer is None:
         load()
     made = _Watched(tensor, _forget)
-    made.attention, made.key = Attention(), id(tensor)
+    made.attention, made.key = AttentionBelow(), id(tensor)
     _watched[made.key] = made
 
 
@@ -185,7 +231,7 @@ def replaced() -> bool:
 
 def anyone_answers() -> bool:
     """Whether anything may answer operators in their place, in any thread: proxies, modes, classes or kernels of a program."""
-    return bool(_count or _replaced or active.count)
+    return bool(_by_hand.count or _replaced or active.count)
 
 
 class TensorMethod:
@@ -201,8 +247,11 @@ class TensorMethod:
 
 
 def plain(function: Any) -> Any:
-    """A function with its own code, whatever is exchanged at the moment."""
-    return _plain.get(function, function)
+    """A function with its own code, whatever is exchanged at the moment; it asks nobody."""
+    own = _plain.get(function)
+    if own is None and function in looking.LOOK_THEMSELVES:
+        own = _plain[function] = looking.own_form(function, _codes.get(function, function.__code__))
+    return own or function
 
 
 @functools.cache
@@ -214,24 +263,23 @@ def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(own)
 
 
-def _exchange() -> None:
+def _prepare() -> None:
+    """Make the codes that look for the functions of the providers that haven't been asked yet."""
     global _exchanging
+    if _prepared == len(_providers):
+        return
     _exchanging = True
     try:
         while _prepared < len(_providers):
-            _prepare()
+            _prepare_new()
     finally:
         _exchanging = False
-    for function, _, looking in _exchanged:
-        function.__code__ = looking
+    for group in (_by_hand, _generated):
+        if group.count:
+            group.exchange()
 
 
-def _restore() -> None:
-    for function, own, _ in _exchanged:
-        function.__code__ = own
-
-
-def _prepare() -> None:
+def _prepare_new() -> None:
     global _prepared
     if _late not in variants.LATE:
         variants.LATE.append(_late)
@@ -244,12 +292,17 @@ def _prepare() -> None:
     _public.update(public)
     for function in [*public, *methods.values()]:
         if function not in _plain:
-            own = function.__code__
-            copy = FunctionType(own, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-            copy.__kwdefaults__ = function.__kwdefaults__
-            copy.__dict__.update(function.__dict__)
-            _plain[function] = copy
-            _exchanged.append((function, own, _looking(function, copy)))
+            own = _codes[function] = function.__code__
+            group = _generated if function in looking.LOOK_THEMSELVES else _by_hand
+            _plain[function] = None if group is _generated else _copy(function)
+            group.own.append((function, own, _looking(function, group)))
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__dict__.update(function.__dict__)
+    return copy
 
 
 def _late(function: Callable) -> None:
@@ -282,7 +335,7 @@ _METHODS_OF_OPERATORS = {
 # Functions that no such mode sees: they take no tensor, or only ask what a value is.
 _NEVER_SEEN = frozenset(["is_tensor", "is_storage", "from_numpy", "frombuffer", "range"])
 
-_PLACE = "what answers"
+_PLACE, _FILTER = "what answers", "what cuts tracebacks"
 
 
 def called_as(function: FunctionType) -> str:
@@ -302,50 +355,68 @@ def answered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, .
     return own(*args, **kwargs)
 
 
-def _looking(function: FunctionType, own: FunctionType) -> CodeType:
+def _ask(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function that looks by itself is answered; NOBODY if nobody does."""
+    if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))) or replaced() or (
+            stand_ins_in_use() is not None):
+        return answered(function, plain(function), args, kwargs)
+    return looking.NOBODY
+
+
+looking.ask = _ask
+
+
+def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
     """Code for `function` that asks first whether an argument is looked out for, and then does what its own code does."""
+    code = function.__code__
 
     def answer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if local.modes and function.__name__ not in _NEVER_SEEN:
+        if not group.count:
+            group.give_back(function, code)
+            return function(*args, **kwargs)
+        concerned = active.count and special()
+        if concerned and local.modes and function.__name__ not in _NEVER_SEEN:
             seen = getattr(Tensor, _METHODS_OF_OPERATORS.get(function.__name__, ""), function)
             return dispatch_to_mode(seen, args, kwargs)
-        found: list[Any] = []
-        _search(args, found)
-        if kwargs:
-            _search(kwargs.values(), found)
-        if found and local.overrides and function not in _unconcerned:
-            return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
-        if local.observer is not None:
-            return local.observer.called(function, own, args, kwargs)
-        return answered(function, own, args, kwargs)
+        if _generated.count:
+            found: list[Any] = []
+            _search(args, found)
+            if kwargs:
+                _search(kwargs.values(), found)
+            if found and local.overrides and function not in _unconcerned:
+                return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
+        if observed.count and local.observer is not None:
+            return local.observer.called(function, plain(function), args, kwargs)
+        if concerned or _watched or _replaced:
+            return answered(function, plain(function), args, kwargs)
+        return plain(function)(*args, **kwargs)
 
-    free = function.__code__.co_freevars
-    return _code(free).replace(
-        co_name=function.__name__,
-        co_consts=tuple(answer if constant == _PLACE else constant for constant in _code(free).co_consts),
-    )
+    model, filled = _code(code.co_freevars), {_PLACE: answer, _FILTER: filter_traceback}
+    return model.replace(co_name=function.__name__, co_consts=tuple(filled.get(x, x) for x in model.co_consts))
 
 
-_codes: dict[tuple[str, ...], CodeType] = {}
+_calling: dict[tuple[str, ...], CodeType] = {}
 
 
 def _code(free: tuple[str, ...]) -> CodeType:
     """The code of a function with these free variables that calls a constant with its arguments."""
-    if free not in _codes:
+    if free not in _calling:
         names = ", ".join(free)
         source = f"def outer({names}):\n    def looking(*args, **kwargs):\n"
         source += f"        if 0:\n            {names}\n" if free else ""
-        source += f"        answer = {_PLACE!r}\n        return answer(args, kwargs)\n    return looking\n"
+        source += (f"        answer = {_PLACE!r}\n        try:\n            return answer(args, kwargs)\n"
+                   f"        except Exception as error:\n            answer = {_FILTER!r}\n            answer(error)\n"
+                   "            raise\n    return looking\n")
         namespace: dict[str, Any] = {}
         exec(compile(source, LOOKING, "exec"), namespace)
-        _codes[free] = namespace["outer"](*free).__code__
-    return _codes[free]
+        _calling[free] = namespace["outer"](*free).__code__
+    return _calling[free]
 
 
 def overriding(args: Iterable[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The values among arguments that answer calls in the place of public functions, such as proxies."""
     found: list[Any] = []
-    if _count and local.overrides:
+    if _generated.count and local.overrides:
         _search(args, found)
         _search(kwargs.values(), found)
     return found

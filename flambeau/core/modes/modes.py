@@ -24,18 +24,18 @@ from flambeau.base.dtype import bfloat16, dtype, float16, float32
 from flambeau.base.locks import short_lock
 from flambeau.base.naming import public_module
 from flambeau.base.warn import called_by_program
-from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime import launch, state
 
 __all__ = [
     "active", "autocast", "enable_grad", "inference_mode", "is_grad_enabled",
-    "is_inference_mode_enabled", "local", "no_grad", "set_grad_enabled",
+    "is_inference_mode_enabled", "local", "no_grad", "set_grad_enabled", "special",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Active:
-    """How many special modes are on in all threads together; the hot path tests `active.count`."""
+class Count:
+    """How many there are of something, in all threads together."""
 
     __slots__ = ("_lock", "count")
 
@@ -47,19 +47,90 @@ class Active:
         return self.count != 0
 
     def enter(self) -> None:
-        """A special mode starts."""
+        """One more."""
         with self._lock:
             self.count += 1
 
     def leave(self) -> None:
-        """A special mode ends."""
+        """One less."""
         with self._lock:
             self.count -= 1
 
 
+class Active(Count):
+    """The special modes that are on. The hot path tests `active.count`, of all threads together, and where that isn't zero
+    whether this thread is concerned: `special()`, a native function that knows the threads by their states.
+    """
+
+    __slots__ = ()
+
+    def enter(self, everywhere: bool = False) -> None:
+        """A special mode of this thread starts, or one that concerns every thread."""
+        super().enter()
+        if everywhere:
+            _everywhere(1)
+            return
+        local.special += 1
+        if local.special == 1:
+            _mark_special(local.thread_state)
+
+    def leave(self, everywhere: bool = False) -> None:
+        """A special mode of this thread ends, or one that concerns every thread."""
+        super().leave()
+        if everywhere:
+            _everywhere(-1)
+            return
+        local.special -= 1
+        if local.special == 0:
+            _unmark_special(local.thread_state)
+
+
 active = Active()
-observed = Active()     # the same of observers (core.modes.observing), which change nothing
-told_of_data = Active()     # the same of those that `local.of_data` tells
+special: Callable[[], bool] = launch.special
+observed = Count()      # how many observers are on (core.modes.observing), which change nothing
+told_of_data = Count()      # of those that `local.of_data` tells
+
+_marking = short_lock()
+
+
+def _everywhere(change: int) -> None:
+    with _marking:
+        state.words[state.SPECIAL_EVERYWHERE] += change
+
+
+_crowded: set[int] = set()      # threads that found the list full; all are looked at as special while there are some
+
+
+def _mark_special(thread_state: int) -> None:
+    words = state.words
+    with _marking:
+        count = words[state.SPECIAL]
+        if count == state.MAX_SPECIAL_THREADS:
+            _crowded.add(thread_state)
+            words[state.SPECIAL_EVERYWHERE] += 1
+            return
+        words[state.SPECIAL_THREADS + count] = thread_state
+        words[state.SPECIAL] = count + 1
+
+
+def _unmark_special(thread_state: int) -> None:
+    with _marking:
+        if thread_state in _crowded:
+            _crowded.remove(thread_state)
+            state.words[state.SPECIAL_EVERYWHERE] -= 1
+        else:
+            _strike_off(state.SPECIAL, state.SPECIAL_THREADS, thread_state)
+
+
+def _strike_off(number: int, first: int, thread_state: int) -> None:
+    """Take a thread, if it is there, off the list of as many threads as the word `number` says."""
+    words = state.words
+    with _marking:
+        count = words[number]
+        at = next((i for i in range(first, first + count) if words[i] == thread_state), None)
+        if at is not None:
+            words[at] = words[first + count - 1]
+            words[number] = count - 1
 
 
 _thread_state = ctypes.pythonapi.PyThreadState_Get
@@ -81,7 +152,7 @@ class _End:
         for forget in at_thread_end:
             forget(self.thread_state)
         for _ in range(len(self.modes) + len(self.dispatch_modes) + sum(self.autocast_enabled.values())):
-            active.leave()
+            Count.leave(active)
 
 
 at_thread_end: list[Callable[[int], None]] = []     # what is to be done for the state of a thread that ends
@@ -91,6 +162,7 @@ class _Local(threading.local):
     """The state of the current thread; class attributes are the defaults of a fresh thread."""
 
     grad: bool = True
+    special: int = 0        # how many special modes are on
     inference: bool = False
     autocast_cache_enabled: bool = True
     autocast_nesting: int = 0
@@ -283,9 +355,6 @@ def _tell_of_grad() -> None:
         told(local.grad)
 
 
-_marking = short_lock()
-
-
 def _set_inference(wanted: bool) -> None:
     """Switch this thread's inference mode: the runtime marks the memory that it allocates meanwhile."""
     if wanted == local.inference:
@@ -305,21 +374,19 @@ def _set_inference(wanted: bool) -> None:
 
 def _leave_inference(thread_state: int) -> None:
     """Strike a thread off those in inference mode, if it is one."""
-    words, first = state.words, state.INFERENCE_THREADS
-    with _marking:
-        count = words[state.INFERENCE]
-        at = next((i for i in range(first, first + count) if words[i] == thread_state), None)
-        if at is not None:
-            words[at] = words[first + count - 1]
-            words[state.INFERENCE] = count - 1
+    _strike_off(state.INFERENCE, state.INFERENCE_THREADS, thread_state)
 
 
 def _in_child() -> None:
-    for thread_state in state.words[state.INFERENCE_THREADS:state.INFERENCE_THREADS + state.words[state.INFERENCE]]:
-        if thread_state != local.thread_state:
-            _leave_inference(thread_state)
+    for number, first in ((state.INFERENCE, state.INFERENCE_THREADS), (state.SPECIAL, state.SPECIAL_THREADS)):
+        for thread_state in state.words[first:first + state.words[number]]:
+            if thread_state != local.thread_state:
+                _strike_off(number, first, thread_state)
+    for thread_state in _crowded - {local.thread_state}:
+        _unmark_special(thread_state)
 
 
+at_thread_end.append(_unmark_special)
 at_thread_end.append(_leave_inference)
 os.register_at_fork(after_in_child=_in_child)
 

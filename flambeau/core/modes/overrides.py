@@ -41,7 +41,7 @@ def overriding(cls: type) -> bool:
     if found is None:
         found = cls not in PLAIN and getattr(cls, "__torch_function__", disabled) is not disabled
         _overriding[cls] = found
-        if not found and issubclass(cls, Tensor):
+        if not found and issubclass(cls, Tensor) and not dispatching(cls):
             PLAIN.add(cls)
     return found
 

@@ -12,7 +12,7 @@ import inspect
 import operator
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -305,7 +305,8 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 # ---------------------------------------------------------------- how the call was written
 
 _MAKERS = tuple(f"{PACKAGE}.{name}" for name in (
-    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.overrides"))
+    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.looking",
+    "core.modes.overrides"))
 
 
 #: The file of the code that core.modes.interception puts in the place of a function's own.
@@ -537,6 +538,27 @@ def left_out(parameter: inspect.Parameter, value: Any) -> bool:
     default = parameter.default
     return value is default or (value.__class__ in (bool, int, float, str, tuple) and value.__class__ is default.__class__
                                 and value == default)
+
+
+def as_given(
+    parameters: Iterable[inspect.Parameter], values: Iterable[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments of a call whose parameters have these values: by position as far as none is left at its default, then by
+    name. None if one that has no default is missing.
+    """
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    positional = True
+    for parameter, value in zip(parameters, values, strict=False):
+        if value is MISSING:
+            return None
+        if left_out(parameter, value):
+            positional = False
+        elif positional and parameter.kind is not parameter.KEYWORD_ONLY:
+            args.append(value)
+        else:
+            kwargs[parameter.name] = value
+    return tuple(args), kwargs
 
 
 def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call) -> bool:

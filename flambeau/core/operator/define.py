@@ -24,6 +24,7 @@ from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.autograd.node_codegen import WRITTEN
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import LISTS, TENSOR, TENSORS, Operator
@@ -40,7 +41,7 @@ _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}{kept}        if active.count or {surplus}{special}:
+{aliases}{kept}        if active.count and special() or {surplus}{unlike}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {unsuited}{out_code}{recorded}        return implementation({arguments})
 {kernel_error}    except caught as error:
@@ -65,7 +66,7 @@ _KEPT = '''        try:
         except (KeyError, AttributeError, TypeError):
             pass
         else:
-            if not active.count{plain}{suited}:
+            if not (active.count and special()){plain}{suited}:
                 if not ({wanted} and local.grad):
                     return launch(None, {tensors})
 '''
@@ -231,7 +232,7 @@ class Texts:
         varied = [f"*{n}" for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
         self.fields = {
             "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
-            "special": " or ".join(checks) or "False",
+            "unlike": " or ".join(checks) or "False",
             "arguments": self.call, "arguments_tuple": "[" + ", ".join([*self.positional, *varied]) + "]",
             "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
             "in_order": ", ".join(declared.parameters)}
@@ -259,8 +260,8 @@ class Texts:
                 arguments.raise_surplus(name, signature, values, surplus, method, function)
             return answer
         scope |= {**self.suits, "Tensor": Tensor, "LISTS": LISTS, "pending_list": _pending_list}
-        scope |= {"active": modes.active, "plain": overrides.PLAIN, "implementation": declared.implementation,
-                  "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
+        scope |= {"active": modes.active, "special": modes.special, "plain": overrides.PLAIN,
+                  "implementation": declared.implementation, "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
                   "with_surplus": with_surplus,
                   "explain": functools.partial(arguments.explain, name=name, signature=signature, method=method,
                                                function=function)}
@@ -278,6 +279,7 @@ class Texts:
         made.operator = declared
         declared.public, declared.published = made, method or function
         enter(name, declared)
+        LOOK_THEMSELVES.add(made)
         return made
 
 
@@ -353,11 +355,24 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             declared.record([*given, *named.values()], result)
         return result
 
+    in_order = tuple(parameters[n] for n in positional)
+
+    def call_of(given: Sequence[Any], named: dict[str, Any], out_tensor: Any) -> Call | None:
+        """The call as the program could have written it."""
+        if len(given) > len(in_order):      # with what a parameter takes that takes any number
+            call = tuple(given), {}
+        else:
+            call = arguments.as_given(in_order, given)
+            if call is None:
+                return None
+        keywords = {n: x for n, x in named.items() if not arguments.left_out(parameters[n], x)}
+        return declared.public, call[0], call[1] | keywords | ({} if out_tensor is None else {"out": out_tensor})
+
     fitting: dict[Any, Any] = register_cache({})
     write_out = _writing(declared, implementation if declared.composite else lazy_conjugate.resolving(implementation), fitting)
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
-    scope = {"local": modes.local, "general": general, "record": declared.record, "write_out": write_out, "any_node": _any_node,
-             "fitting": fitting}
+    scope = {"local": modes.local, "general": looking(general, call_of), "record": declared.record,
+             "write_out": looking(write_out, call_of), "any_node": _any_node, "fitting": fitting}
     kept = kernel_error = recorded = ""
     if not declared.composite:
         recorded = _RECORDED.format(wanted=wanted, **texts.fields)

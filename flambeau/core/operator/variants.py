@@ -28,6 +28,7 @@ from flambeau.core.autograd import inplace as rewiring
 from flambeau.core.autograd.pointwise_nodes import recorder_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets, Out, described
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
@@ -260,7 +261,7 @@ def {name}({signature}):
         launch = plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count{unusual}:
+    if launch is None or active.count and special(){unusual}:
 {to_out}        try:
             return {otherwise}
         except Exception as error:
@@ -276,7 +277,7 @@ def {name}({signature}):
 '''
 
 # Where a result goes that was found to fit, without a graph.
-_TO_OUT = '''        if out is not None and not active.count{usual}:
+_TO_OUT = '''        if out is not None and not (active.count and special()){usual}:
             try:
                 launch = out_plans[{key} out._layout]
             except (KeyError, AttributeError, TypeError):
@@ -293,7 +294,7 @@ def {name}({signature}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count{unusual} or not ({plain}) and local.grad or {shared}:
+    if launch is None or active.count and special(){unusual} or not ({plain}) and local.grad or {shared}:
         try:
             return {otherwise}
         except Exception as error:
@@ -363,7 +364,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                   "shared": shared(operands[0], operands[1:])}
     scope: dict[str, Any] = {
         "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "filter_traceback": filter_traceback,
-        "plans": operator.plans, "active": modes.active, "local": modes.local,
+        "plans": operator.plans, "active": modes.active, "special": modes.special, "local": modes.local,
         "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
     every = [*numbers, *statics]
@@ -419,13 +420,13 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
                             **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
     register_cache(scope["inplace_plans"])
     register_cache(scope["out_plans"])
-    scope.update(_specialization(operator, public, scope, signature, method, function))
+    scope.update(_specialization(operator, public, scope, signature, method, function, dunder))
     compile_source(f"<flambeau {public}>", source, scope)
     return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
 
 
 def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
-              function: bool) -> dict[str, Callable]:
+                    function: bool, dunder: str | None) -> dict[str, Callable]:
     """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
     default_of = {**operator.numbers, **operator.statics}
@@ -442,8 +443,30 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
         return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
 
+    names = [*operator.operands, *operator.numbers, *operator.statics]
+    in_order = tuple(signature.parameters.values())
+
+    def call_of(name: str, given_operands: Sequence[Any], numbers_given: tuple, statics_given: tuple) -> Call | None:
+        """The call of a function in `scope` as the program could have written it."""
+        values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
+        given = arguments.as_given(in_order, [values[p.name] for p in in_order])
+        return given and (scope[name], *given)
+
+    def call_with_out(*given: Any) -> Call | None:
+        *given_operands, numbers_given, statics_given, out = given
+        call = call_of(public, given_operands, numbers_given, statics_given)
+        if call is not None and out is not None:
+            call[2]["out"] = out
+        return call
+
+    def call_in_place(*given: Any) -> Call | None:
+        *given_operands, numbers_given, statics_given = given
+        return call_of(public + "_", given_operands, numbers_given, statics_given)
+
+    def call_of_operator(*given: Any) -> Call | None:
+        return None if scope.get(dunder) is None else (scope[dunder], given, {})
+
     def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
-        names = [*operator.operands, *operator.numbers, *operator.statics]
         values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
         in_place = name != public
         return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
@@ -528,7 +551,9 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    return {"specialize": specialize, "specialize_operator": specialize_operator, "specialize_inplace": specialize_inplace,
+    return {"specialize": looking(specialize, call_with_out),
+            "specialize_operator": looking(specialize_operator, call_of_operator),
+            "specialize_inplace": looking(specialize_inplace, call_in_place),
             "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
@@ -542,6 +567,7 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
     operator.public, operator.published = made, method or function
     enter(public, operator)
     publish(public, made, method=method, function=function)
+    LOOK_THEMSELVES.update(scope[name] for name in (public, public + "_", dunder) if name in scope)
     if inplace_too:
         changed = scope[public + "_"]
         changed.__module__ = PACKAGE

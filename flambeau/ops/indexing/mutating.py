@@ -33,7 +33,7 @@ _SOURCE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
     try:
-{kept}        if active.count or {special}:
+{kept}        if active.count and special() or {unlike}:
             return general(({arguments},))
 {unsuited}        if not {first}._layout.is_contiguous:
             refuse_overlap({first})
@@ -50,7 +50,7 @@ _KEPT = '''        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
-        if launch is not None and not active.count and not ({shared}) and not (({wanted}) and local.grad){suited}:
+        if launch is not None and not (active.count and special()) and not ({shared}) and not (({wanted}) and local.grad){suited}:
             launch({tensors})
             return {first}
 '''
@@ -259,7 +259,8 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         del before, alias       # a live alias has `rebase` look for views
         rewiring.rebase(self, node)
         return self
-    scope: dict[str, Any] = {"active": modes.active, "local": modes.local, "plain": overrides.PLAIN, "general": general,
+    scope: dict[str, Any] = {"active": modes.active, "special": modes.special, "local": modes.local,
+                             "plain": overrides.PLAIN, "general": general,
                              "Tensor": Tensor,
                              "recorded": recorded, "write": once, "refuse_overlap": check_repeats,
                              "refuse_shared": rewiring.refuse_shared,
@@ -285,7 +286,7 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
         apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
                       f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
-        special=" or ".join(f"{n}.__class__ not in plain or ({n}.__class__ is Tensor and {n}._layout.pending)" for n in tensors))
+        unlike=" or ".join(f"{n}.__class__ not in plain or ({n}.__class__ is Tensor and {n}._layout.pending)" for n in tensors))
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = PACKAGE

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.rng import Generator as Stream
 from flambeau.base.rng import default_generator, drawing_order
+from flambeau.base.warn import warn
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes
@@ -139,9 +139,9 @@ def integer_range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     if digits is not None:
         for name, bound in (("from", low), ("to - 1", high - 1)):
             if abs(bound) > 1 << digits:
-                warnings.warn(f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype.c_name}"
-                              " can support discrete uniform distribution only within this range. This warning will become an"
-                              " error in version 1.7 release, please fix the code in advance", stacklevel=3)
+                warn(f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype.c_name}"
+                     " can support discrete uniform distribution only within this range. This warning will become an"
+                     " error in version 1.7 release, please fix the code in advance")
     return low, high
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import builtins
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout
+from flambeau.base.warn import warn
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.out_rules import BEFORE_DTYPE, Out
@@ -94,9 +94,8 @@ def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, na
         return lambda input: launch(*outs, input, *numbers)
 
     def warning(input: Tensor) -> Any:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-                      f"factor (input "
-                      "numel divided by output numel).", UserWarning, stacklevel=5)
+        warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
+             "numel divided by output numel).")
         return launch(*outs, input, *numbers)
     return warning
 

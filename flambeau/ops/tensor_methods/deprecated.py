@@ -12,6 +12,7 @@ from typing import Any
 from flambeau.base.dtype import float64, int64, uint64
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.layout import contiguous_format
+from flambeau.base.warn import warn
 from flambeau.core.modes import overrides
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
@@ -54,7 +55,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def _resized(self: Tensor, sizes: Any) -> Tensor:
-    warnings.warn("non-inplace resize is deprecated", stacklevel=3)
+    warn("non-inplace resize is deprecated")
     count = 1
     for n in sizes:
         count *= n

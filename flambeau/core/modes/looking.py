@@ -1,0 +1,69 @@
+"""Who answers operators below autograd: asked by generated functions on their way past a plan that they found or didn't find.
+
+A mode below autograd makes its thread a special one, and tensors of classes that answer operators have layouts under which no
+plan is kept. So calls that such a mode or class answers come to the slow way of a function, where `looking` has somebody asked
+before anything else is done; calls that find a plan pay nothing, and nor do other threads. Functions that were written by hand are
+exchanged instead (core.modes.interception, which says who is asked).
+Stands on core.modes.modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from flambeau.core.modes.modes import Count
+
+__all__ = ["LOOK_THEMSELVES", "NOBODY", "looking", "own_form", "someone"]
+
+NOBODY = object()
+someone = Count()       # how many modes and values are there that may answer
+#: Functions that look by themselves.
+LOOK_THEMSELVES: set[Callable[..., Any]] = set()
+#: Asked with (function, args, kwargs) of a call: what is answered to it, or NOBODY.
+ask: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] = None  # type: ignore[assignment]
+
+
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+
+def looking(slow: Callable[..., Any], call_of: Callable[..., Call | None]) -> Callable[..., Any]:
+    """`slow`, but somebody is asked first. call_of(*arguments of slow) gives the call of a public function that it serves, as
+    (function, args, kwargs), or None for one that is wrong by itself. `own` of the form that looks is `slow`.
+    """
+
+    def look(*given: Any) -> Any:
+        if someone.count:
+            call = call_of(*given)
+            if call is not None:
+                answer = ask(*call)
+                if answer is not NOBODY:
+                    return answer
+        return slow(*given)
+
+    look.own = slow  # type: ignore[attr-defined]
+    return look
+
+
+_own_scopes: dict[int, dict[str, Any]] = {}     # by the identity of a scope, which its functions keep alive
+
+
+def own_form(function: Any, code: CodeType) -> Any:
+    """A function that looks by itself in a form that doesn't; code: its own, whatever it has at the moment."""
+    scope = function.__globals__
+    own = _own_scopes.get(id(scope))
+    if own is None:
+        own = {name: getattr(value, "own", value) for name, value in scope.items()}
+        for name, value in scope.items():
+            if isinstance(value, FunctionType) and value.__globals__ is scope and value not in LOOK_THEMSELVES:
+                own[name] = _copy(value, value.__code__, own)
+        _own_scopes[id(scope)] = own
+    return _copy(function, code, own)
+
+
+def _copy(function: FunctionType, code: CodeType, scope: dict[str, Any]) -> FunctionType:
+    made = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__dict__.update(function.__dict__)
+    return made
