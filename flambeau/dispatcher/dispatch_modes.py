@@ -19,6 +19,7 @@ from flambeau.base.symbolic.numbers import SymInt
 from flambeau.core.modes import interception, modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.dispatching import dispatching
+from flambeau.core.modes.looking import LOOK_THEMSELVES
 from flambeau.core.operator import pointwise, return_types, schema_index
 from flambeau.core.operator import view as views
 from flambeau.core.operator.schemas import listed, listed_name
@@ -226,7 +227,7 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
 
 def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = name_of(function)
-    found = resolve(name, args, kwargs) if name in replaced.names else None
+    found = _overload(function, name, args, kwargs) if name in replaced.names else None
     if found is not None:
         body = replaced.body_of(found[0])
         if body is not None:
@@ -240,7 +241,7 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     if name and made_of_others(function, name):
         return own(*args, **kwargs)
     if found is None and name:
-        found = resolve(name, args, kwargs)
+        found = _overload(function, name, args, kwargs)
     declared = getattr(function, "operator", None)
     if found is None and declared is not None and not getattr(declared, "composite", False) and kwargs.get("out") is None:
         packet = schema_index.own_packet(function)     # a form that PyTorch's operator hasn't
@@ -257,6 +258,17 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     if kwargs.get("requires_grad") and not isinstance(kwargs["requires_grad"], Tensor):
         return result.requires_grad_()
     return as_public(name, result)
+
+
+def _overload(function: FunctionType, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The overload that a call means, and its arguments; a function that looks by itself can't tell whether an argument was given
+    by its name, as some overloads want it.
+    """
+    found = resolve(name, args, kwargs)
+    if found is None and len(args) > 1 and function in LOOK_THEMSELVES:
+        names = list(interception.plain_signature(function).parameters)[:len(args)]
+        found = resolve(name, args[:1], dict(zip(names[1:], args[1:])) | kwargs)
+    return found
 
 
 def lowered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

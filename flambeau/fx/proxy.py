@@ -99,6 +99,8 @@ class TracerBase:
     trace_asserts: bool = False
     proxy_buffer_attributes: bool = False
     traced_func_name: str = "forward"
+    #: Whether functions of the program are given proxies, so that public functions are to look out for these.
+    gives_proxies: bool = True
     scope: Scope
     module_stack: OrderedDict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, type]]
@@ -242,7 +244,7 @@ class Proxy:
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
-        self._attention = interception.Attention()
+        self._attention = interception.Attention() if self.tracer.gives_proxies else None
         if node is not None:
             self.node = node
 
@@ -257,7 +259,7 @@ class Proxy:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__["_attention"] = interception.Attention()
+        self.__dict__["_attention"] = interception.Attention() if self.tracer.gives_proxies else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
         made = type(self).__new__(type(self))
@@ -346,7 +348,7 @@ class Attribute(Proxy):
         self.root, self.attr = root, attr
         self.tracer = root.tracer
         self._node: Node | None = None
-        self._attention = interception.Attention()
+        self._attention = interception.Attention() if self.tracer.gives_proxies else None
 
     @property
     def node(self) -> Node:  # type: ignore[override]

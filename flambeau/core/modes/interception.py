@@ -39,7 +39,7 @@ _answer: Callable[..., Any] | None = None   # who answers while modes below auto
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
 _lock = short_lock()
 _exchanging = False     # whether the providers are being asked; one that is added meanwhile is asked as well
-_plain: dict[FunctionType, FunctionType | None] = {}    # the forms that ask nobody; None for one that is made when it is wanted
+_plain: dict[FunctionType, FunctionType] = {}       # the forms that ask nobody, those of generated functions when they are wanted
 _codes: dict[FunctionType, CodeType] = {}       # the own codes
 _methods: dict[FunctionType, list[str]] = {}
 _public: set[FunctionType] = set()
@@ -212,7 +212,7 @@ def watched(values: Iterable[Any], levels: int = LEVELS) -> list[Tensor]:
 
 overrides.watch = watch
 variants.own_code = lambda function: plain(function).__code__
-overrides.attention, overrides.looks_first = Attention, _plain.__contains__
+overrides.attention, overrides.looks_first = Attention, _codes.__contains__
 
 
 _replaced = False       # whether a program has put a kernel in the place of one of PyTorch's
@@ -291,10 +291,11 @@ def _prepare_new() -> None:
     _prepared = asked
     _public.update(public)
     for function in [*public, *methods.values()]:
-        if function not in _plain:
+        if function not in _codes:
             own = _codes[function] = function.__code__
             group = _generated if function in looking.LOOK_THEMSELVES else _by_hand
-            _plain[function] = None if group is _generated else _copy(function)
+            if group is _by_hand:
+                _plain[function] = _copy(function)
             group.own.append((function, own, _looking(function, group)))
 
 

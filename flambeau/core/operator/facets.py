@@ -71,6 +71,7 @@ class Facets(TypedDict, total=False):
     of_arrays: bool
     elements: Sequence[str]
     widened: bool
+    as_written: bool
     jvp: str | Product
     schema: str
 
@@ -87,6 +88,8 @@ class OpDef:
     asks its tensor for first. of_numbers: whether it takes numbers only, too, and one for `out`; of_arrays: whether Python's
     operator takes a NumPy array. elements: names of the numbers that must be elements of the dtype of computation (others are
     taken modulo its range); widened: whether half precision counts as float32 there.
+
+    as_written: whether modes below autograd see a default that is given, which PyTorch tells from one that isn't.
 
     jvp: what transform.tangents makes of its tangents; None: what its gradients or its body say.
 
@@ -107,6 +110,7 @@ class OpDef:
     of_arrays: bool = False
     elements: Sequence[str] = ()
     widened: bool = False
+    as_written: bool = False
     jvp: str | Product | None = None
     schema: str = ""
     out: Out = Out()

@@ -551,10 +551,10 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
-    return {"specialize": looking(specialize, call_with_out),
-            "specialize_operator": looking(specialize_operator, call_of_operator),
-            "specialize_inplace": looking(specialize_inplace, call_in_place),
-            "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
+    made = {"specialize": (specialize, call_with_out), "specialize_inplace": (specialize_inplace, call_in_place),
+            "specialize_operator": (specialize_operator, call_of_operator)}
+    looked = {name: slow if operator.as_written else looking(slow, call) for name, (slow, call) in made.items()}
+    return {**looked, "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
 
@@ -567,7 +567,8 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
     operator.public, operator.published = made, method or function
     enter(public, operator)
     publish(public, made, method=method, function=function)
-    LOOK_THEMSELVES.update(scope[name] for name in (public, public + "_", dunder) if name in scope)
+    if not operator.as_written:
+        LOOK_THEMSELVES.update(scope[name] for name in (public, public + "_", dunder) if name in scope)
     if inplace_too:
         changed = scope[public + "_"]
         changed.__module__ = PACKAGE

@@ -56,6 +56,8 @@ class TensorTracker:
     graph it would be the constant that it happened to be.
     """
 
+    gives_proxies = False       # programs have the tensors
+
     def __init__(self) -> None:
         self.tensor_tracker: dict[int, _Tracked] = {}
         self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}

@@ -60,7 +60,7 @@ def _(g, out):
 
 
 @pointwise(function=False, method=False, check=_clamping("Bool inputs not supported for hardtanh"),
-           elements=("min_val", "max_val"))
+           elements=("min_val", "max_val"), as_written=True)
 def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
     """input clamped to [min_val, max_val]."""
     return s.clamp(input, min_val, max_val)
@@ -313,7 +313,8 @@ def _softplus(x: s.Expr) -> s.Expr:
     return where(s.isnan(x), x, s.maximum(x, 0) + s.log1p(s.exp(-s.abs(x))))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False, out=Out(as_computed=True))
+@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False, as_written=True,
+           out=Out(as_computed=True))
 def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     scaled = input * beta

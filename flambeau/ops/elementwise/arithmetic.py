@@ -290,7 +290,7 @@ def _check_round(computation: DType, operands: Sequence[Any], numbers: Sequence[
         raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
 
 
-@pointwise(inplace="function", check=_check_round,
+@pointwise(inplace="function", check=_check_round, as_written=True,
            node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1", out=Out(as_computed=True))
 def round(input: Tensor, *, decimals=0):
     """The nearest integer, halves to even; or the nearest number with so many decimals."""
