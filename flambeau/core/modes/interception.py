@@ -86,17 +86,10 @@ class _Exchanged:
         self.count = 0
         self.own: list[tuple[FunctionType, CodeType, CodeType]] = []    # those that have their own code: it, and the other
 
-    def wanted(self) -> None:
-        self.count += 1
-        self.exchange()
-
     def exchange(self) -> None:
         while self.own:
             function, _, looking = self.own.pop()
             function.__code__ = looking
-
-    def unwanted(self) -> None:
-        self.count -= 1
 
     def give_back(self, function: FunctionType, own: CodeType) -> None:
         """Give a function its own code, as nobody is left."""
@@ -118,16 +111,19 @@ class Attention:
 
     def __init__(self) -> None:
         with _lock:
-            _prepare()
+            if _prepared != len(_providers):
+                _prepare()
             for group in self.groups:
-                group.wanted()
+                group.count += 1
+                if group.own:
+                    group.exchange()
 
     def __del__(self) -> None:
         if _lock is None:   # the interpreter ends, and has taken this module apart
             return
         with _lock:
             for group in self.groups:
-                group.unwanted()
+                group.count -= 1
 
     def __deepcopy__(self, memo: Any) -> Attention:
         return type(self)()
@@ -140,15 +136,6 @@ class AttentionBelow(Attention):
 
     __slots__ = ()
     groups = (_by_hand,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        looking.someone.enter()
-
-    def __del__(self) -> None:
-        if _lock is not None:
-            looking.someone.leave()
-        super().__del__()
 
 
 class _Watched(weakref.ref):
@@ -266,8 +253,6 @@ def plain_signature(function: Callable[..., Any]) -> inspect.Signature:
 def _prepare() -> None:
     """Make the codes that look for the functions of the providers that haven't been asked yet."""
     global _exchanging
-    if _prepared == len(_providers):
-        return
     _exchanging = True
     try:
         while _prepared < len(_providers):
@@ -364,7 +349,7 @@ def _ask(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return looking.NOBODY
 
 
-looking.ask = _ask
+looking.ask, looking.someone = _ask, _by_hand
 
 
 def _looking(function: FunctionType, group: _Exchanged) -> CodeType:

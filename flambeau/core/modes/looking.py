@@ -4,21 +4,20 @@ A mode below autograd makes its thread a special one, and tensors of classes tha
 plan is kept. So calls that such a mode or class answers come to the slow way of a function, where `looking` has somebody asked
 before anything else is done; calls that find a plan pay nothing, and nor do other threads. Functions that were written by hand are
 exchanged instead (core.modes.interception, which says who is asked).
-Stands on core.modes.modes.
+Stands on nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
-
-from flambeau.core.modes.modes import Count
 
 __all__ = ["LOOK_THEMSELVES", "NOBODY", "looking", "own_form", "someone"]
 
 NOBODY = object()
-someone = Count()       # how many modes and values are there that may answer
+#: How many modes and values there are that may answer; core.modes.interception counts them.
+someone: Any = SimpleNamespace(count=0)
 #: Functions that look by themselves.
 LOOK_THEMSELVES: set[Callable[..., Any]] = set()
 #: Asked with (function, args, kwargs) of a call: what is answered to it, or NOBODY.

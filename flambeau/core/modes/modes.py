@@ -62,75 +62,67 @@ class Active(Count):
     whether this thread is concerned: `special()`, a native function that knows the threads by their states.
     """
 
-    __slots__ = ()
+    __slots__ = ("_crowded", "_threads")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads: list[int] = []       # as the native list has them
+        self._crowded: set[int] = set()     # that found it full: all are taken for special while there are some
 
     def enter(self, everywhere: bool = False) -> None:
         """A special mode of this thread starts, or one that concerns every thread."""
-        super().enter()
-        if everywhere:
-            _everywhere(1)
-            return
-        local.special += 1
-        if local.special == 1:
-            _mark_special(local.thread_state)
+        own = local.__dict__
+        with self._lock:
+            self.count += 1
+            if everywhere:
+                state.words[state.SPECIAL_EVERYWHERE] += 1
+                return
+            own["special"] += 1
+            if own["special"] > 1:
+                return
+            at = len(self._threads)
+            if at == state.MAX_SPECIAL_THREADS:
+                self._crowded.add(own["thread_state"])
+                state.words[state.SPECIAL_EVERYWHERE] += 1
+                return
+            self._threads.append(own["thread_state"])
+            state.words[state.SPECIAL_THREADS + at] = own["thread_state"]
+            state.words[state.SPECIAL] = at + 1
 
     def leave(self, everywhere: bool = False) -> None:
         """A special mode of this thread ends, or one that concerns every thread."""
-        super().leave()
-        if everywhere:
-            _everywhere(-1)
-            return
-        local.special -= 1
-        if local.special == 0:
-            _unmark_special(local.thread_state)
+        own = local.__dict__
+        with self._lock:
+            self.count -= 1
+            if everywhere:
+                state.words[state.SPECIAL_EVERYWHERE] -= 1
+                return
+            own["special"] -= 1
+            if not own["special"]:
+                self.forget(own["thread_state"])
+
+    def forget(self, thread_state: int) -> None:
+        """A thread is in no special mode any more."""
+        with self._lock:
+            if thread_state in self._crowded:
+                self._crowded.remove(thread_state)
+                state.words[state.SPECIAL_EVERYWHERE] -= 1
+            elif thread_state in self._threads:
+                at, last = self._threads.index(thread_state), self._threads.pop()
+                if last != thread_state:
+                    self._threads[at] = state.words[state.SPECIAL_THREADS + at] = last
+                state.words[state.SPECIAL] = len(self._threads)
+
+    def only(self, thread_state: int) -> None:
+        """All other threads are gone."""
+        for other in {*self._threads, *self._crowded} - {thread_state}:
+            self.forget(other)
 
 
 active = Active()
 special: Callable[[], bool] = launch.special
 observed = Count()      # how many observers are on (core.modes.observing), which change nothing
 told_of_data = Count()      # of those that `local.of_data` tells
-
-_marking = short_lock()
-
-
-def _everywhere(change: int) -> None:
-    with _marking:
-        state.words[state.SPECIAL_EVERYWHERE] += change
-
-
-_crowded: set[int] = set()      # threads that found the list full; all are looked at as special while there are some
-
-
-def _mark_special(thread_state: int) -> None:
-    words = state.words
-    with _marking:
-        count = words[state.SPECIAL]
-        if count == state.MAX_SPECIAL_THREADS:
-            _crowded.add(thread_state)
-            words[state.SPECIAL_EVERYWHERE] += 1
-            return
-        words[state.SPECIAL_THREADS + count] = thread_state
-        words[state.SPECIAL] = count + 1
-
-
-def _unmark_special(thread_state: int) -> None:
-    with _marking:
-        if thread_state in _crowded:
-            _crowded.remove(thread_state)
-            state.words[state.SPECIAL_EVERYWHERE] -= 1
-        else:
-            _strike_off(state.SPECIAL, state.SPECIAL_THREADS, thread_state)
-
-
-def _strike_off(number: int, first: int, thread_state: int) -> None:
-    """Take a thread, if it is there, off the list of as many threads as the word `number` says."""
-    words = state.words
-    with _marking:
-        count = words[number]
-        at = next((i for i in range(first, first + count) if words[i] == thread_state), None)
-        if at is not None:
-            words[at] = words[first + count - 1]
-            words[number] = count - 1
 
 
 _thread_state = ctypes.pythonapi.PyThreadState_Get
@@ -162,7 +154,6 @@ class _Local(threading.local):
     """The state of the current thread; class attributes are the defaults of a fresh thread."""
 
     grad: bool = True
-    special: int = 0        # how many special modes are on
     inference: bool = False
     autocast_cache_enabled: bool = True
     autocast_nesting: int = 0
@@ -183,6 +174,7 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.thread_state: int = _thread_state()
+        self.special = 0        # how many special modes are on
         self.modes: list[Any] = []      # those of __torch_function__, innermost last
         self.dispatch_modes: list[Any] = []     # those below autograd, innermost last
         self.autocast_enabled: dict[str, bool] = {}
@@ -355,6 +347,9 @@ def _tell_of_grad() -> None:
         told(local.grad)
 
 
+_marking = short_lock()
+
+
 def _set_inference(wanted: bool) -> None:
     """Switch this thread's inference mode: the runtime marks the memory that it allocates meanwhile."""
     if wanted == local.inference:
@@ -374,19 +369,23 @@ def _set_inference(wanted: bool) -> None:
 
 def _leave_inference(thread_state: int) -> None:
     """Strike a thread off those in inference mode, if it is one."""
-    _strike_off(state.INFERENCE, state.INFERENCE_THREADS, thread_state)
+    words, first = state.words, state.INFERENCE_THREADS
+    with _marking:
+        count = words[state.INFERENCE]
+        at = next((i for i in range(first, first + count) if words[i] == thread_state), None)
+        if at is not None:
+            words[at] = words[first + count - 1]
+            words[state.INFERENCE] = count - 1
 
 
 def _in_child() -> None:
-    for number, first in ((state.INFERENCE, state.INFERENCE_THREADS), (state.SPECIAL, state.SPECIAL_THREADS)):
-        for thread_state in state.words[first:first + state.words[number]]:
-            if thread_state != local.thread_state:
-                _strike_off(number, first, thread_state)
-    for thread_state in _crowded - {local.thread_state}:
-        _unmark_special(thread_state)
+    for thread_state in state.words[state.INFERENCE_THREADS:state.INFERENCE_THREADS + state.words[state.INFERENCE]]:
+        if thread_state != local.thread_state:
+            _leave_inference(thread_state)
+    active.only(local.thread_state)
 
 
-at_thread_end.append(_unmark_special)
+at_thread_end.append(active.forget)
 at_thread_end.append(_leave_inference)
 os.register_at_fork(after_in_child=_in_child)
 
