@@ -55,6 +55,7 @@ _overrides.ask_everywhere(
 )
 globals().update(_variants.NAMESPACE)
 _adopt(globals(), _variants.NAMESPACE)
+_variants.separate_methods()
 _variants.save_code()
 
 from math import e, inf, nan, pi

@@ -2,10 +2,10 @@
 of `__torch_function__`, and modes and classes below autograd.
 
 Those below autograd are asked by generated functions themselves, on their slow way (core.modes.looking). Functions that were
-written by hand don't look, and proxies and modes of `__torch_function__` see a call as the program wrote it, which a function that
-has its arguments by name can't tell any more. So while such values or modes exist, the code of the functions concerned is
-exchanged for one that looks first; the functions stay the same objects, and cost nothing at all other times. A function gets its
-own code back when it is called and nobody is left: so whoever comes and goes exchanges only what was called meanwhile.
+written by hand don't look; and proxies and modes of `__torch_function__` see a call as the program wrote it, which a function
+that has its arguments by name can't tell any more. So while such values or modes exist, the code of the functions concerned is
+exchanged for one that looks first; the functions stay the same objects, and cost nothing at all other times. A function gets
+its own code back when it is called and nobody is left: so whoever comes and goes exchanges only what was called meanwhile.
 Stands on core.modes.overrides; used by fx and by dispatcher.dispatch_modes.
 """
 
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import weakref
 from collections.abc import Callable, Iterable
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from flambeau.base.device import stand_ins_in_use
@@ -27,7 +26,7 @@ from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import active, local, observed, special
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import variants, view
-from flambeau.core.operator.arguments import LOOKING, written
+from flambeau.core.operator.arguments import LOOKING
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
@@ -296,20 +295,12 @@ def _late(function: Callable) -> None:
     provide(lambda: [function])
 
 
-def _called(function: FunctionType, args: tuple[Any, ...], frame: FrameType) -> Any:
-    """The function, or the method of Tensor where it was called as one; frame: the caller's."""
+def _called(function: FunctionType, args: tuple[Any, ...]) -> Any:
+    """What a proxy is told of: the function, or the method of Tensor, which fx calls by its name."""
     names = _methods.get(function, ())
-    if not names or not args or not isinstance(args[0], Tensor):
+    if not names or function in _public or not args or not isinstance(args[0], Tensor):
         return function
-    call = written(frame)
-    operator = [name for name in names if name.startswith("__")]
-    if call.operation == "CALL":
-        if function not in _public or call.positional == len(args) - 1:
-            return TensorMethod(next((name for name in names if name not in operator), names[0]), function)
-        return function
-    if operator and call.operation:
-        return TensorMethod(operator[0], function)
-    return function if function in _public else TensorMethod(names[0], function)
+    return TensorMethod(function.__name__ if function.__name__ in names else names[0], function)
 
 
 # The methods that Python's operators are to a mode of `__torch_function__`; the others come under their own names.
@@ -370,7 +361,7 @@ def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
             if kwargs:
                 _search(kwargs.values(), found)
             if found and local.overrides and function not in _unconcerned:
-                return dispatch(_called(function, args, sys._getframe(2)), args, kwargs, found)
+                return dispatch(_called(function, args), args, kwargs, found)
         if observed.count and local.observer is not None:
             return local.observer.called(function, plain(function), args, kwargs)
         if concerned or _watched or _replaced:

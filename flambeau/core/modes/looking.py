@@ -2,8 +2,8 @@
 
 A mode below autograd makes its thread a special one, and tensors of classes that answer operators have layouts under which no
 plan is kept. So calls that such a mode or class answers come to the slow way of a function, where `looking` has somebody asked
-before anything else is done; calls that find a plan pay nothing, and nor do other threads. Functions that were written by hand are
-exchanged instead (core.modes.interception, which says who is asked).
+before anything else is done; calls that find a plan pay nothing, and nor do other threads. Functions that were written by hand
+are exchanged instead (core.modes.interception, which says who is asked).
 Stands on nothing.
 """
 

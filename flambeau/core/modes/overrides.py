@@ -25,6 +25,7 @@ from flambeau.core.modes.dispatching import dispatching, not_below
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.methods import same
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.storage import empty_without_memory, without_memory
 from flambeau.core.tensor.tensor import Tensor, launch, tensor_from
@@ -173,8 +174,9 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
     declared = getattr(function, "operator", None)
     if getattr(declared, "composite", False) and not hasattr(function, "__self__"):
         return declared.implementation(*args, **keywords)
-    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or looks_first(function) or vars(Tensor).get(
-            getattr(function, "__name__", "")) is function:
+    method = vars(Tensor).get(getattr(function, "__name__", ""))
+    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or looks_first(function) or (
+            method is not None and (method is function or same(method, function))):
         with DisableTorchFunction():
             return function(*args, **keywords)
     if hasattr(function, "__wrapped__"):

@@ -261,8 +261,8 @@ class Texts:
             return answer
         scope |= {**self.suits, "Tensor": Tensor, "LISTS": LISTS, "pending_list": _pending_list}
         scope |= {"active": modes.active, "special": modes.special, "plain": overrides.PLAIN,
-                  "implementation": declared.implementation, "unusual_list": _unusual_list, "MISSING": arguments.MISSING, "caught": arguments.CAUGHT,
-                  "with_surplus": with_surplus,
+                  "implementation": declared.implementation, "unusual_list": _unusual_list,
+                  "MISSING": arguments.MISSING, "caught": arguments.CAUGHT, "with_surplus": with_surplus,
                   "explain": functools.partial(arguments.explain, name=name, signature=signature, method=method,
                                                function=function)}
         out_code = ""

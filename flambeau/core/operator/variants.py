@@ -31,6 +31,7 @@ from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets, Out, described
+from flambeau.core.operator.methods import METHODS, method_of, same
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
@@ -595,11 +596,28 @@ def publish(name: str, made: Callable, method: bool = True, function: bool = Tru
     if function:
         NAMESPACE[name] = made
     if method:
-        setattr(Tensor, name, made)
+        setattr(Tensor, name, _method(name, made) if function and METHODS else made)
     if dunder:
-        setattr(Tensor, dunder, made)
+        setattr(Tensor, dunder, _method(dunder, made) if METHODS else made)
     if LATE:
         announce(made)
+
+
+def separate_methods() -> None:
+    """Make methods that are functions of the namespace, or other methods, objects of their own."""
+    taken = {id(f) for f in NAMESPACE.values()}
+    for name, function in list(vars(Tensor).items()):
+        if isinstance(function, FunctionType):
+            if id(function) in taken:
+                setattr(Tensor, name, _method(name, function))
+            taken.add(id(function))
+
+
+def _method(name: str, function: Any) -> Any:
+    made = method_of(name, function, own_code(function))
+    if function in LOOK_THEMSELVES:
+        LOOK_THEMSELVES.add(made)
+    return made
 
 
 _EXPLAINED = '''
@@ -642,7 +660,7 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
                                values=_tuple(signature.parameters))
 
     def explain(error: BaseException, values: Sequence[Any]) -> Any:
-        method = Tensor.__dict__.get(name) is made
+        method = same(Tensor.__dict__.get(name), made)
         return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
     scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
     compile_source(f"<flambeau {name}>", source, scope)
@@ -700,7 +718,7 @@ def renamed(function: Any, name: str) -> Any:
 def alias(name: str, of: str) -> None:
     """Publish an operator, and its in-place form, under a second name wherever it has its first."""
     for old, new in ((of, name), (of + "_", name + "_")):
-        first = NAMESPACE.get(old) or Tensor.__dict__.get(old)
+        first = NAMESPACE.get(old) or METHODS.get(Tensor.__dict__.get(old), Tensor.__dict__.get(old))  # type: ignore[arg-type]
         if first is not None:
             publish(new, renamed(first, new), method=old in Tensor.__dict__, function=old in NAMESPACE)
 
