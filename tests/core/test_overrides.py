@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 
@@ -120,7 +121,7 @@ def test_functions_methods_and_properties_come_to_the_class() -> None:
     x.size()
     x.sum(0)
     torch.split(x, 1)
-    assert Logged.calls == [torch.add, torch.Tensor.shape.__get__, torch.Tensor.size, torch.sum, torch.split]
+    assert Logged.calls == [torch.add, torch.Tensor.shape.__get__, torch.Tensor.size, torch.Tensor.sum, torch.split]
 
 
 def test_switching_overrides_off() -> None:
@@ -472,3 +473,39 @@ def test_layouts_are_no_classes_of_programs():
     asked = torch.overrides.has_torch_function
     assert [asked((x,)) for x in (torch.eye(2).to_sparse(), torch.nested.nested_tensor(rows), jagged)] == [False, False, True]
     assert (jagged._max_seqlen_tensor.shape, jagged._min_seqlen_tensor.shape) == ((2, 0), (1, 0))
+
+
+def test_methods_and_functions_are_told_apart():
+    """As in PyTorch: a mode, and a class, see `Tensor.add` of x.add(1) and x + 1, `torch.add` of torch.add(x, 1)."""
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Sub(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    calls = {
+        torch.add: lambda x: torch.add(x, 1), torch.Tensor.add: lambda x: x.add(1), torch.Tensor.add_: lambda x: x.add_(1),
+        torch.arctan2: lambda x: torch.arctan2(x, x), torch.Tensor.arctan2: lambda x: x.arctan2(x),
+        torch.Tensor.sum: lambda x: x.sum(0, keepdim=True), torch.sum: lambda x: torch.sum(x), torch.clone: torch.clone,
+        torch.Tensor.clone: lambda x: x.clone(), torch.Tensor.sin: torch.Tensor.sin,
+    }  # fmt: skip
+    operators = {
+        torch.Tensor.add: [lambda x: x + 1, lambda x: 1 + x, lambda x: torch.ones(2) + x], torch.Tensor.abs: [abs],
+        torch.Tensor.matmul: [lambda x: x @ x], torch.Tensor.div: [lambda x: x / 2], torch.Tensor.gt: [lambda x: x > 0],
+    }  # fmt: skip
+    for made in (torch.ones(2), torch.ones(2).as_subclass(Sub)):
+        for wanted, call in [*calls.items(), *((f, call) for f, some in operators.items() for call in some)]:
+            with Mode() if type(made) is torch.Tensor else contextlib.nullcontext():
+                seen.clear()
+                call(made)
+            assert [f for f in seen if f is not torch.ones] == [wanted]
+    assert torch.overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add"
+    assert torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
+    assert not torch.overrides.is_tensor_method_or_property(torch.add)

@@ -27,6 +27,7 @@ from flambeau.core.modes.modes import active, local, observed, special
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import variants, view
 from flambeau.core.operator.arguments import LOOKING
+from flambeau.core.operator.methods import OPERATORS_AS
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
@@ -303,12 +304,6 @@ def _called(function: FunctionType, args: tuple[Any, ...]) -> Any:
     return TensorMethod(function.__name__ if function.__name__ in names else names[0], function)
 
 
-# The methods that Python's operators are to a mode of `__torch_function__`; the others come under their own names.
-_METHODS_OF_OPERATORS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-    "__pow__": "pow", "__mod__": "remainder", "__neg__": "neg", "__abs__": "abs", "__ne__": "ne", "__gt__": "gt",
-    "__ge__": "ge", "__lt__": "lt", "__le__": "le",
-}  # fmt: skip
 # Functions that no such mode sees: they take no tensor, or only ask what a value is.
 _NEVER_SEEN = frozenset(["is_tensor", "is_storage", "from_numpy", "frombuffer", "range"])
 
@@ -318,7 +313,7 @@ _PLACE, _FILTER = "what answers", "what cuts tracebacks"
 def called_as(function: FunctionType) -> str:
     """The name of a public function, or of what a Python operator is."""
     name = function.__name__
-    return _METHODS_OF_OPERATORS.get(name) or (name.strip("_") if name.startswith("__") else name)
+    return OPERATORS_AS.get(name) or (name.strip("_") if name.startswith("__") else name)
 
 
 def answered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -346,6 +341,7 @@ looking.ask, looking.someone = _ask, _by_hand
 def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
     """Code for `function` that asks first whether an argument is looked out for, and then does what its own code does."""
     code = function.__code__
+    seen = vars(Tensor).get(OPERATORS_AS.get(function.__qualname__.removeprefix("Tensor."), ""), function)
 
     def answer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not group.count:
@@ -353,7 +349,6 @@ def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
             return function(*args, **kwargs)
         concerned = active.count and special()
         if concerned and local.modes and function.__name__ not in _NEVER_SEEN:
-            seen = getattr(Tensor, _METHODS_OF_OPERATORS.get(function.__name__, ""), function)
             return dispatch_to_mode(seen, args, kwargs)
         if _generated.count:
             found: list[Any] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
-__all__ = ["LOOK_THEMSELVES", "NOBODY", "looking", "own_form", "someone"]
+__all__ = ["LOOK_THEMSELVES", "NOBODY", "like", "looking", "own_form", "someone"]
 
 NOBODY = object()
 #: How many modes and values there are that may answer; core.modes.interception counts them.
@@ -41,8 +41,28 @@ def looking(slow: Callable[..., Any], call_of: Callable[..., Call | None]) -> Ca
                     return answer
         return slow(*given)
 
-    look.own = slow  # type: ignore[attr-defined]
+    look.own, look.call_of = slow, call_of  # type: ignore[attr-defined]
     return look
+
+
+def like(function: Any, code: CodeType, asks: Callable[..., Any], seen: Callable[[], Any] | None = None) -> Any:
+    """A generated function as an object of its own; code: the function's own.
+
+    asks(slow, call_of, seen): a form of something on the slow way in which classes that override calls are asked, before `slow`,
+    for `seen()`: the object itself, unless it is given.
+    """
+    scope = function.__globals__
+    own: dict[str, Any] = dict(scope)
+    shown = seen or (lambda: made)
+    for name, value in scope.items():
+        call_of = getattr(value, "call_of", None)
+        if call_of is not None:
+            own[name] = asks(value, call_of, shown)
+        elif isinstance(value, FunctionType) and value.__globals__ is scope and value not in LOOK_THEMSELVES:
+            own[name] = _copy(value, value.__code__, own)
+    made = _copy(function, code, own)
+    LOOK_THEMSELVES.add(made)
+    return made
 
 
 _own_scopes: dict[int, dict[str, Any]] = {}     # by the identity of a scope, which its functions keep alive
@@ -64,5 +84,6 @@ def own_form(function: Any, code: CodeType) -> Any:
 def _copy(function: FunctionType, code: CodeType, scope: dict[str, Any]) -> FunctionType:
     made = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
-    made.__dict__.update(function.__dict__)
+    if function.__dict__:
+        made.__dict__.update(function.__dict__)
     return made

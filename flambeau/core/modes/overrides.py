@@ -100,6 +100,27 @@ def dispatch(
     )
 
 
+def asked_first(slow: Any, call_of: Callable, seen: Callable[[], Any]) -> Callable:
+    """A form of what generated functions call on their slow way (core.modes.looking) that asks overriding classes first, for the
+    function `seen()`.
+    """
+
+    def asking(slow: Callable) -> Any:
+        def ask(*given: Any) -> Any:
+            if overriding_arguments(given):
+                call = call_of(*given)
+                found = [] if call is None else overriding_arguments([*call[1], *call[2].values()])
+                if found:
+                    return dispatch(seen(), call[1], call[2], found)
+            return slow(*given)
+
+        return ask
+
+    made = asking(slow)
+    made.own, made.call_of = asking(slow.own), call_of
+    return made  # type: ignore[no-any-return]
+
+
 def answered_by(function: Callable, args: Sequence[Any], tensors: Iterable[Any] | None = None) -> Any:
     """In an except clause: what overriding classes say of a call that failed because an argument is no tensor; where there are
     none, the exception goes on. tensors: who may answer, if not the arguments.

@@ -28,10 +28,10 @@ from flambeau.core.autograd import inplace as rewiring
 from flambeau.core.autograd.pointwise_nodes import recorder_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
-from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
+from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, like, looking
 from flambeau.core.operator import arguments, deprecated_overloads
 from flambeau.core.operator.facets import Facets, Out, described
-from flambeau.core.operator.methods import METHODS, method_of, same
+from flambeau.core.operator.methods import METHODS, OPERATORS_AS, same
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
@@ -555,6 +555,9 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
     made = {"specialize": (specialize, call_with_out), "specialize_inplace": (specialize_inplace, call_in_place),
             "specialize_operator": (specialize_operator, call_of_operator)}
     looked = {name: slow if operator.as_written else looking(slow, call) for name, (slow, call) in made.items()}
+    if dunder and not operator.as_written:
+        looked["specialize_operator"] = overrides.asked_first(
+            looked["specialize_operator"], call_of_operator, lambda: vars(Tensor).get(OPERATORS_AS.get(dunder, dunder)))
     return {**looked, "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
@@ -614,9 +617,24 @@ def separate_methods() -> None:
 
 
 def _method(name: str, function: Any) -> Any:
-    made = method_of(name, function, own_code(function))
+    as_method = OPERATORS_AS.get(name)
+    made = _object_like(function, as_method and (lambda: vars(Tensor).get(as_method, function)))
+    made.__qualname__ = f"Tensor.{name}"
+    made.__dict__ = function.__dict__       # what is said of the one later is said of both
+    METHODS[made] = function
+    return made
+
+
+def _object_like(function: Any, seen: Any = None) -> Any:
+    """The same function as an object of its own; seen: gives what overriding classes see in its place."""
     if function in LOOK_THEMSELVES:
-        LOOK_THEMSELVES.add(made)
+        made = like(function, own_code(function), overrides.asked_first, seen)
+    else:
+        made = FunctionType(own_code(function), function.__globals__, function.__name__, function.__defaults__,
+                            function.__closure__)
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__dict__.update(function.__dict__)
+    made.__module__, made.__doc__, made.__annotations__ = function.__module__, function.__doc__, function.__annotations__
     return made
 
 
@@ -706,11 +724,8 @@ own_code: Callable[[Any], CodeType] = attrgetter("__code__")
 
 def renamed(function: Any, name: str) -> Any:
     """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
-    made = FunctionType(own_code(function), function.__globals__, name, function.__defaults__, function.__closure__)
-    made.__qualname__ = name
-    made.__kwdefaults__, made.__module__, made.__doc__ = function.__kwdefaults__, function.__module__, function.__doc__
-    made.__annotations__ = function.__annotations__
-    made.__dict__.update(function.__dict__)
+    made = _object_like(function)
+    made.__name__ = made.__qualname__ = name
     RENAMED.append(made)
     return made
 
