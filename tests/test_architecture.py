@@ -79,7 +79,7 @@ ORDINARY = set(
 NAMING = {
     "base.symbolic.numbers": (None, "what is done with symbolic numbers is named as Python's operators are"),
     "base.symbolic.nested_int": (None, "what is done with symbolic numbers is named as Python's operators are"),
-    "core.modes.interception": (None, "the methods that Python's operators are to a mode of __torch_function__"),
+    "core.operator.methods": (None, "the methods that Python's operators are to classes and modes of __torch_function__"),
     "core.autograd.mutation_guard": ({"index_put_"}, "what an assignment to x[...] is below autograd"),
     "core.operator.return_types": (None, "named tuples are called as the operators that return them"),
     "core.operator.sampling": (

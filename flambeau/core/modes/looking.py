@@ -54,10 +54,19 @@ def like(function: Any, code: CodeType, asks: Callable[..., Any], seen: Callable
     scope = function.__globals__
     own: dict[str, Any] = dict(scope)
     shown = seen or (lambda: made)
+
+    def called(call_of: Callable[..., Call | None]) -> Callable[..., Call | None]:
+        def call(*given: Any) -> Call | None:
+            found = call_of(*given)
+            return found and (made, *found[1:])
+
+        return call
+
     for name, value in scope.items():
         call_of = getattr(value, "call_of", None)
         if call_of is not None:
-            own[name] = asks(value, call_of, shown)
+            call_of = called(call_of)
+            own[name] = asks(looking(value.own, call_of), call_of, shown)
         elif isinstance(value, FunctionType) and value.__globals__ is scope and value not in LOOK_THEMSELVES:
             own[name] = _copy(value, value.__code__, own)
     made = _copy(function, code, own)

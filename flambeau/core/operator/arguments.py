@@ -304,9 +304,10 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 
 # ---------------------------------------------------------------- how the call was written
 
-_MAKERS = tuple(f"{PACKAGE}.{name}" for name in (
-    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.looking",
-    "core.modes.overrides"))
+_LOOK = f"{PACKAGE}.core.modes.looking"
+_MAKERS = (_LOOK, *(f"{PACKAGE}.{name}" for name in (
+    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.overrides",
+    "core.modes.interception")))
 
 
 #: The file of the code that core.modes.interception puts in the place of a function's own.
@@ -348,6 +349,15 @@ def _caller_of(frame: FrameType | None) -> FrameType | None:
         if looked.f_code.co_filename == LOOKING:
             return looked.f_back
         looked = looked.f_back
+    while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
+        frame = frame.f_back
+    return frame
+
+
+def caller_of_public(frame: FrameType | None) -> FrameType | None:
+    """The frame that called the public function which looked who answers it; frame: one inside of that."""
+    while frame is not None and frame.f_code.co_filename != LOOKING and frame.f_globals.get("__name__") != _LOOK:
+        frame = frame.f_back
     while frame is not None and (frame.f_code.co_filename.startswith("<flambeau") or frame.f_globals.get("__name__") in _MAKERS):
         frame = frame.f_back
     return frame

@@ -557,7 +557,7 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
     looked = {name: slow if operator.as_written else looking(slow, call) for name, (slow, call) in made.items()}
     if dunder and not operator.as_written:
         looked["specialize_operator"] = overrides.asked_first(
-            looked["specialize_operator"], call_of_operator, lambda: vars(Tensor).get(OPERATORS_AS.get(dunder, dunder)))
+            looked["specialize_operator"], call_of_operator, lambda: _operator_seen(dunder, scope[public])())
     return {**looked, "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
@@ -617,12 +617,16 @@ def separate_methods() -> None:
 
 
 def _method(name: str, function: Any) -> Any:
-    as_method = OPERATORS_AS.get(name)
-    made = _object_like(function, as_method and (lambda: vars(Tensor).get(as_method, function)))
+    made = _object_like(function, _operator_seen(name, function) if name.startswith("__") else None)
     made.__qualname__ = f"Tensor.{name}"
     made.__dict__ = function.__dict__       # what is said of the one later is said of both
     METHODS[made] = function
     return made
+
+
+def _operator_seen(dunder: str, function: Any) -> Callable[[], Any]:
+    """What gives the function that overriding classes see of an operator of Python's."""
+    return lambda: vars(Tensor).get(OPERATORS_AS.get(dunder, ""), function)
 
 
 def _object_like(function: Any, seen: Any = None) -> Any:

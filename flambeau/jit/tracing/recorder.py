@@ -15,6 +15,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.modes import interception, modes
+from flambeau.core.operator.arguments import caller_of_public
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.schema import Argument, FunctionSchema
@@ -62,7 +63,6 @@ _LEAVING = {
     "__complex__": "Converting a tensor to a Python complex", "item": "Converting a tensor to a Python number",
     "tolist": "Converting a tensor to a Python list",
 }  # fmt: skip
-_INSIDE = "<flambeau attention>"
 
 
 class Recorder(dispatch_modes.DispatchMode):
@@ -286,10 +286,7 @@ class _Without:
 
 def _caller() -> FrameType | None:
     """The frame that called the public function."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename != _INSIDE:
-        frame = frame.f_back
-    return None if frame is None else frame.f_back
+    return caller_of_public(sys._getframe(2))
 
 
 def _plain(values: Any) -> Any:
