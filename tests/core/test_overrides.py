@@ -506,6 +506,11 @@ def test_methods_and_functions_are_told_apart():
                 seen.clear()
                 call(made)
             assert [f for f in seen if f is not torch.ones] == [wanted]
+    made = torch.eye(2).as_subclass(Sub)
+    for method, arguments in ((torch.Tensor.nonzero, ()), (torch.Tensor.swapaxes_, (0, 1)), (torch.Tensor.cosh_, ())):
+        seen.clear()
+        method(made, *arguments)    # not found on the class, which would ask by itself
+        assert seen == [method]
     assert torch.overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add"
     assert torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
     assert not torch.overrides.is_tensor_method_or_property(torch.add)

@@ -560,6 +560,8 @@ _IN_PLACE = {f"{name}Backward{k}": f"{name}Backward{k + count}" for name, count 
 
 def _become(operate: Callable[..., Any], public: str) -> None:
     def in_place(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if self.__class__ is not Tensor and overrides.any_override((self,)):
+            return overrides.dispatch(vars(Tensor)[public], (self, *arguments), keywords)
         refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
