@@ -303,11 +303,12 @@ def test_calls_of_other_threads() -> None:
         late.join()
     for worker in workers:
         worker.join()
-    calls = of_kind(prof, "PyCall")
+    calls, every = of_kind(prof, "PyCall"), set()
     for name, threads in (("waiting_before", 2), ("called_meanwhile", 2), ("test_calls_of_other_threads", 1)):
         seen = [e.start_tid for e in calls if e.name.endswith(f": {name}")]
         assert len(seen) == len(set(seen)) == threads, name
-    assert len({e.start_tid for e in calls}) == 3
+        every.update(seen)
+    assert len(every) == 3      # the test runner may have threads of its own
     assert any(e.name == "<built-in function len>" and e.start_tid != 1 for e in of_kind(prof, "PyCCall"))
     before = len(calls)
     called_meanwhile()

@@ -35,7 +35,7 @@ def looking(slow: Callable[..., Any], call_of: Callable[..., Call | None]) -> Ca
     def look(*given: Any) -> Any:
         if someone.count:
             call = call_of(*given)
-            if call is not None:
+            if call is not None and call[0] in LOOK_THEMSELVES:     # not a function around this one, which has looked
                 answer = ask(*call)
                 if answer is not NOBODY:
                     return answer

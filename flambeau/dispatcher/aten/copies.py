@@ -138,7 +138,7 @@ def unsafe_split_with_sizes(self: Tensor, split_sizes: Any, dim: int = 0) -> Any
 # ---------------------------------------------------------------- views that a tensor takes itself
 
 
-@implementation()
+@implementation("transpose_", "swapaxes_", "swapdims_")
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Any:
     """The tensor, with two dimensions exchanged."""
     return self.transpose_(dim0, dim1)

@@ -66,7 +66,8 @@ def weighted_sums(table: Tensor, indices: Tensor, offsets: Tensor, factors: Tens
     return _launch("forward", None, table, indices, offsets, factors, "sum", NOTHING, table._layout.shape[0])
 
 
-@operator(function=False, method=False, name="embedding_bag_sums", node="EmbeddingBagBackward0", asks="dim")
+@operator(function=False, method=False, name="embedding_bag_sums", node="EmbeddingBagBackward0", asks="dim",
+          underneath="embedding_bag")
 def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool,
          sparse: bool = False) -> Tensor:
     """The sum or mean of weight's rows in each bag; by_frequency: gradients are divided by how often an index occurs; sparse:
