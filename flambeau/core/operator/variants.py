@@ -570,9 +570,9 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
     made.operator = operator
     operator.public, operator.published = made, method or function
     enter(public, operator)
-    publish(public, made, method=method, function=function)
     if not operator.as_written:
         LOOK_THEMSELVES.update(scope[name] for name in (public, public + "_", dunder) if name in scope)
+    publish(public, made, method=method, function=function)
     if inplace_too:
         changed = scope[public + "_"]
         changed.__module__ = PACKAGE
