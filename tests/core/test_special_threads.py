@@ -53,10 +53,10 @@ def marked():
 def test_a_mode_is_its_threads_own(made):
     before = marked()
     with in_another_thread(made()):
-        assert modes.active.count and not modes.special()
+        assert modes.active.count and not modes.special(None)
         with made():
-            assert modes.special()
-        assert not modes.special()
+            assert modes.special(None)
+        assert not modes.special(None)
     assert marked() == before
 
 
@@ -83,7 +83,7 @@ def test_more_threads_than_are_counted_one_by_one(monkeypatch):
     monkeypatch.setattr(state, "MAX_SPECIAL_THREADS", state.words[state.SPECIAL])
     before = marked()
     with in_another_thread(Names()):
-        assert modes.special()      # every thread is taken for one
+        assert modes.special(None)      # every thread is taken for one
         assert (torch.ones(2) + 1).tolist() == [2, 2]
     assert marked() == before
 

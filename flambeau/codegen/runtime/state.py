@@ -25,6 +25,7 @@ DONATED = 31              # a tuple: a tensor that a result may be written to, a
 RUNNING = 36              # how many launches hold addresses of memory while Python may run
 SLOT_CREATION = 40        # a slot more: what marks a view that must not be written to in a graph
 SLOT_TENSOR_CLASS = 41    # where a Layout names the class of the tensors that are made with it
+TRUE, FALSE = 43, 44
 SPECIAL, SPECIAL_EVERYWHERE = 39, 42    # how many threads are in special modes, and how many such modes concern all threads
 FREE_LISTS = 256          # one word per size class
 INFERENCE_THREADS, MAX_INFERENCE_THREADS = 512, 500     # their thread states

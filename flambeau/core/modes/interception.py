@@ -347,7 +347,7 @@ def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
         if not group.count:
             group.give_back(function, code)
             return function(*args, **kwargs)
-        concerned = active.count and special()
+        concerned = active.count and special(None)
         if concerned and local.modes and function.__name__ not in _NEVER_SEEN:
             return dispatch_to_mode(seen, args, kwargs)
         if _generated.count:

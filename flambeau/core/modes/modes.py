@@ -59,7 +59,7 @@ class Count:
 
 class Active(Count):
     """The special modes that are on. The hot path tests `active.count`, of all threads together, and where that isn't zero
-    whether this thread is concerned: `special()`, a native function that knows the threads by their states.
+    whether this thread is concerned: `special(None)`, a native function that knows the threads by their states.
     """
 
     __slots__ = ("_crowded", "_threads")
@@ -120,7 +120,7 @@ class Active(Count):
 
 
 active = Active()
-special: Callable[[], bool] = launch.special
+special: Callable[[Any], bool] = launch.special
 observed = Count()      # how many observers are on (core.modes.observing), which change nothing
 told_of_data = Count()      # of those that `local.of_data` tells
 

@@ -41,7 +41,7 @@ _SOURCE = '''
 def {name}({signature}):
     """{doc}"""
     try:
-{aliases}{kept}        if active.count and special() or {surplus}{unlike}:
+{aliases}{kept}        if active.count and special(None) or {surplus}{unlike}:
             {refuse}return general({arguments_tuple}, {{{keyword_dict}}}{out_argument})
 {unsuited}{out_code}{recorded}        return implementation({arguments})
 {kernel_error}    except caught as error:
@@ -66,7 +66,7 @@ _KEPT = '''        try:
         except (KeyError, AttributeError, TypeError):
             pass
         else:
-            if not (active.count and special()){plain}{suited}:
+            if not (active.count and special(None)){plain}{suited}:
                 if not ({wanted} and local.grad):
                     return launch(None, {tensors})
 '''

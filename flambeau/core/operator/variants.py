@@ -262,7 +262,7 @@ def {name}({signature}):
         launch = plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count and special(){unusual}:
+    if launch is None or active.count and special(None){unusual}:
 {to_out}        try:
             return {otherwise}
         except Exception as error:
@@ -278,7 +278,7 @@ def {name}({signature}):
 '''
 
 # Where a result goes that was found to fit, without a graph.
-_TO_OUT = '''        if out is not None and not (active.count and special()){usual}:
+_TO_OUT = '''        if out is not None and not (active.count and special(None)){usual}:
             try:
                 launch = out_plans[{key} out._layout]
             except (KeyError, AttributeError, TypeError):
@@ -295,7 +295,7 @@ def {name}({signature}):
         launch = inplace_plans[{key}]
     except (KeyError, AttributeError, TypeError):
         launch = None
-    if launch is None or active.count and special(){unusual} or not ({plain}) and local.grad or {shared}:
+    if launch is None or active.count and special(None){unusual} or not ({plain}) and local.grad or {shared}:
         try:
             return {otherwise}
         except Exception as error:

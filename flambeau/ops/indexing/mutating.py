@@ -33,7 +33,7 @@ _SOURCE = '''
 def {name}({signature}):
     """In-place version of {public}()."""
     try:
-{kept}        if active.count and special() or {unlike}:
+{kept}        if active.count and special(None) or {unlike}:
             return general(({arguments},))
 {unsuited}        if not {first}._layout.is_contiguous:
             refuse_overlap({first})
@@ -50,7 +50,8 @@ _KEPT = '''        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
-        if launch is not None and not (active.count and special()) and not ({shared}) and not (({wanted}) and local.grad){suited}:
+        usual = launch is not None and not (active.count and special(None))
+        if usual and not ({shared}) and not (({wanted}) and local.grad){suited}:
             launch({tensors})
             return {first}
 '''
