@@ -18,10 +18,12 @@ from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.calls import plain_signature
 from flambeau.fx.names import is_overload, public_name
 from flambeau.fx.torch_signatures import is_in_cpp, schemas_of, signature_of_schema
+from flambeau.fx.torch_signatures import python_type as _torchscript_type_to_python_type
 from flambeau.nn import Module
 
 __all__ = [
     "ArgsKwargsPair",
+    "_torchscript_type_to_python_type",
     "check_for_mutable_operation",
     "create_type_hint",
     "get_signature_for_torch_op",

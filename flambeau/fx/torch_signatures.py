@@ -26,7 +26,7 @@ from flambeau.dispatcher.schema_types import (
 )
 from flambeau.fx.names import is_overload, public_name
 
-__all__ = ["is_in_cpp", "schemas_of", "signature_of_schema"]
+__all__ = ["is_in_cpp", "python_type", "schemas_of", "signature_of_schema"]
 
 #: Modules whose functions are PyTorch's operators.
 _ROOMS = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._special", "torch._C._fft", "torch.functional")
@@ -68,15 +68,16 @@ def schemas_of(function: Any) -> list[FunctionSchema]:
     return [builtin_schemas.schema_of(operator, overload) for overload in builtin_schemas.overloads_of(operator)]
 
 
-def _python_type(kind: Type) -> Any:
+def python_type(kind: Type) -> Any:
+    """A type of a schema or of TorchScript as signatures have it: Optional[List[int]], a TypeVar for one that is open."""
     if isinstance(kind, OptionalType):
-        return Optional[_python_type(kind.element)]  # noqa: UP045
+        return Optional[python_type(kind.element)]  # noqa: UP045
     if isinstance(kind, ListType):
-        return typing.List[_python_type(kind.element)]  # noqa: UP006  (as PyTorch's signatures print)
+        return typing.List[python_type(kind.element)]  # noqa: UP006  (as PyTorch's signatures print)
     if isinstance(kind, DictType):
-        return typing.Dict[_python_type(kind.key), _python_type(kind.value)]  # noqa: UP006
+        return typing.Dict[python_type(kind.key), python_type(kind.value)]  # noqa: UP006
     if isinstance(kind, TupleType):
-        return tuple(map(_python_type, kind.elements()))
+        return tuple(map(python_type, kind.elements()))
     found = _TYPES.get(kind.written)
     return found if found is not None else _variable(kind.written)
 
@@ -97,8 +98,8 @@ def signature_of_schema(schema: FunctionSchema) -> inspect.Signature:
         if keyword.iskeyword(name):  # `from` of random_, which can be given by position only
             kind = inspect.Parameter.POSITIONAL_ONLY
             parameters = [p.replace(kind=kind) for p in parameters]
-        parameters.append(_parameter(name, kind, default, _python_type(argument.type)))
-    results = [_python_type(each.type) for each in schema.returns]
+        parameters.append(_parameter(name, kind, default, python_type(argument.type)))
+    results = [python_type(each.type) for each in schema.returns]
     returned = None if not results else results[0] if len(results) == 1 else tuple(results)
     return inspect.Signature(parameters, return_annotation=returned, __validate_parameters__=False)
 

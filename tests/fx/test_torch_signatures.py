@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import List, Optional  # noqa: UP035
+
 import pytest
 
 import flambeau as torch
@@ -63,3 +65,13 @@ def test_what_writes_to_its_arguments_stays() -> None:
     graph.eliminate_dead_code()
     assert [node.target for node in graph.find_nodes(op="call_function", target=torch.ops.aten.add_.Tensor)] != []
     assert not list(graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor))
+
+
+def test_types_of_schemas_and_of_torchscript_as_python_has_them():
+    from flambeau.fx.operator_schemas import _torchscript_type_to_python_type as python_type
+
+    kinds = {a.name: a.type for a in torch.ops.aten.sum.dim_IntList._schema.arguments}
+    assert python_type(kinds["self"]) is torch.Tensor and python_type(kinds["keepdim"]) is bool
+    assert python_type(kinds["dim"]) == Optional[List[int]]  # noqa: UP006, UP045
+    inferred = torch._C._jit_try_infer_type([1.0, 2.0])
+    assert inferred.success() and python_type(inferred.type()) == List[float]  # noqa: UP006
