@@ -617,7 +617,7 @@ def separate_methods() -> None:
 
 
 def _method(name: str, function: Any) -> Any:
-    made = object_like(function, _operator_seen(name, function) if name.startswith("__") else None)
+    made = _object_like(function, _operator_seen(name, function) if name.startswith("__") else None)
     made.__qualname__ = f"Tensor.{name}"
     made.__dict__ = function.__dict__       # what is said of the one later is said of both
     METHODS[made] = function
@@ -629,7 +629,7 @@ def _operator_seen(dunder: str, function: Any) -> Callable[[], Any]:
     return lambda: vars(Tensor).get(OPERATORS_AS.get(dunder, ""), function)
 
 
-def object_like(function: Any, seen: Any = None) -> Any:
+def _object_like(function: Any, seen: Any = None) -> Any:
     """The same function as an object of its own; seen() gives what overriding classes see in its place."""
     if function in LOOK_THEMSELVES:
         made = like(function, own_code(function), overrides.asked_first, seen)
@@ -639,6 +639,12 @@ def object_like(function: Any, seen: Any = None) -> Any:
         made.__kwdefaults__ = function.__kwdefaults__
         made.__dict__.update(function.__dict__)
     made.__module__, made.__doc__, made.__annotations__ = function.__module__, function.__doc__, function.__annotations__
+    return made
+
+
+def inner(function: Any, seen: Callable[[], Any]) -> Any:
+    """A declared function for use inside a public one of its name, `seen()`, which overriding classes see in its place."""
+    made = _object_like(function, seen)
     RENAMED.append(made)
     return made
 
@@ -729,8 +735,9 @@ own_code: Callable[[Any], CodeType] = attrgetter("__code__")
 
 def renamed(function: Any, name: str) -> Any:
     """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
-    made = object_like(function)
+    made = _object_like(function)
     made.__name__ = made.__qualname__ = name
+    RENAMED.append(made)
     return made
 
 

@@ -16,7 +16,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.out_rules import DISTINCT, UNRECORDED, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, Pointwise
-from flambeau.core.operator.variants import NAMESPACE, object_like
+from flambeau.core.operator.variants import NAMESPACE, inner
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from, view_of
 from flambeau.core.tensor.without_data import known, needs_values
@@ -35,7 +35,7 @@ def _nonzero(input: Tensor) -> Tensor:
     return positions(input)
 
 
-_nonzero_public = object_like(NAMESPACE["nonzero"], lambda: vars(Tensor)["nonzero"])
+_nonzero_public = inner(NAMESPACE["nonzero"], lambda: vars(Tensor)["nonzero"])
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
