@@ -7,6 +7,7 @@ tensor was made to. Stands on handlers; loaded by dispatch_modes, and called by 
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,10 @@ def _asks(tensor: Any, what: str) -> bool:
     return what in tensor.__dict__.get("_answers_for", ()) and local.classes_answer
 
 
+class _NoAnswer(Exception):
+    """A class answers None: what it was asked for is as the wrapper was made."""
+
+
 class _Form:
     """A method or property of a class of wrappers, that is Tensor's own when the class itself is asked for it."""
 
@@ -50,7 +55,19 @@ class _Form:
         own = self.own.__get__(tensor, cls)
         if tensor is None or not _asks(tensor, self.kind):
             return own
-        return types.MethodType(self.asked, tensor) if isinstance(self.own, types.FunctionType) else self.asked(tensor)
+        if isinstance(self.own, types.FunctionType):
+            return functools.partial(self.answered, own, tensor)
+        try:
+            return self.asked(tensor)
+        except _NoAnswer:
+            return own
+
+    def answered(self, own: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        """What the class says, or Tensor's own method where it says None."""
+        try:
+            return self.asked(tensor, *args, **kwargs)
+        except _NoAnswer:
+            return own(*args, **kwargs)
 
     def __set__(self, tensor: Any, value: Any) -> None:
         raise AttributeError(f"attribute of {type(tensor).__name__!r} objects is not writable")
@@ -70,7 +87,10 @@ def _form(kind: str, *names: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def _ask(overload: Any, tensor: Any, *args: Any) -> Any:
-    return handlers.hand_over(overload, (tensor, *args), {}, f"ops.{overload.overloadpacket}")
+    found = handlers.hand_over(overload, (tensor, *args), {}, f"ops.{overload.overloadpacket}")
+    if found is None:
+        raise _NoAnswer
+    return found
 
 
 @_form("sizes", "shape")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing as _multiprocessing
 from multiprocessing import *
+from multiprocessing.reduction import ForkingPickler as _Pickler
+from typing import Any as _Any
 
 from flambeau.core.tensor import shared_memory as _shared_memory  # registers how tensors are sent
 from flambeau.multiprocessing._thread_names import _get_thread_name, _set_thread_name
@@ -16,6 +18,7 @@ from flambeau.multiprocessing.spawn import (
     spawn,
     start_processes,
 )
+from flambeau.ops.interop.typed_storage import TypedStorage as _TypedStorage
 
 __all__ = [
     *_multiprocessing.__all__,
@@ -30,6 +33,13 @@ __all__ = [
     "start_processes",
 ]
 
+
+
+def _typed(storage: _Any, dtype: _Any) -> _TypedStorage:
+    return _TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+_Pickler.register(_TypedStorage, lambda sent: (_typed, (sent.untyped(), sent.dtype)))
 _STRATEGIES = ("file_descriptor", "file_system")
 _strategy = "file_descriptor"
 

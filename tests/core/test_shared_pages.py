@@ -133,15 +133,18 @@ def test_sending_needs_no_copy_and_leaves_no_descriptor():
 
 def test_what_comes_twice_is_one_storage():
     """Tensors that were sent one by one share memory, counts of writes and identity, as long as the first lives."""
-    import flambeau.core.tensor.shared_memory  # noqa: F401
+    import flambeau.core.tensor.shared_memory
     t = torch.ones(5, 5)
     sent = [ForkingPickler.dumps(x) for x in (t, t[2], t)]
     back, row, again = map(pickle.loads, sent)
     assert back.untyped_storage() is row.untyped_storage() is again.untyped_storage() is t.untyped_storage()
+    import flambeau.multiprocessing  # noqa: F401
+    typed = pickle.loads(ForkingPickler.dumps(t.storage()))
+    assert typed.dtype is torch.float32 and typed._cdata == t.storage()._cdata
     version = t._version
     row.zero_()
     assert t.sum() == 20 and t._version == version + 1
-    del back, again, t
+    del back, again, t, typed
     other = pickle.loads(ForkingPickler.dumps(torch.ones(5, 5)))
     assert other.untyped_storage() is not row.untyped_storage() and other.sum() == 25
 

@@ -305,6 +305,8 @@ def test_a_class_answers_for_its_geometry(policy):
         answers["sym_stride"] = NotImplemented
         with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.ops.aten.sym_stride'; all __torch_dispatch__"):
             x.stride()
+        answers.update(sym_stride=None, is_contiguous=None, sym_size=None)     # as it was made
+        assert x.stride() == (4, 1) and x.stride(0) == 4 and x.is_contiguous() and x.shape == (3, 4)
     assert (x + 1).shape == (3, 4)
 
 
