@@ -326,3 +326,19 @@ def test_a_class_answers_for_its_device_and_layout():
     assert x.device.type == "meta" and x.layout is torch.sparse_coo
     with pytest.raises(ValueError, match="Unknown sizes_strides_policy: foo; expected 'strides' or 'sizes'"):
         torch.Tensor._make_wrapper_subclass(Placed, (2,), dispatch_sizes_strides_policy="foo")
+
+
+def test_a_class_over_memory_answers_for_its_geometry():
+    class Sized(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data):
+            return torch.Tensor._make_subclass(cls, data, dispatch_sizes_strides_policy="strides")
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return (7, 1) if func is torch.ops.aten.sym_stride.default else NotImplemented
+
+    x = Sized(torch.ones(3, 3))
+    assert x.stride() == (7, 1) and x.shape == (3, 3)
+    with pytest.raises(ValueError, match="Unknown sizes_strides_policy: sizs"):
+        torch.Tensor._make_subclass(Sized, torch.ones(3), dispatch_sizes_strides_policy="sizs")

@@ -308,8 +308,26 @@ def _refuse_other(cls: type, data: Tensor) -> None:
                               "keep the tensor in an attribute")
 
 
-def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any) -> Any:
-    """A tensor of class `cls` over the same memory, a leaf of its own. TypeError for a require_grad that is no bool."""
+def _ask_for_geometry(made: Tensor, policy: str | None, device: bool, layout: bool) -> None:
+    if policy not in (None, "sizes", "strides"):
+        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
+    if policy is not None or device or layout:
+        answer_for_geometry(made, policy, device, layout)
+
+
+def make_subclass(
+    cls: type,
+    data: Tensor,
+    require_grad: bool = False,
+    *,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    device_for_backend_keys: Any = None,
+) -> Any:
+    """A tensor of class `cls` over the same memory, a leaf of its own. The others are those of `make_wrapper_subclass`. TypeError
+    for a require_grad that is no bool, ValueError for another policy.
+    """
     if require_grad.__class__ is not bool:
         raise TypeError("_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
                         f"{type_name(require_grad)}")
@@ -318,6 +336,8 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False, **_: Any)
     if require_grad:
         with DisableTorchFunctionSubclass():
             made.requires_grad = True
+    if dispatching(cls):
+        _ask_for_geometry(made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     return made
 
 
@@ -352,8 +372,6 @@ def make_wrapper_subclass(
         raise TypeError(f"_make_wrapper_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     if not dispatching(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__")
-    if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
-        raise ValueError(f"Unknown sizes_strides_policy: {dispatch_sizes_strides_policy}; expected 'strides' or 'sizes'")
     if layout is not strided:
         raise NotImplementedError(f"_make_wrapper_subclass() with layout={layout}: wrap a strided tensor")
     shape = tuple([operator.index(n) for n in size])
@@ -363,8 +381,7 @@ def make_wrapper_subclass(
     place = Layout.of(shape, steps, get_default_dtype() if dtype is None else dtype, _device(device))
     made = tensor_from(empty_without_memory(place.nbytes), 0 if storage_offset is None else storage_offset, place)
     made = become(made, cls)
-    if dispatch_sizes_strides_policy is not None or dispatch_device or dispatch_layout:
-        answer_for_geometry(made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    _ask_for_geometry(made, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if requires_grad:
         with DisableTorchFunctionSubclass():
             made.requires_grad = True
