@@ -33,7 +33,7 @@ from flambeau.base.dtype import (
 from flambeau.base.layout import (
     Size, _mkldnn, channels_last, channels_last_3d, contiguous_format, jagged, layout, memory_format, preserve_format,
     sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided)
-from flambeau.core.operator import variants as _variants
+from flambeau.core.operator import publishing as _publishing
 from flambeau.core.modes import interception as _interception
 from flambeau.core.modes import overrides as _overrides
 from flambeau.core.tensor import storage_types as _storage_types
@@ -46,24 +46,24 @@ from flambeau.version import __version__
 
 globals().update(_dtypes.all_dtypes())
 _overrides.ask_everywhere(
-    _variants.NAMESPACE,
+    _publishing.NAMESPACE,
     never=(
         "tensor", "scalar_tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "empty", "empty_strided",
         "full", "zeros", "ones", "arange", "rand", "randn", "randint", "is_tensor", "from_dlpack", "cat", "stack",
         "reshape", "permute", "transpose", "clone", "numel",
     ),
 )
-globals().update(_variants.NAMESPACE)
-_adopt(globals(), _variants.NAMESPACE)
-_variants.separate_methods()
-_variants.save_code()
+globals().update(_publishing.NAMESPACE)
+_adopt(globals(), _publishing.NAMESPACE)
+_publishing.separate_methods()
+_publishing.save_code()
 
 from math import e, inf, nan, pi
 
 _interception.load = lambda: _importlib.import_module(f"{__name__}.dispatcher.dispatch_modes")
 _storage_types.files = lambda: _importlib.import_module(f"{__name__}.serialization")
 newaxis = None
-torch_function_names = tuple(_variants.NAMESPACE)
+torch_function_names = tuple(_publishing.NAMESPACE)
 
 _ROOMS = frozenset(
     (

@@ -68,7 +68,7 @@ from flambeau.core.operator.out_rules import BEFORE_DTYPE as _BEFORE_DTYPE
 from flambeau.core.operator.out_rules import OUT_ONLY as _OUT_ONLY
 from flambeau.core.operator.out_rules import Out as _Out
 from flambeau.core.operator.out_rules import exact as _exact
-from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE as _NAMESPACE
 from flambeau.core.symbolic_numbers import (
     SymBool,
     SymFloat,

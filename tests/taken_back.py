@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import flambeau as torch
 from flambeau.core.operator import schema_index, view
 from flambeau.core.operator.facets import NAMED, RECORDS, OpDef
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 
 
 def _of_a_test(declared: OpDef) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import flambeau as torch
 from flambeau.core.operator.opdef import Operator
 from flambeau.core.operator.pointwise import Pointwise
-from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.operator.publishing import OPERATORS
 
 
 def implementation_of(operator: object) -> object:

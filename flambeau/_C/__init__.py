@@ -19,7 +19,7 @@ from flambeau.core.modes.modes import switch_grad as _set_grad_enabled
 from flambeau.core.modes.overrides import DisableTorchDispatch as _DisableTorchDispatch
 from flambeau.core.modes.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, disabled, mode_on
 from flambeau.core.operator import unsupported as _unsupported
-from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE as _NAMESPACE
 from flambeau.core.tensor.storage import COPY_ON_WRITE as _COPY_ON_WRITE
 from flambeau.core.tensor.tensor import Tensor as TensorBase
 from flambeau.transform.levels import stack as _transforms

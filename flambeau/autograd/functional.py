@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.autograd import batched
 from flambeau.core.autograd import engine
 from flambeau.core.modes.modes import enable_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

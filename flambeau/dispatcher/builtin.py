@@ -20,8 +20,9 @@ from flambeau.base.layout import contiguous_format, strided
 from flambeau.core.modes.interception import plain_signature
 from flambeau.core.operator import out_argument
 from flambeau.core.operator.facets import record_of
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS, compile_source
 from flambeau.core.operator.schema_index import unlisted
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, compile_source
+from flambeau.core.operator.schemas import PREFIXES
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import Argument, FunctionSchema
@@ -31,7 +32,6 @@ from flambeau.ops.elementwise.foreach import FOREACH
 
 __all__ = ["answer_of", "overloads_of", "targets"]
 
-PREFIXES = ("", "linalg_", "special_", "fft_")      # an operator of the whole name first: torch.svd isn't linalg.svd
 # Names of the dispatcher for what is only a Python function elsewhere.
 _PRIM = {
     "device": lambda a: a.device,

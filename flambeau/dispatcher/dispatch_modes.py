@@ -22,8 +22,8 @@ from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.looking import LOOK_THEMSELVES
 from flambeau.core.operator import pointwise, return_types, schema_index
 from flambeau.core.operator import view as views
+from flambeau.core.operator.publishing import LATE, NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.operator.schemas import listed, listed_name
-from flambeau.core.operator.variants import LATE, NAMESPACE, OPERATORS, RENAMED
 from flambeau.core.tensor.fakes import is_fake
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
@@ -40,7 +40,7 @@ from flambeau.dispatcher.aten import (
 )
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.dispatcher.schema_types import ListType
+from flambeau.dispatcher.schema_types import IntType, ListType, OptionalType
 from flambeau.ops.creation.copy import convert
 from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
@@ -155,9 +155,11 @@ def name_of(function: Callable[..., Any]) -> str:
 @functools.cache
 def graph_operator(function: Callable[..., Any]) -> str | None:
     """Of the function of a declaration that PyTorch doesn't list, the whole name of the operator that graphs of calls have for
-    it, "" where it is what public functions are made of; None for any other function. NotImplementedError where the declaration
-    doesn't say what the operator returns.
+    it, "" where it is what public functions are made of; also "" of a function whose body is to be read, as it isn't the operator
+    of its name. None for any other function. NotImplementedError where the declaration doesn't say what the operator returns.
     """
+    if getattr(function, "body_is_read", False):
+        return ""
     name = name_of(function)
     declared = schema_index.unlisted(name) if "::" in name else None
     if declared is None or not declared.is_graph_operator:
@@ -184,7 +186,7 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
         return stack[-1]._before_composites(function, own, args, kwargs)
     if stack and stack[-1]._reads is not None and function.__name__ in _READING:
         stack[-1]._reads(function.__name__, [x for x in args if isinstance(x, Tensor)])
-    if function not in _concerned() and not _is_lowered(function):
+    if (function not in _concerned() and not _is_lowered(function)) or getattr(function, "body_is_read", False):
         return own(*args, **kwargs)
     asked = overrides.overriding_arguments([*args, *kwargs.values()])
     if asked:
@@ -382,6 +384,8 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
             given[at:] = [given[at:]]   # tensors one by one
             break
     named = dict(kwargs)
+    if any(_is_truth_for_number(a, given[at] if at < len(given) else named.get(a.name)) for at, a in enumerate(arguments)):
+        return None
     if "dtype" not in names and named.get("dtype", 0) is None:
         named.pop("dtype")
     for key in ("requires_grad", "layout", "pin_memory", "names"):
@@ -391,5 +395,15 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
 
 
 LATE.append(lambda function: _concerned.cache_clear())
+def _is_truth_for_number(argument: Any, value: Any) -> bool:
+    """Whether a bool is given where a schema has an integer, or several: it belongs to another overload, var(x, unbiased)."""
+    kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
+    if isinstance(kind, ListType):
+        kind = kind.element
+        return type(kind) is IntType and (value.__class__ is bool or (
+            isinstance(value, (list, tuple)) and any(x.__class__ is bool for x in value)))
+    return type(kind) is IntType and value.__class__ is bool
+
+
 interception.attend_modes(answer, _public_functions)
 pointwise.by_steps = expressions.gradient

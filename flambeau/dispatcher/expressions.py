@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.operator.pointwise import Pointwise
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.expression import Expr, leaf, topological
 

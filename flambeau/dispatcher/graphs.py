@@ -19,7 +19,7 @@ from flambeau.core.autograd.node_codegen import WRITTEN
 from flambeau.core.modes import interception, modes
 from flambeau.core.operator.opdef import Operator
 from flambeau.core.operator.pointwise import Pointwise, as_operand, record, signature_of
-from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.tensor.storage import empty_without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.dispatcher import builtin, builtin_schemas, replaced

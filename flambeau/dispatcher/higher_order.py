@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.modes.modes import autocast, local, set_grad_enabled
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 
 __all__ = ["ANSWERS", "NAMES", "flow"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.base.naming import public_module
 from flambeau.core.operator.facets import OpDef
-from flambeau.core.operator.variants import REPLACED
+from flambeau.core.operator.publishing import REPLACED
 from flambeau.dispatcher import builtin
 from flambeau.dispatcher.higher_order import ANSWERS, NAMES
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket

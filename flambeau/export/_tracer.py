@@ -22,6 +22,7 @@ from flambeau._subclasses.symbolic.run import run
 from flambeau.base import device as devices
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes import modes
+from flambeau.core.operator.methods import METHODS as SAME
 from flambeau.core.tensor.fakes import is_fake, known_value
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
@@ -61,14 +62,12 @@ def _rule_of(function: FunctionType) -> Callable[..., Any] | None:
         for name, rule in rules.items():
             if (getattr(torch, name, None) if room is torch else vars(room).get(name)) is function:  # some load when asked for
                 return rule
-    return None
+    return _rule_of(SAME[function]) if function in SAME else None
 
 
 @functools.cache
 def _operator_of(function: FunctionType) -> str:
     """The name of the operator that PyTorch calls for a public function; "" for one whose body is to be read."""
-    if getattr(function, "body_is_read", False):
-        return ""
     own = dispatch_modes.graph_operator(function)
     if own is not None:
         return own

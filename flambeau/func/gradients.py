@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.modes import enable_grad, local
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.levels import Wrapped
 from flambeau.transform.pullback import Gradient, fresh, gradients, leads_outside, plain_of, settled

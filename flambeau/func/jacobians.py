@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.modes.modes import inference_mode
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.forward import pushed
 from flambeau.func.gradients import Argnums, aside, chosen, pulled, replaced

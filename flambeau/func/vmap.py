@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.rng import default_generator
 from flambeau.base.tracebacks import api_boundary
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched, add_batch_dim, remove_batch_dim
 from flambeau.utils._pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_unflatten

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 _BY_SCATTERING = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "any": "amax", "mean": "mean"}

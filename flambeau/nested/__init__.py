@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.base import layout as _layouts
 from flambeau.core.modes.modes import no_grad as _no_grad
-from flambeau.core.operator.variants import NAMESPACE as _NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE as _NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops import nested as _room
 from flambeau.ops.nested import construction as _construction

@@ -16,7 +16,7 @@ from flambeau.base.naming import adopt
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes import autocast, interception, overrides
 from flambeau.core.operator import facets, unsupported
-from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.core.operator.publishing import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.functional_activation import *
 from flambeau.nn.functional_activation import threshold as _threshold

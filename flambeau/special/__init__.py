@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.base.naming import adopt
 from flambeau.core.modes import interception
-from flambeau.core.operator.variants import renamed
+from flambeau.core.operator.publishing import renamed
 from flambeau.ops.elementwise import arithmetic, incomplete_gamma, math, ternary
 from flambeau.ops.elementwise.bessel import (
     airy_ai,

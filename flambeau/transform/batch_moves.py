@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, uint8
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise.ternary import where

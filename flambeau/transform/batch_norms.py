@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.pointwise import call as pointwise_call
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.ops.elementwise.ternary import where
 from flambeau.ops.nn import batch_norm as nn_batch_norm
 from flambeau.ops.nn import cross_entropy as nn_cross_entropy

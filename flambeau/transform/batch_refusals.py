@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.autograd import mutation_guard
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.ops.aten import internals
 from flambeau.ops.elementwise import comparison

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise import activation
 from flambeau.ops.fft import transforms

@@ -18,7 +18,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.autograd.inplace import refuse_write
 from flambeau.core.modes import modes
 from flambeau.core.operator.pointwise import Pointwise
-from flambeau.core.operator.variants import OPERATORS
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.tensor import printing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.views.cat import stack

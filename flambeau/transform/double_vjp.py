@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.modes import enable_grad, local
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.transform import dual
 from flambeau.transform.dual import DualLevel
 from flambeau.transform.levels import Level, Wrapped, each_tensor, invoke, mapped

@@ -20,7 +20,7 @@ from flambeau.base.aten_schemas import tagged
 from flambeau.base.layout import Size
 from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import Node
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 

@@ -14,7 +14,7 @@ from flambeau.core.autograd import engine
 from flambeau.core.autograd.mutation_guard import guarded
 from flambeau.core.autograd.node import AccumulateGrad, Node
 from flambeau.core.modes.modes import inference_mode
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched
 from flambeau.transform.dual import Dual, DualLevel

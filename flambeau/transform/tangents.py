@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform import dual

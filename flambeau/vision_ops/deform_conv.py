@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from flambeau.base.layout import Layout
 from flambeau.codegen.vision import deform_conv as kernels
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.vision_ops.plans import accumulated, kind_for, like, one_phase, plans

@@ -6,7 +6,7 @@ import math
 
 from flambeau.base.dtype import float32, float64
 from flambeau.codegen.vision import rotated as kernels
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.vision_ops.plans import kind_for, like, one_phase, plans

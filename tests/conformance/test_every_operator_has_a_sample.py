@@ -12,8 +12,8 @@ import flambeau.fft
 import flambeau.linalg
 import flambeau.nn.functional
 import flambeau.special
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.operator.unsupported import ADVICE
-from flambeau.core.operator.variants import OPERATORS
 
 ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 

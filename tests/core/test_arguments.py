@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.core.operator.variants import explained
+from flambeau.core.operator.publishing import explained
 
 F = torch.nn.functional
 

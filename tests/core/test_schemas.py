@@ -20,8 +20,9 @@ import flambeau.core
 from flambeau.base.aten_schemas import table
 from flambeau.core.operator import schemas
 from flambeau.core.operator.annotations import Number, Operand
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.operator.schema_index import declaration_of, unlisted_packets
-from flambeau.core.operator.variants import OPERATORS, pointwise
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 from flambeau.dispatcher.schema_types import AnyType

@@ -13,7 +13,7 @@ import pytest
 
 import flambeau as torch
 from flambeau import Tensor, nn
-from flambeau.core.operator import define, variants
+from flambeau.core.operator import define, publishing, variants
 
 F = nn.functional
 
@@ -333,7 +333,7 @@ def test_out_may_be_an_operand_of_calls_that_fit(name):
 
 
 def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
-    monkeypatch.setattr(variants, "OPERATORS", {})
+    monkeypatch.setattr(publishing, "OPERATORS", {})
 
     @define.composite(method=False, function=False, out=True, name="two_steps")
     def two_steps(input: Tensor) -> Tensor:

@@ -34,7 +34,8 @@ MODULE = '''
     import flambeau as torch
     from flambeau.core.operator.annotations import Number, Operand
     from flambeau.core.operator.define import composite, operator
-    from flambeau.core.operator.variants import pointwise, publish
+    from flambeau.core.operator.publishing import publish
+    from flambeau.core.operator.variants import pointwise
     from flambeau.core.operator.view import declare, embed
     from flambeau.core.tensor.tensor import Tensor
     from flambeau.ir import scalar as s

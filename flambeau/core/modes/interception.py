@@ -19,21 +19,22 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from flambeau.base.device import stand_ins_in_use
+from flambeau.base.functions import twin
 from flambeau.base.locks import short_lock
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes import looking, overrides
 from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import active, local, observed, special
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
-from flambeau.core.operator import variants, view
+from flambeau.core.operator import publishing, view
 from flambeau.core.operator.arguments import LOOKING
 from flambeau.core.operator.methods import OPERATORS_AS
 from flambeau.core.tensor.tensor import Tensor
 
 _classes: tuple[type, ...] = ()
 _providers: list[Callable[[], Iterable[Callable]]] = [
-    lambda: [*variants.NAMESPACE.values(), *view.DECLARED],
-    lambda: [f for f in (getattr(declared, "public", None) for declared in variants.OPERATORS.values()) if f is not None]]
+    lambda: [*publishing.NAMESPACE.values(), *view.DECLARED],
+    lambda: [f for f in (getattr(declared, "public", None) for declared in publishing.OPERATORS.values()) if f is not None]]
 _prepared = 0       # how many of the providers were asked for their functions
 _answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
 _answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
@@ -198,7 +199,7 @@ def watched(values: Iterable[Any], levels: int = LEVELS) -> list[Tensor]:
 
 
 overrides.watch = watch
-variants.own_code = lambda function: plain(function).__code__
+publishing.own_code = lambda function: _codes.get(function, function.__code__)
 overrides.attention, overrides.looks_first = Attention, _codes.__contains__
 
 
@@ -266,8 +267,8 @@ def _prepare() -> None:
 
 def _prepare_new() -> None:
     global _prepared
-    if _late not in variants.LATE:
-        variants.LATE.append(_late)
+    if _late not in publishing.LATE:
+        publishing.LATE.append(_late)
     methods = {name: f for name, f in vars(Tensor).items() if name not in NEVER_EXCHANGED and isinstance(f, FunctionType)}
     for name, function in methods.items():
         _methods.setdefault(function, []).append(name)
@@ -280,15 +281,8 @@ def _prepare_new() -> None:
             own = _codes[function] = function.__code__
             group = _generated if function in looking.LOOK_THEMSELVES else _by_hand
             if group is _by_hand:
-                _plain[function] = _copy(function)
+                _plain[function] = twin(function)
             group.own.append((function, own, _looking(function, group)))
-
-
-def _copy(function: FunctionType) -> FunctionType:
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__dict__.update(function.__dict__)
-    return copy
 
 
 def _late(function: Callable) -> None:

@@ -4,7 +4,7 @@ A mode below autograd makes its thread a special one, and tensors of classes tha
 plan is kept. So calls that such a mode or class answers come to the slow way of a function, where `looking` has somebody asked
 before anything else is done; calls that find a plan pay nothing, and nor do other threads. Functions that were written by hand
 are exchanged instead (core.modes.interception, which says who is asked).
-Stands on nothing.
+Stands on base.functions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
+
+from flambeau.base.functions import twin
 
 __all__ = ["LOOK_THEMSELVES", "NOBODY", "like", "looking", "own_form", "someone"]
 
@@ -63,13 +65,15 @@ def like(function: Any, code: CodeType, asks: Callable[..., Any], seen: Callable
         return call
 
     for name, value in scope.items():
-        call_of = getattr(value, "call_of", None)
-        if call_of is not None:
-            call_of = called(call_of)
+        if value.__class__ is not FunctionType:
+            continue
+        if value.__globals__ is scope:
+            if value not in LOOK_THEMSELVES:
+                own[name] = twin(value, scope=own)
+        elif hasattr(value, "call_of"):
+            call_of = called(value.call_of)
             own[name] = asks(looking(value.own, call_of), call_of, shown)
-        elif isinstance(value, FunctionType) and value.__globals__ is scope and value not in LOOK_THEMSELVES:
-            own[name] = _copy(value, value.__code__, own)
-    made = _copy(function, code, own)
+    made = twin(function, code, own)
     LOOK_THEMSELVES.add(made)
     return made
 
@@ -85,14 +89,6 @@ def own_form(function: Any, code: CodeType) -> Any:
         own = {name: getattr(value, "own", value) for name, value in scope.items()}
         for name, value in scope.items():
             if isinstance(value, FunctionType) and value.__globals__ is scope and value not in LOOK_THEMSELVES:
-                own[name] = _copy(value, value.__code__, own)
+                own[name] = twin(value, scope=own)
         _own_scopes[id(scope)] = own
-    return _copy(function, code, own)
-
-
-def _copy(function: FunctionType, code: CodeType, scope: dict[str, Any]) -> FunctionType:
-    made = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    if function.__dict__:
-        made.__dict__.update(function.__dict__)
-    return made
+    return twin(function, code, own)

@@ -13,6 +13,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import copysign
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -306,8 +307,8 @@ def _made_plain(kind: Kind) -> Callable[[Any], Any]:
 
 _LOOK = f"{PACKAGE}.core.modes.looking"
 _MAKERS = (_LOOK, *(f"{PACKAGE}.{name}" for name in (
-    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.variants", "core.modes.overrides",
-    "core.modes.interception")))
+    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.publishing", "core.operator.variants",
+    "core.modes.overrides", "core.modes.interception")))
 
 
 #: The file of the code that core.modes.interception puts in the place of a function's own.
@@ -545,9 +546,19 @@ def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any]
 
 def left_out(parameter: inspect.Parameter, value: Any) -> bool:
     """Whether a value is the parameter's default."""
-    default = parameter.default
-    return value is default or (value.__class__ in (bool, int, float, str, tuple) and value.__class__ is default.__class__
-                                and value == default)
+    return alike(value, parameter.default)
+
+
+def alike(value: Any, default: Any) -> bool:
+    """Whether a plain value is another one; 1 isn't 1.0, and -0.0 isn't 0.0."""
+    if value is default:
+        return True
+    if value.__class__ is not default.__class__ or value.__class__ not in _PLAIN_VALUES or value != default:
+        return False
+    return value.__class__ is not float or copysign(1, value) == copysign(1, default)
+
+
+_PLAIN_VALUES = frozenset((bool, int, float, str, tuple))
 
 
 def as_given(

@@ -31,8 +31,8 @@ from flambeau.core.operator.opdef import LISTS, TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, donated, leave_fitted, resize
 from flambeau.core.operator.out_rules import Out, check_dim, check_early, refuse_graph
 from flambeau.core.operator.pointwise import signature_of
+from flambeau.core.operator.publishing import compile_source, enter, publish
 from flambeau.core.operator.specialization import keepable, kept_key, key_function, signature_text
-from flambeau.core.operator.variants import compile_source, enter, publish
 from flambeau.core.tensor import lazy_conjugate
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import abstract_first

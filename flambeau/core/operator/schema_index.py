@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.core.operator.facets import NAMED, OpDef
+from flambeau.core.operator.publishing import LATE, OPERATORS, REPLACED
 from flambeau.core.operator.schemas import OWN, PREFIXES
-from flambeau.core.operator.variants import LATE, OPERATORS, REPLACED
 
 __all__ = ["declaration_of", "declared_schemas", "graph_composites", "own_packet", "packet_of", "unlisted", "unlisted_packets"]
 

@@ -14,7 +14,8 @@ from flambeau.base.layout import Layout
 from flambeau.core.operator import arguments
 from flambeau.core.operator.opdef import TENSOR, TENSORS, Operator
 from flambeau.core.operator.pointwise import signature_of
-from flambeau.core.operator.variants import compile_source, source_of
+from flambeau.core.operator.publishing import compile_source
+from flambeau.core.operator.variants import source_of
 from flambeau.core.tensor.tensor import Tensor
 
 _KEY_OF = '''

@@ -7,12 +7,8 @@ goes to `general`. Stands on core.operator.pointwise; the decorators here are wh
 
 from __future__ import annotations
 
-import functools
 import inspect
-import linecache
 from collections.abc import Callable, Sequence
-from operator import attrgetter
-from types import CodeType, FunctionType
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,16 +18,13 @@ from flambeau.base.dtype import bfloat16, float16
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.codegen.object_cache import cache
-from flambeau.codegen.object_cache.digest import sha256
 from flambeau.core.autograd import inplace as rewiring
 from flambeau.core.autograd.pointwise_nodes import recorder_of
 from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
-from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, like, looking
+from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
-from flambeau.core.operator.facets import Facets, Out, described
-from flambeau.core.operator.methods import METHODS, OPERATORS_AS, same
+from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
 from flambeau.core.operator.pointwise import (
@@ -47,76 +40,9 @@ from flambeau.core.operator.pointwise import (
     signature_of,
     within_64_bits,
 )
+from flambeau.core.operator.publishing import NAMESPACE, compile_source, enter, operator_seen, publish, tuple_text
 from flambeau.core.tensor.create import from_array, make_tensor
 from flambeau.core.tensor.tensor import Tensor
-
-NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
-OPERATORS: dict[str, Any] = {}          # declarations by name
-#: Told of functions that are declared from now on, by those who have asked for all functions that there are.
-LATE: list[Callable[[Callable], None]] = []
-#: Told of a declaration in whose place another of its name comes.
-REPLACED: list[Callable[[Any], None]] = []
-
-
-def enter(name: str, declared: Any) -> None:
-    """Have a declaration be known by its name."""
-    before = OPERATORS.get(name)
-    OPERATORS[name] = declared
-    if before is not None:
-        for told in REPLACED:
-            told(before)
-
-
-def announce(made: Callable) -> None:
-    """Tell of a declared function those who know all others already."""
-    for told in LATE:
-        told(made)
-
-
-def compile_source(filename: str, source: str, namespace: dict[str, Any]) -> None:
-    """Run generated source; it can be read and stepped through under `filename`. Bytecode is kept in the disk cache."""
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    key = "code-" + sha256((filename + source).encode()).hexdigest()[:32] + ".bin"
-    stored = _code.get(key)
-    if stored is None:
-        stored = compile(source, filename, "exec")
-        _code.put(key, stored)
-    exec(stored, namespace)
-
-
-class _CodeCache:
-    """Bytecode of generated functions, one cache file for all of them, written when something was missing."""
-
-    def __init__(self) -> None:
-        import sys
-        self.name = f"derived-{sys.hexversion:x}.bin"
-        stored = cache.read_object(self.name)
-        self.codes: dict[str, Any] = stored if isinstance(stored, dict) else {}
-        self.used: dict[str, Any] = {}
-        self.changed = False
-
-    def get(self, key: str) -> Any:
-        found = self.codes.get(key)
-        if not isinstance(found, CodeType):
-            return None
-        self.used[key] = found
-        return found
-
-    def put(self, key: str, code: Any) -> None:
-        self.used[key] = self.codes[key] = code
-        self.changed = True
-
-    def save(self) -> None:
-        if self.changed:
-            cache.write_object(self.name, self.used)
-            self.changed = False
-
-
-_code = _CodeCache()
-save_code = _code.save
-
-
-# ---------------------------------------------------------------- pointwise
 
 
 def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
@@ -193,7 +119,7 @@ def unusual_keywords(operator: Pointwise, numbers: tuple, statics: tuple) -> dic
     """Numbers and statics of a call by name, those that differ from their defaults."""
     given = dict(zip([*operator.numbers, *operator.statics], [*numbers, *statics]))
     defaults = {**operator.numbers, **operator.statics}
-    return {k: v for k, v in given.items() if v is not defaults[k] and (isinstance(v, Tensor) or v != defaults[k])}
+    return {k: v for k, v in given.items() if not arguments.alike(v, defaults[k])}
 
 
 def flavored(operands: Any) -> bool:
@@ -327,10 +253,6 @@ def _key_part(name: str, first: bool) -> str:
     return f"{name}._layout" if first else f"{name}.__class__ if {name}.__class__ in NUMBERS else {name}._layout"
 
 
-def _tuple(names) -> str:
-    return "".join(f"{n}, " for n in names)
-
-
 def generate(operator: Pointwise, doc: str, public: str, method: bool, function: bool, inplace_too: bool | str,
              dunder: str | None, reflected: str | None, out: bool = True) -> Callable:
     """Make and register the variants of a pointwise operator; returns the function."""
@@ -360,7 +282,7 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
 
     def shared(target: str, others: Sequence[str]) -> str:
         return " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {target}._storage)" for n in others]) or "False"
-    fields = {"operands": ", ".join(operands), "numbers": _tuple(numbers), "statics": _tuple(statics), "plain": plain,
+    fields = {"operands": ", ".join(operands), "numbers": tuple_text(numbers), "statics": tuple_text(statics), "plain": plain,
                   "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
                   "shared": shared(operands[0], operands[1:])}
     scope: dict[str, Any] = {
@@ -398,10 +320,10 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         otherwise = f"{public}_with_numbers({positional}, {given_out})"
         otherwise_in_place = f"{public}_with_numbers_in_place({positional})"
     unusual += " or surplus"
-    otherwise = f"with_surplus({fields['operands']}, surplus, ({_tuple(every)}), {given_out}) if surplus else {otherwise}"
+    otherwise = f"with_surplus({fields['operands']}, surplus, ({tuple_text(every)}), {given_out}) if surplus else {otherwise}"
     if not out:
         otherwise = f"refuse_out({operands[0]}) if out is not None else {otherwise}"
-    otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({_tuple(every)})) if surplus else "
+    otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({tuple_text(every)})) if surplus else "
                           f"{otherwise_in_place}")
     usual_form = {"key": key, "trailing": trailing, "static_arguments": static_arguments, "tracer": "trace"}
     source += _FUNCTION.format(**fields | usual_form, name=public, signature=", ".join([*parts, "out=None"]),
@@ -426,24 +348,9 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
 
 
-def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
-                    function: bool, dunder: str | None) -> dict[str, Callable]:
-    """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
-    default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
-    default_of = {**operator.numbers, **operator.statics}
-
-    def specialized(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
-        """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
-        kinds = operator.number_kinds(numbers_given)
-        if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
-            return (), None     # some keywords at their defaults and some not: no generated function has that form
-        parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
-        order = [x.__class__ in NUMBERS for x in given_operands]
-        if order[0] or order != sorted(order) or None in parts or flavored(given_operands):
-            return (), None
-        launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
-        return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
-
+def _calls(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, dunder: str | None) -> tuple[
+        Callable[..., Call | None], Callable[..., Call | None], Callable[..., Call | None]]:
+    """What says of arguments on the slow way which call they are: of the function, of the form in place, of Python's operator."""
     names = [*operator.operands, *operator.numbers, *operator.statics]
     in_order = tuple(signature.parameters.values())
 
@@ -466,6 +373,29 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
 
     def call_of_operator(*given: Any) -> Call | None:
         return None if scope.get(dunder) is None else (scope[dunder], given, {})
+
+    return call_with_out, call_in_place, call_of_operator
+
+
+def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
+                    function: bool, dunder: str | None) -> dict[str, Callable]:
+    """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
+    default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
+    default_of = {**operator.numbers, **operator.statics}
+
+    def specialized(given_operands: tuple, numbers_given: tuple, statics_given: tuple, out: Any) -> tuple[tuple, Any]:
+        """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
+        kinds = operator.number_kinds(numbers_given)
+        if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
+            return (), None     # some keywords at their defaults and some not: no generated function has that form
+        parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
+        order = [x.__class__ in NUMBERS for x in given_operands]
+        if order[0] or order != sorted(order) or None in parts or flavored(given_operands):
+            return (), None
+        launch = operator.other_plans.get((*parts, *kinds, *statics_given, out))
+        return (*parts, *[kind for kind in kinds if kind is not Folded], *statics_given), launch
+
+    names = [*operator.operands, *operator.numbers, *operator.statics]
 
     def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
         values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
@@ -552,12 +482,13 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
+    call_with_out, call_in_place, call_of_operator = _calls(operator, public, scope, signature, dunder)
     made = {"specialize": (specialize, call_with_out), "specialize_inplace": (specialize_inplace, call_in_place),
             "specialize_operator": (specialize_operator, call_of_operator)}
     looked = {name: slow if operator.as_written else looking(slow, call) for name, (slow, call) in made.items()}
     if dunder and not operator.as_written:
         looked["specialize_operator"] = overrides.asked_first(
-            looked["specialize_operator"], call_of_operator, lambda: _operator_seen(dunder, scope[public])())
+            looked["specialize_operator"], call_of_operator, lambda: operator_seen(dunder, scope[public])())
     return {**looked, "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
             "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
 
@@ -592,161 +523,6 @@ def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: 
 def source_of(default: Any) -> str:
     """A default value as Python source."""
     return f"float('{default}')" if isinstance(default, float) and default - default != 0 else repr(default)
-
-
-def publish(name: str, made: Callable, method: bool = True, function: bool = True, dunder: str | None = None) -> None:
-    """Make a function appear as `torch.<name>`, as a method of Tensor, and as an operator of Python."""
-    if function:
-        NAMESPACE[name] = made
-    if method:
-        setattr(Tensor, name, _method(name, made) if function and METHODS else made)
-    if dunder:
-        setattr(Tensor, dunder, _method(dunder, made) if METHODS else made)
-    if LATE:
-        announce(made)
-
-
-def separate_methods() -> None:
-    """Make methods that are functions of the namespace, or other methods, objects of their own."""
-    taken = {id(f) for f in NAMESPACE.values()}
-    for name, function in list(vars(Tensor).items()):
-        if isinstance(function, FunctionType):
-            if id(function) in taken:
-                setattr(Tensor, name, _method(name, function))
-            taken.add(id(function))
-
-
-def _method(name: str, function: Any) -> Any:
-    made = _object_like(function, _operator_seen(name, function) if name.startswith("__") else None)
-    made.__qualname__ = f"Tensor.{name}"
-    made.__dict__ = function.__dict__       # what is said of the one later is said of both
-    METHODS[made] = function
-    return made
-
-
-def _operator_seen(dunder: str, function: Any) -> Callable[[], Any]:
-    """What gives the function that overriding classes see of an operator of Python's."""
-    return lambda: vars(Tensor).get(OPERATORS_AS.get(dunder, ""), function)
-
-
-def _object_like(function: Any, seen: Any = None) -> Any:
-    """The same function as an object of its own; seen() gives what overriding classes see in its place."""
-    if function in LOOK_THEMSELVES:
-        made = like(function, own_code(function), overrides.asked_first, seen)
-    else:
-        made = FunctionType(own_code(function), function.__globals__, function.__name__, function.__defaults__,
-                            function.__closure__)
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__dict__.update(function.__dict__)
-    made.__module__, made.__doc__, made.__annotations__ = function.__module__, function.__doc__, function.__annotations__
-    return made
-
-
-def inner(function: Any, seen: Callable[[], Any]) -> Any:
-    """A declared function for use inside a public one of its name, `seen()`, which overriding classes see in its place."""
-    made = _object_like(function, seen)
-    RENAMED.append(made)
-    return made
-
-
-_EXPLAINED = '''
-def {name}({signature}):
-    """{doc}"""{first}
-    try:
-        return implementation({call})
-    except caught as error:
-        if explain(error, ({values})) is None:
-            raise
-'''
-
-
-def explained(function: Callable, first: str = "", names: dict[str, Any] | None = None) -> Callable:
-    """A form of a plain function whose failures are explained by its arguments; costs a call, so not for the quickest ones.
-
-    first: statements, with `names`, that may return the result without that call.
-    """
-    name, signature = function.__name__, signature_of(function)
-    parts, call, scope, star = [], [], dict(names or ()), False
-    for parameter in signature.parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            text = ("*" if parameter.kind is parameter.VAR_POSITIONAL else "**") + parameter.name
-            star = True
-            parts.append(text)
-            call.append(text)
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY and not star:
-            parts.append("*")
-            star = True
-        by_name = f"{parameter.name}={parameter.name}"
-        call.append(by_name if parameter.kind is parameter.KEYWORD_ONLY else parameter.name)
-        if parameter.default is parameter.empty:
-            parts.append(parameter.name)
-        else:
-            scope[f"default_{parameter.name}"] = parameter.default
-            parts.append(f"{parameter.name}=default_{parameter.name}")
-    doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
-    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call), first=first,
-                               values=_tuple(signature.parameters))
-
-    def explain(error: BaseException, values: Sequence[Any]) -> Any:
-        method = same(Tensor.__dict__.get(name), made)
-        return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
-    scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
-    compile_source(f"<flambeau {name}>", source, scope)
-    made = scope[name]
-    made.__module__ = function.__module__
-    made.__annotations__ = function.__annotations__
-    made.__signature__ = signature
-    return made
-
-
-def _signature_of_own(function: Any) -> Callable[[], inspect.Signature]:
-    """What gives a function's signature, also while its code is exchanged for one that looks at calls first."""
-    code = function.__code__
-
-    @functools.cache
-    def signature() -> inspect.Signature:
-        if function.__code__ is code:
-            return signature_of(function)
-        own = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-        own.__kwdefaults__, own.__annotations__ = function.__kwdefaults__, function.__annotations__
-        return inspect.signature(own)
-
-    return signature
-
-
-def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
-           out: bool | Out = True, **facets: Unpack[Facets]) -> Any:
-    """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
-    if function is None:
-        return lambda given: public(given, names=names, method=method, namespace=namespace, out=out, **facets)
-    described(out, **facets)(function)
-    arguments.PUBLIC[function.__code__] = (function.__name__, _signature_of_own(function), method, namespace)
-    for name in (function.__name__, *names):
-        publish(name, function, method, namespace)
-    return function
-
-
-#: Functions that are objects of their own, but do what another does.
-RENAMED: list[FunctionType] = []
-#: The code that a public function has while nobody looks at calls; core.modes.interception knows of others.
-own_code: Callable[[Any], CodeType] = attrgetter("__code__")
-
-
-def renamed(function: Any, name: str) -> Any:
-    """The same function as an object of its own under another name, which graphs and tables of functions tell from the first."""
-    made = _object_like(function)
-    made.__name__ = made.__qualname__ = name
-    RENAMED.append(made)
-    return made
-
-
-def alias(name: str, of: str) -> None:
-    """Publish an operator, and its in-place form, under a second name wherever it has its first."""
-    for old, new in ((of, name), (of + "_", name + "_")):
-        first = NAMESPACE.get(old) or METHODS.get(Tensor.__dict__.get(old), Tensor.__dict__.get(old))  # type: ignore[arg-type]
-        if first is not None:
-            publish(new, renamed(first, new), method=old in Tensor.__dict__, function=old in NAMESPACE)
 
 
 def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,

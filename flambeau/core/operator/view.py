@@ -22,7 +22,7 @@ from flambeau.core.autograd.node import Node
 from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
-from flambeau.core.operator import variants
+from flambeau.core.operator import publishing
 from flambeau.core.operator.facets import LINEAR, NAMED, Facets, OpDef, described
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 
@@ -162,7 +162,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
                              "specialize": specialize, "view_of": view_of, "remember": remember, "kind": kind,
                              "filter_traceback": filter_traceback}
     like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"    # 1.0 and True equal 1, and so are found too
-    variants.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
+    publishing.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
         parameters=", ".join(["input", *names]), given=given, like=like), scope)
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
@@ -170,7 +170,7 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
     operate.declared = View(name, geometry_of, operate, **facets)   # type: ignore[attr-defined]
     NAMED.setdefault(f"flambeau::{name}", operate.declared)    # type: ignore[attr-defined]
     DECLARED.append(operate)
-    variants.announce(operate)
+    publishing.announce(operate)
     return operate
 
 

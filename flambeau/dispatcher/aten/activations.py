@@ -11,7 +11,8 @@ from typing import Any
 
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.pointwise import signature_of
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, pointwise
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of
 from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS, implementation

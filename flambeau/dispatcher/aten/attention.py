@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base.dtype import bfloat16, float16, float32, float64
 from flambeau.core.modes import modes
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 from flambeau.ops.nn.attention import (

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from flambeau.base.memory_order import overlaps_itself
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 

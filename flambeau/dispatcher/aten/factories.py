@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.base.dtype import int64
 from flambeau.base.layout import contiguous_format
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 

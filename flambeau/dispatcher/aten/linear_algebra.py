@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.errors import LinAlgError
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradient_of, gradients_of
 from flambeau.dispatcher.aten.registry import implementation

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.base.layout import contiguous_format
+from flambeau.base.layout import contiguous_format, preserve_format, strided
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["LOWERINGS", "REDUCTIONS", "lowering", "packets"]
@@ -196,8 +196,34 @@ def dropout(own: Any, input: Tensor, p: float = 0.5, training: bool = True, inpl
     """Zeros at random, the rest scaled."""
     if not training or p == 0 or inplace or not input.numel():
         return NotImplemented if inplace else input
+    if p == 1:
+        layout = input._layout
+        zero = packets().zeros.default([], dtype=layout.dtype, layout=strided, device=layout.device)
+        return packets().mul.Tensor(input, zero)
     noise = packets().bernoulli_.float(packets().empty_like.default(input), 1 - p)
     return packets().mul.Tensor(input, packets().div_.Scalar(noise, 1 - p))
+
+
+def _variance(name: str) -> Callable[..., Any]:
+    def rule(
+        own: Any, input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+    ) -> Any:
+        """A variance by the one form that others are made of."""
+        if dim.__class__ is bool:
+            dim, unbiased = None, dim
+        if unbiased not in (None, True, False) or unbiased.__class__ is int:
+            return NotImplemented       # which refuses it
+        if unbiased is not None or (correction is None and dim is not None):   # of dimensions
+            correction = int(unbiased is not False)
+        named = {} if correction is None else {"correction": correction}
+        if keepdim:
+            named["keepdim"] = keepdim
+        return getattr(packets(), name).correction(input, [dim] if isinstance(dim, int) else dim, **named)
+
+    return rule
+
+
+LOWERINGS |= {name: _variance(name) for name in ("var", "std", "var_mean", "std_mean")}
 
 
 @lowering
@@ -232,7 +258,8 @@ def as_tensor(own: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
 @lowering
 def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
     """A copy in another dtype."""
-    return packets()._to_copy.default(input, dtype=dtype)
+    named = {} if wanted in (None, preserve_format) else {"memory_format": wanted}
+    return packets()._to_copy.default(input, dtype=dtype, **named)
 
 
 # ---------------------------------------------------------------- convolutions, pooling, attention

@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.base.dtype import uint8
 from flambeau.core.autograd import engine
 from flambeau.core.modes.modes import enable_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.dispatcher.aten.registry import IMPLEMENTATIONS, implementation
 
 __all__ = ["LSTM"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import bfloat16, float16, float32
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.dispatcher.aten.lowerings import lowering, packets
 from flambeau.dispatcher.aten.recurrence import LSTM
 

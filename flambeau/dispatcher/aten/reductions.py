@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import float32, int64
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.registry import implementation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.dispatcher.derivatives.products import conjugate
 from flambeau.dispatcher.graphs import derivative
 from flambeau.dispatcher.namespaces import ops

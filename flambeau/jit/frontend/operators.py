@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.operator.variants import LATE
+from flambeau.core.operator.publishing import LATE
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.record import RECORDS
 from flambeau.dispatcher.schema import FunctionSchema

@@ -16,6 +16,7 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.modes import interception, modes
 from flambeau.core.operator.arguments import caller_of_public
+from flambeau.core.operator.methods import METHODS as SAME
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.schema import Argument, FunctionSchema
@@ -375,14 +376,12 @@ def _rules_of(function: FunctionType) -> tuple[Callable[..., Any], ...]:
             found += [rule for name, rule in table.items() if vars(room).get(name) is function]
             if found:
                 return tuple(found)
-    return ()
+    return _rules_of(SAME[function]) if function in SAME else ()
 
 
 @functools.cache
 def _operator_of(function: FunctionType) -> str:
     """The name of the operator that PyTorch calls for a public function; "" for one whose body is to be read."""
-    if getattr(function, "body_is_read", False):
-        return ""
     own = dispatch_modes.graph_operator(function)
     if own is not None:
         return own

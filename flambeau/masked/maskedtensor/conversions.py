@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.base import dtype as dtypes
 from flambeau.base.layout import sparse_coo, sparse_csr, strided
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.masked.maskedtensor.core import MaskedTensor, get_data, masks_match, of_parts, rule
 
 

@@ -16,7 +16,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.base.layout import Layout, sparse_coo, sparse_csr, strided
 from flambeau.base.naming import public_module
 from flambeau.codegen.runtime import launch
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 

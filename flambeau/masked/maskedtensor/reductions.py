@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import dtype as dtypes
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.masked.maskedtensor.core import of_parts, rule
 from flambeau.transform.levels import operator_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from flambeau.base.symbolic.nested_int import nested_int
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.construction import jagged_from_dense, jagged_from_narrow, jagged_from_rows
 from flambeau.ops.nested.construction import jagged_from_list as _from_list

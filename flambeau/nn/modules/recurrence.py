@@ -17,7 +17,7 @@ from flambeau.core.modes.autocast import cast_arguments, lower
 from flambeau.core.modes.modes import active, local
 from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator.facets import described, record_of
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.ops.nn.recurrent import fits, recurrent_layer, register_composed

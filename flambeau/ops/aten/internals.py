@@ -15,7 +15,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, joined
 from flambeau.core.operator.pointwise import call
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn.conv import convolution
 from flambeau.ops.nn.dropout import KEPT

@@ -41,7 +41,7 @@ from flambeau.core.operator.pointwise import (
     overload,
     record,
 )
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
 from flambeau.core.tensor.create import CPU, make_tensor
 from flambeau.core.tensor.fakes import refuse_mixing

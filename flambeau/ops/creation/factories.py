@@ -41,7 +41,7 @@ from flambeau.core.operator import arguments
 from flambeau.core.operator.facets import CONSTANT, record_of
 from flambeau.core.operator.out_rules import ASKED_DEVICE, Out
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind, zeros_plan
-from flambeau.core.operator.variants import NAMESPACE, public, publish
+from flambeau.core.operator.publishing import NAMESPACE, public, publish
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, empty_plan
 from flambeau.core.tensor.without_data import known

@@ -20,7 +20,7 @@ from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.modes import local, told_of_data
 from flambeau.core.operator import arguments
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor.create import PUBLIC, from_array, make_tensor, over_storage
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.tensor import Tensor

@@ -6,7 +6,7 @@ Stands on core.tensor.storage, which keeps account of the tensors that are on su
 from __future__ import annotations
 
 from flambeau.core.operator.pointwise import needs_graph, record
-from flambeau.core.operator.variants import public
+from flambeau.core.operator.publishing import public
 from flambeau.core.tensor import storage
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import Copy, clone

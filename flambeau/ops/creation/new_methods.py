@@ -12,7 +12,7 @@ from flambeau.base.warn import warn
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.pointwise import zeros_plan
-from flambeau.core.operator.variants import public
+from flambeau.core.operator.publishing import public
 from flambeau.core.tensor import create
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor, empty_plan

@@ -14,7 +14,7 @@ import numpy as np
 
 from flambeau.base.dtype import float64, get_default_dtype
 from flambeau.base.layout import Layout
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.factories import along, home

@@ -31,7 +31,8 @@ from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, in_common_order, overload
-from flambeau.core.operator.variants import alias, pointwise, publish
+from flambeau.core.operator.publishing import alias, publish
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, conj, where

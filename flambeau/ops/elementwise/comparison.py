@@ -18,8 +18,9 @@ from flambeau.core.operator.annotations import Number, Operand
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.pointwise import in_common_order, like_first, overload
+from flambeau.core.operator.publishing import NAMESPACE, alias
 from flambeau.core.operator.row_program import KEPT, Rows
-from flambeau.core.operator.variants import NAMESPACE, alias, pointwise
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.create import item
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values

@@ -18,7 +18,8 @@ from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, worded
 from flambeau.core.operator.pointwise import like_first
-from flambeau.core.operator.variants import NAMESPACE, pointwise, public
+from flambeau.core.operator.publishing import NAMESPACE, public
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.operator.view import node_class, remember
 from flambeau.core.tensor.tensor import Tensor, view_of
 from flambeau.ir import scalar as s

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from flambeau.base.dtype import float32, int32
 from flambeau.core.modes.modes import no_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"]

@@ -20,7 +20,8 @@ from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.out_rules import ALIGNED, COPIED, Out
 from flambeau.core.operator.pointwise import NUMBERS, like_first
-from flambeau.core.operator.variants import NAMESPACE, alias, pointwise, publish
+from flambeau.core.operator.publishing import NAMESPACE, alias, publish
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import conj
@@ -226,6 +227,7 @@ def _polygamma_in_place(self: Tensor, n: int) -> Tensor:
 
 
 _polygamma_method.__name__ = _polygamma_method.__qualname__ = "polygamma"
+_polygamma_method.body_is_read = True  # type: ignore[attr-defined]  # its arguments aren't in the operator's order
 publish("polygamma", _polygamma_method, function=False)
 publish("polygamma_", _polygamma_in_place, function=False)
 

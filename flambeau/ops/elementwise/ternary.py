@@ -21,7 +21,8 @@ from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.out_rules import ALIGNED, OUT_ONLY, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, in_common_order, like_first
-from flambeau.core.operator.variants import alias, pointwise, publish
+from flambeau.core.operator.publishing import alias, publish
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.create import make_tensor
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
@@ -219,6 +220,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 _where_method.__name__ = _where_method.__qualname__ = "where"
+_where_method.body_is_read = True  # type: ignore[attr-defined]  # by modes and tracers: its arguments aren't in the operator's order
 publish("where", _where_method, function=False)
 
 

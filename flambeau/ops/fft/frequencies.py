@@ -14,7 +14,7 @@ from flambeau.base.geometry import wrap_real_dim
 from flambeau.base.layout import Layout
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.scalar import cast, where
 from flambeau.ops.creation.factories import along, dtype_asked, finish, home, warn_of_resizing

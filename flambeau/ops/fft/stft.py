@@ -12,7 +12,7 @@ from flambeau.base.warn import warn_once
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import found
 from flambeau.ops.fft import transforms

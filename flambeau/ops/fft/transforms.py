@@ -24,7 +24,7 @@ from flambeau.core.modes.modes import local
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import Out, complex_result, real_result
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 KEPT = 64 << 20         # bytes of tables of the plans that are kept

@@ -21,7 +21,7 @@ from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.create import array_of, make_tensor
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.ir.loops import Loop, Nest, element

@@ -19,7 +19,7 @@ from flambeau.core.modes import overrides
 from flambeau.core.modes.modes import active, local
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE, explained
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known

@@ -21,7 +21,7 @@ from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, BEFORE_DATA, DISTINCT, SAME_DEVICE, Out, exact, worded
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import found, known
 from flambeau.ops.creation.copy import clone_raw, contiguous, copy_raw

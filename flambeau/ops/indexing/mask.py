@@ -16,7 +16,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.out_rules import DISTINCT, UNRECORDED, Out, worded
 from flambeau.core.operator.pointwise import NUMBERS, Pointwise
-from flambeau.core.operator.variants import NAMESPACE, inner
+from flambeau.core.operator.publishing import NAMESPACE, inner
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from, view_of
 from flambeau.core.tensor.without_data import known, needs_values

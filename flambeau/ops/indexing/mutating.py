@@ -22,8 +22,8 @@ from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator.define import KERNEL_ERROR, operator
 from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.opdef import TENSOR
+from flambeau.core.operator.publishing import compile_source, publish
 from flambeau.core.operator.specialization import kept_key
-from flambeau.core.operator.variants import compile_source, publish
 from flambeau.core.tensor import lazy_conjugate
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone, clone_raw

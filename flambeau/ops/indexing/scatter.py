@@ -29,7 +29,7 @@ from flambeau.core.operator.out_rules import (
     Out,
     exact,
 )
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone_raw, copy_raw
 from flambeau.ops.indexing.gather_plans import INDEX_TYPES, KernelCheck, along, filling, first_bad, make_plan, plans

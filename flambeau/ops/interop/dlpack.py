@@ -17,7 +17,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import all_dtypes
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import CONJUGATE, Layout, strided
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 

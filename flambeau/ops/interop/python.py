@@ -22,7 +22,7 @@ from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import PLAIN, become, slots_of
-from flambeau.core.operator.variants import public
+from flambeau.core.operator.publishing import public
 from flambeau.core.tensor import create, lazy_conjugate, printing, storage, storage_io
 from flambeau.core.tensor.create import array_of, tolist_array
 from flambeau.core.tensor.nested_data import REQUIRES_GRAD, type_name

@@ -18,7 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.naming import PACKAGE, public_module
 from flambeau.base.warn import warn
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import storage as memory
 from flambeau.core.tensor.rebuild import reduce_storage
 from flambeau.core.tensor.storage import Storage

@@ -17,7 +17,7 @@ from flambeau.base.device import device as Device
 from flambeau.base.dtype import all_dtypes, bool_, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
-from flambeau.core.operator.variants import public
+from flambeau.core.operator.publishing import public
 from flambeau.core.tensor import storage as memory
 from flambeau.core.tensor.nested_data import type_name
 from flambeau.core.tensor.storage import Storage

@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
 from flambeau.codegen.targets import lowered
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.lazy_conjugate import resolved
 from flambeau.core.tensor.tensor import Tensor

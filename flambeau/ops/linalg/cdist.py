@@ -19,7 +19,8 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.variants import NAMESPACE, pointwise
+from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.copy import contiguous

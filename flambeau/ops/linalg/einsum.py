@@ -33,7 +33,7 @@ from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, check_early, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import cast, compute_dtype

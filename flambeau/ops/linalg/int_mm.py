@@ -7,7 +7,7 @@ in a byte, the first in the low half. Weights are widened and multiplied by ops.
 from __future__ import annotations
 
 from flambeau.base.dtype import bfloat16, float16, float32, int8, int32, uint8
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg.matmul import mm
 

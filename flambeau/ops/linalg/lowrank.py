@@ -6,7 +6,7 @@ Written in operators; the projection is drawn from the default generator.
 from __future__ import annotations
 
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg.matmul import adjoint, matmul
 from flambeau.ops.linalg.qr import linalg_qr

@@ -18,7 +18,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import OUT_ONLY, Out, exact
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.create import array_of, copy_array, copy_columns
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans, numpy_lapack

@@ -29,8 +29,8 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import Product, described
 from flambeau.core.operator.out_rules import BEFORE_DATA, COPIED, DISTINCT, Out, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.operator.row_program import KEPT, Rows
-from flambeau.core.operator.variants import OPERATORS
 from flambeau.core.tensor.fakes import refuse_mixing, two_devices
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Row, folded

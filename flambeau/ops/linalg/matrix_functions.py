@@ -25,7 +25,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import COPIED, SAME_DEVICE, Out, castable, check_early, exact
-from flambeau.core.operator.variants import NAMESPACE, explained
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.tensor.create import array_of, copy_array
 from flambeau.core.tensor.lazy_conjugate import resolved
 from flambeau.core.tensor.tensor import Tensor

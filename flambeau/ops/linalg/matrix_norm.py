@@ -15,7 +15,7 @@ from flambeau.base.layout import Layout
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.out_rules import COPIED, Out, castable, worded
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg.arguments import floating, order_of_norm
 from flambeau.ops.linalg.solve import linalg_inv_ex

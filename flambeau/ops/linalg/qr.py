@@ -14,7 +14,7 @@ from flambeau.core.modes.overrides import PLAIN
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.out_rules import Out, castable, exact, worded
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg import factorization_plans
 from flambeau.ops.linalg.arguments import computed, constant_zero, factorizable, half_diagonal, matrices

@@ -19,7 +19,7 @@ from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import WHOLE
 from flambeau.core.operator.out_rules import OUT_ONLY, SAME_DEVICE, Out, castable, exact
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.create import array_of, copy_array, copy_columns
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from flambeau.base.dtype import bool_, int64
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.tensor import Jagged, Ragged, Strided, first_nested, jagged, packed, renamed, strided, view_of
 

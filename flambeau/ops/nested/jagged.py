@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim, wrap_dims
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.construction import jagged_from_list
 from flambeau.ops.nested.entries import CONVERSIONS, FACTS, convert, tell, write

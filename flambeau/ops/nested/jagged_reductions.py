@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.geometry import wrap_dims
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.jagged import contiguous
 from flambeau.ops.nested.tensor import Jagged, jagged, renamed, row_views, rule_of_jagged

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.entries import CONVERSIONS, FACTS, convert, tell, write
 from flambeau.ops.nested.tensor import Strided, packed, pieces, renamed, rule_of_strided, strided, view_of

@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.operator.pointwise import NUMBERS
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nested.strided import contiguous
 from flambeau.ops.nested.tensor import Strided, function, packed, pieces, renamed, rule_of_strided, strided

@@ -30,8 +30,8 @@ from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import AccumulateGrad, rename
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.overrides import redispatch
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.operator.unsupported import not_run
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS
 from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 

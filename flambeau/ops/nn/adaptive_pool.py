@@ -14,7 +14,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import within_range
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.core.operator.publishing import NAMESPACE, renamed
 from flambeau.core.tensor.tensor import Tensor, within_memory
 from flambeau.ops.nn import pooling_windows
 from flambeau.ops.nn.average_pool import mean_backward, mean_forward

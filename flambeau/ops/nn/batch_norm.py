@@ -14,7 +14,7 @@ from flambeau.core.autograd.node import refuse_gradient
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import Folded, Pointwise
-from flambeau.core.operator.variants import explained
+from flambeau.core.operator.publishing import explained
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import cast, compute_dtype

@@ -24,7 +24,7 @@ from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import Product, described
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 Numbers = tuple[int, ...]

@@ -22,8 +22,8 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import described
+from flambeau.core.operator.publishing import explained
 from flambeau.core.operator.row_program import FULL, KEPT, Rows
-from flambeau.core.operator.variants import explained
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir import scalar as s

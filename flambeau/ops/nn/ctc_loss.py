@@ -23,7 +23,7 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE, explained
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous

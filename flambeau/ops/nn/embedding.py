@@ -13,7 +13,7 @@ from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known
 from flambeau.ops.indexing.gather_plans import (

@@ -18,7 +18,7 @@ from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE, explained
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known
 from flambeau.ops.creation.copy import contiguous

@@ -10,7 +10,7 @@ import math
 from flambeau.base.dtype import bool_
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.elementwise.activation import gelu, relu

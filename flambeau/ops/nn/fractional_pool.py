@@ -16,7 +16,7 @@ from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.settings import alert
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn import pooling_windows
 from flambeau.ops.nn.average_pool import avg_pool1d, avg_pool2d, avg_pool3d

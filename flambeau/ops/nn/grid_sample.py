@@ -29,7 +29,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM, Pointwise, call
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import constant

@@ -24,8 +24,9 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
 from flambeau.core.operator.out_argument import convertible
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise, call
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.operator.row_program import KEPT, Rows
-from flambeau.core.operator.variants import NAMESPACE, explained, pointwise
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded

@@ -19,7 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import explained
+from flambeau.core.operator.publishing import explained
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.nn.cross_entropy import REDUCTIONS, reduction_of

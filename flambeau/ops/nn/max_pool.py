@@ -28,7 +28,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn import pooling_windows
 from flambeau.ops.nn.pooling_windows import Window, frozen, one_number, window

@@ -23,8 +23,8 @@ from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import described
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.row_program import FULL, KEEPDIM, KEPT, Rows
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from, within_memory
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded

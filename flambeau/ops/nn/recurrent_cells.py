@@ -15,7 +15,8 @@ from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE, pointwise
+from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import element

@@ -22,7 +22,7 @@ from flambeau.core.modes.modes import local
 from flambeau.core.operator import sampling
 from flambeau.core.operator.arguments import is_int, no_combination, refused
 from flambeau.core.operator.facets import CONSTANT
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.factories import (
     check_layout,

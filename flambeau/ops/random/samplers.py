@@ -27,7 +27,7 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import copy_into
 from flambeau.core.operator.out_rules import Out, any_dtype, check_early, refuse_graph
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor.create import array_of
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.core.tensor.without_data import known

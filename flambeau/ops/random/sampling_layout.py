@@ -24,7 +24,7 @@ from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes
 from flambeau.core.operator import sampling
 from flambeau.core.operator.pointwise import needs_graph, record, signature_of
-from flambeau.core.operator.variants import NAMESPACE, explained, public
+from flambeau.core.operator.publishing import NAMESPACE, explained, public
 from flambeau.core.tensor.lazy_conjugate import written_through
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.creation.copy import ZERO, copy_raw

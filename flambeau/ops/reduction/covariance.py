@@ -11,7 +11,8 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.base.warn import warn
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE, pointwise
+from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import found
 from flambeau.ir import scalar as s

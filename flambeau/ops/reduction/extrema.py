@@ -19,8 +19,8 @@ from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.out_rules import DISTINCT, SAME_DEVICE, UNRECORDED, Out, exact, worded
 from flambeau.core.operator.pointwise import Pointwise, call
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.row_program import Rows
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Row, folded, position

@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.base.dtype import uint8
 from flambeau.core.operator.define import composite
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 

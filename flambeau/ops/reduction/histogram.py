@@ -22,7 +22,7 @@ from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described, record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import OUT_ONLY, UNRECORDED, Out, check_early, worded
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous

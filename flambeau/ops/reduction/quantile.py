@@ -21,7 +21,8 @@ from flambeau.core.operator import return_types
 from flambeau.core.operator.annotations import Number
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.out_rules import COPIED, DISTINCT, Out, worded
-from flambeau.core.operator.variants import NAMESPACE, pointwise
+from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s

@@ -16,8 +16,8 @@ from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, COPIED, DISTINCT, Out, any_dtype, worded
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.row_program import FULL, Rows
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, folded, position

@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.base.dtype import float32, float64, int64
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import found, known
 

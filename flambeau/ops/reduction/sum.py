@@ -23,8 +23,8 @@ from flambeau.core.operator.arguments import is_int
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import CONSTANT, LINEAR
 from flambeau.core.operator.out_rules import BEFORE_DTYPE, UNRECORDED, Out, any_dtype, bools
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.row_program import KEEPDIM, KEPT, Rows
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import found
 from flambeau.ir import scalar as s

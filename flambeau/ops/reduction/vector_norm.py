@@ -19,8 +19,9 @@ from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.out_rules import ALIGNED, Out, exact
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.operator.row_program import Rows
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, pointwise
+from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Row, folded

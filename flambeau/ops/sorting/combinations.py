@@ -13,7 +13,7 @@ from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.codegen.ordering.combinations import combinations_plan
 from flambeau.core.operator.annotations import Tensors
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.view import select
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.indexing.gather_plans import make_plan, zeros_for

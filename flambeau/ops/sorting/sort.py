@@ -23,7 +23,7 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import CONSTANT, described, record_of
 from flambeau.core.operator.out_argument import deliver
 from flambeau.core.operator.out_rules import ALIGNED, DISTINCT, SAME_DEVICE, UNRECORDED, Out, check_early, exact, worded
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import found

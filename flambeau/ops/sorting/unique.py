@@ -14,7 +14,7 @@ from flambeau.base.geometry import wrap_dim
 from flambeau.base.naming import named
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous

@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.core.modes.modes import no_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.sparse.places import added_up, bounds_of, by_columns, by_rows, places_of_values

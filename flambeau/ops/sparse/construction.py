@@ -17,7 +17,7 @@ from flambeau.base import layout as layouts
 from flambeau.base.dtype import get_default_dtype, int32, int64
 from flambeau.base.layout import Size
 from flambeau.core.modes.modes import no_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED
 from flambeau.ops.sparse.tensor import NAMES, SparseCompressed, SparseCoo, SparseTensor, compressed, coo, renamed

@@ -13,7 +13,7 @@ from flambeau.base.dtype import bool_, int32, int64
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.modes import local, no_grad
 from flambeau.core.operator.arguments import no_combination
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.sparse.compression import COMPRESSED, check_conversion, compress, unbatched

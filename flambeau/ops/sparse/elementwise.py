@@ -9,7 +9,7 @@ from typing import Any
 
 from flambeau.base.dtype import bool_, can_cast, promote_types, result_dtype
 from flambeau.core.operator.pointwise import NUMBERS
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise.arithmetic import SUBTRACTS_BOOL, SUBTRACTS_BOOLS
 from flambeau.ops.sparse.conversions import at_places, coalesce, positions, replace, to, to_dense, without_elements

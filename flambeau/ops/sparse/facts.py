@@ -12,7 +12,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.autograd.node import AccumulateGrad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import storage
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.compression import COMPRESSED

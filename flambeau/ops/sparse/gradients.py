@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.base.dtype import int64
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.tensor import SparseCoo, coo
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import int64
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.ops.sparse.compression import BLOCKED
 from flambeau.ops.sparse.conversions import copied_places, empty_like_shape, without_elements
 from flambeau.ops.sparse.places import dense_shape

@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.base.dtype import bfloat16, bool_, float16, int8, int32, int64
 from flambeau.core.modes.modes import no_grad
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.rows import Rows, bounds_of, rows_of_bounds
 from flambeau.ops.sparse.tensor import SparseCoo

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.base.dtype import int64
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import coalesce, replace, to_dense, to_sparse
 from flambeau.ops.sparse.places import by_columns, by_rows, places_of

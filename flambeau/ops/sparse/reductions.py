@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import int64
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import coalesce, to_sparse
 from flambeau.ops.sparse.places import added_up, count_of, keys_of, places_of_values

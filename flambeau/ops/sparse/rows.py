@@ -20,7 +20,7 @@ from flambeau.codegen.targets import lowered
 from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import INDEX_TYPES, plans

@@ -23,8 +23,8 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import AccumulateGrad, rename
 from flambeau.core.modes.autocast import autocasting, cast_arguments
+from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.operator.unsupported import not_run
-from flambeau.core.operator.variants import OPERATORS
 from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from

@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.base import layout as layouts
 from flambeau.base.dtype import bool_, int64, promote_types
 from flambeau.base.geometry import wrap_dim
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import copy_, replace, to_dense
 from flambeau.ops.sparse.elementwise import conj

@@ -18,8 +18,8 @@ from flambeau.core.operator import unsupported
 from flambeau.core.operator.define import composite
 from flambeau.core.operator.facets import described
 from flambeau.core.operator.out_rules import SAME_DEVICE, UNRECORDED, Out, worded
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.row_program import Rows
-from flambeau.core.operator.variants import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known
 from flambeau.ir import scalar as s

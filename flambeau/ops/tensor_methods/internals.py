@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.operator import unsupported
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
 

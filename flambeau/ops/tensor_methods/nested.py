@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.operator.publishing import public
 from flambeau.core.operator.unsupported import not_run
-from flambeau.core.operator.variants import public
 from flambeau.core.tensor.tensor import Tensor
 
 

@@ -15,7 +15,7 @@ from flambeau.base.dtype import DIMENSIONED, NUMBER, ZERO_DIM, number_dtype, res
 from flambeau.core.modes.modes import local
 from flambeau.core.operator import unsupported
 from flambeau.core.operator.arguments import no_combination
-from flambeau.core.operator.variants import public
+from flambeau.core.operator.publishing import public
 from flambeau.core.tensor.create import copy_array, tolist_array
 from flambeau.core.tensor.nested_data import values_of
 from flambeau.core.tensor.tensor import Tensor

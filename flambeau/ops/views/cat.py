@@ -27,7 +27,7 @@ from flambeau.core.operator.facets import JOINED
 from flambeau.core.operator.opdef import LISTS
 from flambeau.core.operator.out_rules import APART, BEFORE_DTYPE, DISTINCT, Out, joined
 from flambeau.core.operator.pointwise import common_device, zeros_plan
-from flambeau.core.operator.variants import NAMESPACE, renamed
+from flambeau.core.operator.publishing import NAMESPACE, renamed
 from flambeau.core.operator.view import select, slice_
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ops.indexing.gather_plans import make_plan, zeros_and_move

@@ -15,7 +15,7 @@ from flambeau.core.autograd.engine import sum_to_shape
 from flambeau.core.autograd.node import type_name
 from flambeau.core.operator import view
 from flambeau.core.operator.arguments import refused
-from flambeau.core.operator.variants import NAMESPACE, explained, public
+from flambeau.core.operator.publishing import NAMESPACE, explained, public
 from flambeau.core.operator.view import declare
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.views.view import given_sizes, view_to

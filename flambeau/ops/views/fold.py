@@ -16,7 +16,7 @@ from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.autograd.node import one_step
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import LINEAR, described
-from flambeau.core.operator.variants import NAMESPACE, explained
+from flambeau.core.operator.publishing import NAMESPACE, explained
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone, suggested_format
 from flambeau.ops.indexing.gather_plans import make_plan

@@ -16,7 +16,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.gather_scatter.move import Buffer, Move
 from flambeau.core.operator.arguments import ints, refused
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.variants import explained
+from flambeau.core.operator.publishing import explained
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.indexing.gather_plans import filling, make_plan
 from flambeau.ops.views.rearrange import flip_dims

@@ -18,7 +18,7 @@ from flambeau.core.autograd.inplace import owned
 from flambeau.core.operator.arguments import ints, is_int, no_combination, refused, without_sizes
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from, within_memory
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.creation.copy import contiguous

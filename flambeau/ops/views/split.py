@@ -20,7 +20,7 @@ from flambeau.core.modes.modes import active, local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import view
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.variants import NAMESPACE, public
+from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.operator.view import plain
 from flambeau.core.tensor import storage
 from flambeau.core.tensor.storage import alias

@@ -33,7 +33,7 @@ from flambeau.core.modes.modes import local
 from flambeau.core.operator import arguments as wrong
 from flambeau.core.operator import view as views
 from flambeau.core.operator.facets import LINEAR, described
-from flambeau.core.operator.variants import NAMESPACE, OPERATORS, public
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS, public
 from flambeau.core.operator.view import declare, embed, node_class, plain, remember
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor, tensor_from, view_of
