@@ -123,10 +123,11 @@ def test_timeout():
 
 
 def test_nothing_stays_behind():
+    before = multiprocessing.active_children()
     for _ in DataLoader(Items(int), num_workers=2):
         break
     gc.collect()
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= set(before)
     assert get_worker_info() is None
 
 
