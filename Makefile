@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge coverage lint stubs bench \
+.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
 	bench-distributed dist clean
 
 VENV := .venv
@@ -25,6 +25,7 @@ help:
 	@echo "make judge   other people's test suites here and under PyTorch, and what differs (TORCH_PYTHON; JUDGE_ARGS, names of suites)"
 	@echo "make coverage   rewrite what docs/coverage.md and the README say is there (CONFORMANCE=run.py to measure operators first)"
 	@echo "make lint    ruff and mypy"
+	@echo "make format  format every file by ruff"
 	@echo "make stubs   rewrite the type stubs from the registered operators"
 	@echo "make bench   measure against PyTorch (TORCH_PYTHON=python-with-torch), rewrite the README's table"
 	@echo "make bench-distributed   collectives and DDP steps in two processes, beside PyTorch's (TORCH_PYTHON; BENCH_ARGS)"
@@ -107,8 +108,13 @@ coverage: $(VENV)/.installed-test
 lint: $(VENV)/.installed-lint
 	@echo "==> ruff check"
 	@$(BIN)/ruff check flambeau flambeau_torch tests examples bench tools
+	@echo "==> ruff format --check"
+	@$(BIN)/ruff format --check --quiet flambeau flambeau_torch tests examples bench tools || { echo "make format mends it"; exit 1; }
 	@echo "==> mypy"
 	@$(BIN)/mypy
+
+format: $(VENV)/.installed-lint
+	@$(BIN)/ruff format --quiet flambeau flambeau_torch tests examples bench tools
 
 stubs: $(VENV)/.installed-test
 	@$(BIN)/python tools/make_stubs.py

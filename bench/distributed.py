@@ -54,8 +54,11 @@ def calls_of(torch: object, dist: object, count: int) -> dict[str, Callable[[], 
 
 def collectives(torch: object, dist: object) -> dict[str, float]:
     """Seconds of each collective at each size."""
-    return {f"{name} {label}": times(call, REPEATS[label], dist)
-            for label, count in SIZES.items() for name, call in calls_of(torch, dist, count).items()}
+    return {
+        f"{name} {label}": times(call, REPEATS[label], dist)
+        for label, count in SIZES.items()
+        for name, call in calls_of(torch, dist, count).items()
+    }
 
 
 def steps(torch: object, dist: object) -> dict[str, float]:
@@ -83,8 +86,11 @@ def steps(torch: object, dist: object) -> dict[str, float]:
             self.body = nn.Sequential(
                 nn.Conv2d(before, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
                 nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width))  # fmt: skip
-            self.short = nn.Identity() if stride == 1 and before == width else nn.Sequential(
-                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            self.short = (
+                nn.Identity()
+                if stride == 1 and before == width
+                else nn.Sequential(nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            )
 
         def forward(self, x):
             return functional.relu(self.body(x) + self.short(x))
@@ -99,8 +105,12 @@ def steps(torch: object, dist: object) -> dict[str, float]:
     images, labels = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
     found = {}
     for name, network, loss, repeats in (
-        ("train/gpt_4L_d128_T128_B16", gpt,
-         lambda m: functional.cross_entropy(m(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()), 8),
+        (
+            "train/gpt_4L_d128_T128_B16",
+            gpt,
+            lambda m: functional.cross_entropy(m(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()),
+            8,
+        ),
         ("train/resnet18_cifar_B32", resnet, lambda m: functional.cross_entropy(m(images), labels), 4),
     ):
         model = ddp(network)
@@ -140,9 +150,20 @@ def measured(python: str, module: str, ranks: int, what: str) -> dict[str, float
         path = f"{folder}/figures.json"
         command = [python, __file__, "--child", module, what, path]
         processes = [
-            subprocess.Popen(command, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
-                                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"})
-            for rank in range(ranks)]
+            subprocess.Popen(
+                command,
+                env={
+                    **os.environ,
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(ranks),
+                    "LOCAL_RANK": str(rank),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "OMP_NUM_THREADS": "1",
+                },
+            )
+            for rank in range(ranks)
+        ]
         try:
             codes = [process.wait(600) for process in processes]
         finally:

@@ -47,7 +47,7 @@ class Contender:
     def command(self, what: str) -> tuple[list[str], dict[str, str]]:
         counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(self.threads))
         environment = {**os.environ, **counts, **self.environment}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)     # an import is timed as on the second day, for both
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an import is timed as on the second day, for both
         if self.module == "flambeau":
             environment["PYTHONPATH"] = str(ROOT)
         return [self.python, str(HERE / "child.py"), self.module, what], environment

@@ -42,11 +42,7 @@ class DigitNet(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(2),
         )
-        self.classifier = nn.Sequential(
-            nn.Flatten(),
-            nn.Dropout(dropout),
-            nn.Linear(2 * width * 2 * 2, 10),
-        )
+        self.classifier = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(2 * width * 2 * 2, 10))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.classifier(self.features(images))
@@ -116,9 +112,7 @@ class Trainer:
         self.model = DigitNet().to(device)
         self.criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=lr, weight_decay=0.01)
-        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer, max_lr=lr, total_steps=epochs * len(self.loader)
-        )
+        self.scheduler = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, max_lr=lr, total_steps=epochs * len(self.loader))
         self.history: dict[str, list[float]] = {"step": [], "train": [], "validation": []}
 
     def step(self, images: torch.Tensor, labels: torch.Tensor) -> tuple[float, int]:
@@ -167,9 +161,7 @@ class Trainer:
         print(f"\nbest epoch {state['epoch']}, reloaded from {checkpoint}")
 
 
-def draw_pictures(
-    history: dict[str, list[float]], model: nn.Module, test: Dataset, device: torch.device, out: Path
-) -> None:
+def draw_pictures(history: dict[str, list[float]], model: nn.Module, test: Dataset, device: torch.device, out: Path) -> None:
     """Save `losses.png` and `predictions.png` in `out`."""
     try:
         import matplotlib

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau._custom_op.impl import (
-    _custom_op_with_schema,
-    _find_custom_op,
-    infer_schema,
-    parse_qualname,
-    validate_namespace,
-)
+from flambeau._custom_op.impl import _custom_op_with_schema, _find_custom_op, infer_schema, parse_qualname, validate_namespace
 from flambeau._custom_op.impl import custom_op as _custom_op
 from flambeau.dispatcher.fakes import get_ctx
 from flambeau.library import register_fake

@@ -76,6 +76,7 @@ def detect_fake_mode(inputs: Any = None) -> FakeTensorMode | None:
             found.append((mode, "fake tensor input", i))
     for mode, what, i in found:
         if mode is not found[0][0]:
-            raise AssertionError(f"fake mode ({found[0][0]}) from {found[0][1]} {found[0][2]} doesn't match mode ({mode}) from "
-                                 f"{what} {i}\n")
+            raise AssertionError(
+                f"fake mode ({found[0][0]}) from {found[0][1]} {found[0][2]} doesn't match mode ({mode}) from {what} {i}\n"
+            )
     return found[0][0] if found else None

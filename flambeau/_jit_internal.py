@@ -8,25 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Union, get_args, get_origin
 
-from flambeau.jit import (
-    Final,
-    Future,
-    _overload,
-    _overload_method,
-    export,
-    ignore,
-    is_scripting,
-    unused,
-)
-from flambeau.jit.annotations import (
-    BroadcastingList1,
-    BroadcastingList2,
-    BroadcastingList3,
-    Dict,
-    List,
-    Optional,
-    Tuple,
-)
+from flambeau.jit import Final, Future, _overload, _overload_method, export, ignore, is_scripting, unused
+from flambeau.jit.annotations import BroadcastingList1, BroadcastingList2, BroadcastingList3, Dict, List, Optional, Tuple
 
 __all__ = [
     "BroadcastingList1",

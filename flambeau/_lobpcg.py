@@ -50,8 +50,23 @@ def lobpcg(
     given = [x for x in (A, B, X, iK) if x is not None and x.layout is torch.strided]
     if torch.overrides.has_torch_function(given):
         return torch.overrides.handle_torch_function(
-            lobpcg, given, A, k=k, B=B, X=X, n=n, iK=iK, niter=niter, tol=tol, largest=largest, method=method, tracker=tracker,
-            ortho_iparams=ortho_iparams, ortho_fparams=ortho_fparams, ortho_bparams=ortho_bparams)
+            lobpcg,
+            given,
+            A,
+            k=k,
+            B=B,
+            X=X,
+            n=n,
+            iK=iK,
+            niter=niter,
+            tol=tol,
+            largest=largest,
+            method=method,
+            tracker=tracker,
+            ortho_iparams=ortho_iparams,
+            ortho_fparams=ortho_fparams,
+            ortho_bparams=ortho_bparams,
+        )
     options = (k, B, X, n, iK, niter, tol, largest, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams)
     if torch.is_grad_enabled() and (A.requires_grad or (B is not None and B.requires_grad)):
         symmetric = A if A.layout is torch.sparse_coo else (A + A.mT) / 2
@@ -59,21 +74,37 @@ def lobpcg(
     return _lobpcg(A, *options)
 
 
-def _lobpcg(A: torch.Tensor, k: Any, B: Any, X: Any, n: Any, iK: Any, niter: Any, tol: Any, largest: Any, method: Any,
-            tracker: Any, ortho_iparams: Any, ortho_fparams: Any, ortho_bparams: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _lobpcg(
+    A: torch.Tensor,
+    k: Any,
+    B: Any,
+    X: Any,
+    n: Any,
+    iK: Any,
+    niter: Any,
+    tol: Any,
+    largest: Any,
+    method: Any,
+    tracker: Any,
+    ortho_iparams: Any,
+    ortho_fparams: Any,
+    ortho_bparams: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """`lobpcg` without gradients."""
     assert A.shape[-2] == A.shape[-1], f"A must be square, got shape {A.shape}"
     if B is not None:
         assert A.shape == B.shape, f"A and B must have same shape, got {A.shape} vs {B.shape}"
     dtype = _utils.get_floating_dtype(A)
     precision = _PRECISION[dtype]
-    tol = precision ** 0.5 if tol is None else tol
+    tol = precision**0.5 if tol is None else tol
     m = A.shape[-1]
     k = (1 if X is None else X.shape[-1]) if k is None else k
     n = (k if n is None else n) if X is None else X.shape[-1]
     if m < 3 * n:
-        raise ValueError(f"LOBPCG algorithm is not applicable when the number of A rows (={m})"
-                         f" is smaller than 3 x the number of requested eigenpairs (={n})")
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m})"
+            f" is smaller than 3 x the number of requested eigenpairs (={n})"
+        )
     method = "ortho" if method is None else method
     iparams = {"m": m, "n": n, "k": k, "niter": _STEPS if niter is None else niter}
     fparams = {"tol": tol}
@@ -89,13 +120,16 @@ def _lobpcg(A: torch.Tensor, k: Any, B: Any, X: Any, n: Any, iK: Any, niter: Any
         worker = LOBPCG(A, B, X, iK, dict(iparams), dict(fparams), dict(bparams), method, tracker)
         worker.run()
         return worker.E[:k], worker.X[:, :k]
+
     with torch.no_grad():
         if not batch:
             return solve(A, B, X, iK)
         each = [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B, iK)]
         starts = X.reshape(each[0].shape[0], m, n)
-        found = [solve(each[0][i], each[1] if each[1] is None else each[1][i], starts[i],
-                       each[2] if each[2] is None else each[2][i]) for i in range(starts.shape[0])]
+        found = [
+            solve(each[0][i], each[1] if each[1] is None else each[1][i], starts[i], each[2] if each[2] is None else each[2][i])
+            for i in range(starts.shape[0])
+        ]
         return (torch.stack([E for E, _ in found]).reshape(*batch, k), torch.stack([V for _, V in found]).reshape(*batch, m, k))
 
 
@@ -107,9 +141,18 @@ class LOBPCG:
     tvars: those of the iteration, by name. A tracker that sets bvars["force_stop"] ends it.
     """
 
-    def __init__(self, A: torch.Tensor, B: torch.Tensor | None, X: torch.Tensor, iK: torch.Tensor | None,
-                 iparams: dict[str, int], fparams: dict[str, float], bparams: dict[str, bool], method: str,
-                 tracker: Callable[[LOBPCG], None] | None) -> None:
+    def __init__(
+        self,
+        A: torch.Tensor,
+        B: torch.Tensor | None,
+        X: torch.Tensor,
+        iK: torch.Tensor | None,
+        iparams: dict[str, int],
+        fparams: dict[str, float],
+        bparams: dict[str, bool],
+        method: str,
+        tracker: Callable[[LOBPCG], None] | None,
+    ) -> None:
         self.A, self.B, self.iK = A, B, iK
         self.iparams, self.fparams, self.bparams = iparams, fparams, bparams
         self.method, self.tracker = method, tracker
@@ -122,8 +165,8 @@ class LOBPCG:
         self.fvars: dict[str, float] = {"_": 0.0}
         self.bvars: dict[str, bool] = {"_": False}
         self.tvars: dict[str, torch.Tensor] = {}
-        self._basis = X         # the columns of S that are in use
-        self._exhausted = False     # whether the last residuals lie in the basis that they came from
+        self._basis = X  # the columns of S that are in use
+        self._exhausted = False  # whether the last residuals lie in the basis that they came from
 
     def __str__(self) -> str:
         lines = ["LOBPCG:"]
@@ -175,7 +218,7 @@ class LOBPCG:
             self.X, self.E = S @ vectors[:, :n], values[:n]
             self._look()
             # what moved X: its part outside of the X before, made orthogonal to the new one within the basis
-            moved = vectors[:, self.ivars["converged_count"]:n].clone()
+            moved = vectors[:, self.ivars["converged_count"] : n].clone()
             moved[:n] = 0
             moved = self._orthonormal(moved, vectors[:, :n], plain=True)
             directions = S @ moved
@@ -199,7 +242,7 @@ class LOBPCG:
         vectors = torch.linalg.solve_triangular(upper, vectors, upper=True) * scale[:, None]
         self.X, self.E = S @ vectors[:, :n], values[:n]
         self._look()
-        directions = S[:, n:] @ vectors[n:, self.ivars["converged_count"]:n]
+        directions = S[:, n:] @ vectors[n:, self.ivars["converged_count"] : n]
         if not self.ivars["istep"]:
             directions = directions[:, :0]
         self._stand(torch.cat([self.X, directions, _utils.matmul(self.iK, self.R)], 1))
@@ -218,7 +261,7 @@ class LOBPCG:
         self._basis = basis
         self.ivars["converged_end"] = basis.shape[1]
         self.S = torch.zeros_like(self.S)
-        self.S[:, :basis.shape[1]] = basis
+        self.S[:, : basis.shape[1]] = basis
 
     def _orthonormal(self, U: torch.Tensor, V: torch.Tensor | None = None, plain: bool = False) -> torch.Tensor:
         """An orthonormal basis of the columns of U and orthogonal to those of V, which are orthonormal; in the product of B
@@ -302,7 +345,7 @@ def _gradient(A: torch.Tensor, E: torch.Tensor, X: torch.Tensor, gE: torch.Tenso
     between = (1 - eye) / (E.unsqueeze(-2) - E.unsqueeze(-1) + eye)
     known = X.mT @ gX
     parts = X * gE.unsqueeze(-2) + X @ (known * between)
-    outside = (gX - X @ known).mT.unsqueeze(-1)                         # (*, k, m, 1)
+    outside = (gX - X @ known).mT.unsqueeze(-1)  # (*, k, m, 1)
     project = torch.eye(m, dtype=A.dtype, device=A.device) - X @ X.mT
     rest = (project @ A @ project).unsqueeze(-3)
     systems = E[..., None, None] * project.unsqueeze(-3) - rest + (X @ X.mT).unsqueeze(-3)

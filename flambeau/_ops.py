@@ -17,16 +17,7 @@ from flambeau.dispatcher.namespaces import Ops as _Ops
 from flambeau.dispatcher.namespaces import ops
 from flambeau.dispatcher.overloads import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
 
-__all__ = [
-    "DispatchKey",
-    "HigherOrderOperator",
-    "OpOverload",
-    "OpOverloadPacket",
-    "OperatorBase",
-    "_OpNamespace",
-    "_Ops",
-    "ops",
-]
+__all__ = ["DispatchKey", "HigherOrderOperator", "OpOverload", "OpOverloadPacket", "OperatorBase", "_OpNamespace", "_Ops", "ops"]
 
 _NO_ABI = (
     "flambeau has no C++ ABI, so a library's compiled operators can't be loaded; define them in Python with "

@@ -65,8 +65,10 @@ class PythonDispatcher:
         rows = [line.split(" :: ")[0].split(": ") for line in self.rawRegistrations().splitlines() if " :: " in line]
         kept = {key: kernel for key, kernel in rows if key.removesuffix("[alias]") in self.supported_keys}
         order = ["FPGA", *(key for key in self.supported_keys if key != "FPGA")]
-        lines = [f"{key:<15} {kernel}\n" for key, kernel in sorted(
-            kept.items(), key=lambda row: (row[0].endswith("[alias]"), self._place(row[0], order)))]
+        lines = [
+            f"{key:<15} {kernel}\n"
+            for key, kernel in sorted(kept.items(), key=lambda row: (row[0].endswith("[alias]"), self._place(row[0], order)))
+        ]
         return f"\nRegistered Kernels\n{'key':<15} kernel\n{_RULE}\n" + "".join(lines)
 
     @staticmethod
@@ -84,6 +86,6 @@ class PythonDispatcher:
         for key in order:
             if key in found:
                 described = found[key]
-                shown = described[described.index("["):] if "[backend fallback]" in described else described
+                shown = described[described.index("[") :] if "[backend fallback]" in described else described
                 lines.append(f"{key:<15} {shown}\n")
         return f"\nComputed Dispatch Table\n{'key':<15} kernel\n{_RULE}\n" + "".join(lines)

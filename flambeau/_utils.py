@@ -59,9 +59,11 @@ def __getattr__(name: str) -> Any:
     """What pickles of sparse and nested tensors call; it loads their operators, and so is found when it is asked for."""
     if name == "_rebuild_sparse_tensor":
         from flambeau.ops.sparse.pickling import rebuild_sparse_tensor
+
         return rebuild_sparse_tensor
     if name == "_rebuild_nested_tensor":
         from flambeau.ops.nested.pickling import rebuild_nested_tensor
+
         return rebuild_nested_tensor
     raise AttributeError(f"module 'flambeau._utils' has no attribute '{name}'")
 
@@ -94,9 +96,7 @@ def _take_tensors(tensors: Iterable[torch.Tensor], size_limit: int) -> Iterator[
     yield from (chunk for chunk in waiting.values() if chunk)
 
 
-def _reorder_tensors_as(
-    tensors: Iterable[torch.Tensor], ordered_tensors: Iterable[torch.Tensor]
-) -> tuple[torch.Tensor, ...]:
+def _reorder_tensors_as(tensors: Iterable[torch.Tensor], ordered_tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Tensors that are in the order of `ordered_tensors` within each type, in that order altogether."""
     by_type: dict[str, list[torch.Tensor]] = defaultdict(list)
     for tensor in tensors:

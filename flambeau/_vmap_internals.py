@@ -25,8 +25,10 @@ __all__ = ["vmap"]
 
 #: What the factors of products must be for one example, in words and by their dimensions.
 _FACTORS = {
-    "mm": ("expected matrix {} and matrix {}", [2, 2]), "mv": ("expected matrix {} and vector {}", [2, 1]),
-    "dot": ("vector {} and vector {}", [1, 1]), "bmm": ("expected 3D `self` {} and 3D `other` {}", [3, 3]),
+    "mm": ("expected matrix {} and matrix {}", [2, 2]),
+    "mv": ("expected matrix {} and vector {}", [2, 1]),
+    "dot": ("vector {} and vector {}", [1, 1]),
+    "bmm": ("expected 3D `self` {} and 3D `other` {}", [3, 3]),
 }
 
 
@@ -56,8 +58,7 @@ def _fallback_warnings_displayed() -> bool:
 
 def vmap(func: Callable[..., Any], in_dims: in_dims_t = 0, out_dims: out_dims_t = 0) -> Callable[..., Any]:
     """The older vmap; deprecated: use torch.vmap."""
-    warnings.warn(
-        "Please use `torch.vmap` instead of `torch._vmap_internals.vmap`.", FutureWarning, stacklevel=2)
+    warnings.warn("Please use `torch.vmap` instead of `torch._vmap_internals.vmap`.", FutureWarning, stacklevel=2)
     return _vmap(func, in_dims, out_dims)
 
 
@@ -81,8 +82,10 @@ def _vmap(
                     f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must have one dim per output (got "
                     f"{len(outputs)} outputs) of {_get_name(func)}."
                 )
-            made = [x if x is None else _maybe_remove_batch_dim(_get_name(func), x, batch.depth, size, place)
-                    for x, place in zip(outputs, places, strict=True)]
+            made = [
+                x if x is None else _maybe_remove_batch_dim(_get_name(func), x, batch.depth, size, place)
+                for x, place in zip(outputs, places, strict=True)
+            ]
         return made[0] if isinstance(result, Tensor) else tuple(made)
 
     return mapped

@@ -17,9 +17,7 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
 S = TypeVar("S")
-_TWICE = (
-    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
-)
+_TWICE = "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
 
 
 def _indexed(device: Any) -> None:
@@ -125,9 +123,7 @@ def _in_callback(error: Exception) -> str:
     """What PyTorch says of an error in a callback: its words, and where it came from."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
     places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in frames)
-    return (
-        f"Got the following error when running the callback: {type(error).__name__}: {error}\n\nAt:\n{places}\n"
-    )
+    return f"Got the following error when running the callback: {type(error).__name__}: {error}\n\nAt:\n{places}\n"
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:

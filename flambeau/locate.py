@@ -87,8 +87,10 @@ def made_by(call: Any, what: str) -> list[tuple[str, str]]:
     before = jit.loaded()
     with plans_made() as plans:
         call()
-    return [*((f"plan of {what}", described(plan) + "\n") for plan in plans),
-            *((f"LLVM of {kernel.name} for {what}", kernel.text()) for kernel in jit.loaded_since(before))]
+    return [
+        *((f"plan of {what}", described(plan) + "\n") for plan in plans),
+        *((f"LLVM of {kernel.name} for {what}", kernel.text()) for kernel in jit.loaded_since(before)),
+    ]
 
 
 def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
@@ -110,8 +112,10 @@ def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
         try:
             results: list[Any] = []
             given = dict(zip(names, inputs, strict=True)) | others
-            yield from made_by(lambda given=given, results=results: results.append(function(**given)),
-                               f"{operator.name} on float32 {list(shape)}")
+            yield from made_by(
+                lambda given=given, results=results: results.append(function(**given)),
+                f"{operator.name} on float32 {list(shape)}",
+            )
         except (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError):
             continue
         out = results[0][0] if isinstance(results[0], tuple) else results[0]

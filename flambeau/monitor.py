@@ -17,8 +17,15 @@ from flambeau.base.locks import short_lock
 from flambeau.base.naming import public_module
 
 __all__ = [
-    "Aggregation", "Event", "EventHandlerHandle", "Stat", "TensorboardEventHandler", "data_value_t", "log_event",
-    "register_event_handler", "unregister_event_handler",
+    "Aggregation",
+    "Event",
+    "EventHandlerHandle",
+    "Stat",
+    "TensorboardEventHandler",
+    "data_value_t",
+    "log_event",
+    "register_event_handler",
+    "unregister_event_handler",
 ]
 
 data_value_t = str | int | float | bool
@@ -157,8 +164,13 @@ class Stat:
         """End the window; the event that tells of it."""
         if not self._count:
             return None
-        made = {Aggregation.SUM: self._sum, Aggregation.COUNT: float(self._count), Aggregation.MEAN: self._sum / self._count,
-                Aggregation.MAX: self._max, Aggregation.MIN: self._min}
+        made = {
+            Aggregation.SUM: self._sum,
+            Aggregation.COUNT: float(self._count),
+            Aggregation.MEAN: self._sum / self._count,
+            Aggregation.MAX: self._max,
+            Aggregation.MIN: self._min,
+        }
         self._last = {a: made[a] for a in self._told()}
         self._clear()
         return Event(STAT_EVENT, datetime.now(), {f"{self.name}.{a.name.lower()}": value for a, value in self._last.items()})

@@ -95,7 +95,7 @@ from flambeau.ops.interop.typed_storage import KINDS as _TYPED_STORAGES
 from flambeau.ops.interop.typed_storage import TypedStorage, from_file
 from flambeau.ops.tensor_methods.predicates import REMOVED as _REMOVED
 
-StorageBase = UntypedStorage   # a base of its own in PyTorch, by which programs tell storages
+StorageBase = UntypedStorage  # a base of its own in PyTorch, by which programs tell storages
 globals().update(_TYPES)
 globals().update(_FOREACH)
 
@@ -307,7 +307,6 @@ def set_vital(*words: Any) -> None:
     """A word for statistics that nobody keeps, as in PyTorch."""
 
 
-
 def _deprecated(name: str, instead: str, action: Any) -> Any:
     call = _older(f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning)(action)
     call.__module__, call.__name__, call.__qualname__ = __name__, name, name
@@ -317,17 +316,13 @@ def _deprecated(name: str, instead: str, action: Any) -> Any:
 
 for _kind, _device in (("cpu", "cpu"), ("gpu", "cuda"), ("ipu", "ipu"), ("xla", "xla")):
     _name = f"is_autocast_{_kind}_enabled"
-    globals()[_name] = _deprecated(
-        _name, f"is_autocast_enabled('{_device}')", functools.partial(is_autocast_enabled, _device)
-    )
+    globals()[_name] = _deprecated(_name, f"is_autocast_enabled('{_device}')", functools.partial(is_autocast_enabled, _device))
     _name = f"set_autocast_{_kind}_enabled"
     globals()[_name] = _deprecated(
         _name, f"set_autocast_enabled('{_device}', enabled)", functools.partial(set_autocast_enabled, _device)
     )
     _name = f"get_autocast_{_kind}_dtype"
-    globals()[_name] = _deprecated(
-        _name, f"get_autocast_dtype('{_device}')", functools.partial(get_autocast_dtype, _device)
-    )
+    globals()[_name] = _deprecated(_name, f"get_autocast_dtype('{_device}')", functools.partial(get_autocast_dtype, _device))
     _name = f"set_autocast_{_kind}_dtype"
     globals()[_name] = _deprecated(
         _name, f"set_autocast_dtype('{_device}', dtype)", functools.partial(set_autocast_dtype, _device)
@@ -465,9 +460,7 @@ def wait(future: Any) -> Any:
     return future.wait()
 
 
-_RECURRENT = frozenset(
-    ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell")
-)
+_RECURRENT = frozenset(("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"))
 # Losses whose form in torch takes reduction as a number (0 "none", 1 "mean", 2 "sum"), and the arguments before it.
 _LOSSES = {
     "binary_cross_entropy_with_logits": ("input", "target", "weight", "pos_weight"),
@@ -511,9 +504,12 @@ _OF_PROGRAMS = {
     "Block": "jit.ir.blocks",
     "Graph": "jit.ir.graph",
     "Node": "jit.ir.nodes",
-    **dict.fromkeys("""_disable_functionalization _enable_functionalization _from_functional_tensor
+    **dict.fromkeys(
+        """_disable_functionalization _enable_functionalization _from_functional_tensor
         _functionalize_has_data_mutation _functionalize_mutation_counter _functionalize_replace _functionalize_sync
-        _is_functional_tensor _sync _to_functional_tensor""".split(), "_subclasses.functionalization"),
+        _is_functional_tensor _sync _to_functional_tensor""".split(),
+        "_subclasses.functionalization",
+    ),
     **dict.fromkeys(("Use", "Value"), "jit.ir.values"),
     **dict.fromkeys(("ClassType", "EnumType", "InterfaceType", "UnionType", "unify_type_list"), "jit.ir.types"),
 }
@@ -523,10 +519,7 @@ _OF_THE_DISPATCHER = (
         frozenset(("DispatchKey", "DispatchKeySet", "ExcludeDispatchKeyGuard")),
         lambda: _importlib.import_module("flambeau.dispatcher.keys"),
     ),
-    (
-        frozenset(("Argument", "FunctionSchema", "parse_schema")),
-        lambda: _importlib.import_module("flambeau.dispatcher.schema"),
-    ),
+    (frozenset(("Argument", "FunctionSchema", "parse_schema")), lambda: _importlib.import_module("flambeau.dispatcher.schema")),
     (
         frozenset(
             """AnyType BoolType ComplexType DeviceObjType DictType FloatType FutureType IntType ListType NoneType NumberType
@@ -548,12 +541,13 @@ def __getattr__(name: str) -> Any:
         return getattr(_importlib.import_module("flambeau.nn.modules.recurrence"), name)
     if name in _ROOM_OF:
         from flambeau.ops import sparse
+
         return _looking(getattr(getattr(sparse, _ROOM_OF[name]), name))
     if name in _LATE_OF:
         return _looking(getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name))
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
-    if name in _NAMESPACE:      # declared by the program
+    if name in _NAMESPACE:  # declared by the program
         return _NAMESPACE[name]
     if name == "Future":
         return _importlib.import_module("flambeau.jit").Future

@@ -43,6 +43,7 @@ __all__ = [
     "wrap_torch_function",
 ]
 
+
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Inside a `__torch_dispatch__`, where nothing is recorded: record what is called in this block."""
@@ -176,9 +177,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return mode_on() or any_override(x for x in relevant_args if not isinstance(x, HeldTensor) or x.layout is torch.jagged)
 
 
-def redispatch_function(
-    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
-) -> Any:
+def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
     """func(*args, **kwargs) from within a __torch_function__: it isn't asked again, but the calls that func makes are."""
     return redispatch(func, types, args, kwargs)
 
@@ -193,9 +192,7 @@ def has_torch_function_variadic(*args: Any) -> bool:
     return has_torch_function(args)
 
 
-def handle_torch_function(
-    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
-) -> Any:
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Let the modes, then the overriding classes among `relevant_args` answer the call public_api(*args, **kwargs).
 
     Raises TypeError if all of them return NotImplemented.

@@ -49,7 +49,7 @@ class Generator(_Stream):
 
 
 default_generator = _stream
-_stream.__class__, _stream.device = Generator, Device("cpu")    # the base made it, which knows no tensors
+_stream.__class__, _stream.device = Generator, Device("cpu")  # the base made it, which knows no tensors
 
 
 def manual_seed(seed: Any) -> Any:

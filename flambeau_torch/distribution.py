@@ -115,10 +115,7 @@ def pip_conf() -> str:
 
 def constraints(version: str, folder: str) -> dict[str, str]:
     """Path below site-packages -> content, of what keeps pip from replacing torch; no pip.conf where there is another."""
-    texts = {
-        constraint_file(): CONSTRAINT.format(version=version),
-        pip_conf(): PIP_CONF.format(constraint=constraint_file()),
-    }
+    texts = {constraint_file(): CONSTRAINT.format(version=version), pip_conf(): PIP_CONF.format(constraint=constraint_file())}
     if os.path.exists(pip_conf()) and read("", pip_conf()) != texts[pip_conf()]:
         del texts[pip_conf()]
     return {os.path.relpath(path, folder): text for path, text in texts.items()}

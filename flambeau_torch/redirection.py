@@ -83,13 +83,13 @@ class AliasLoader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         made = importlib.import_module(self.name)
         own = made.__spec__
-        while own is not None and isinstance(own.loader, AliasLoader):     # another alias is being imported
+        while own is not None and isinstance(own.loader, AliasLoader):  # another alias is being imported
             own = own.loader.spec
         self.spec = own
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.spec     # which is the alias's by now
+        module.__spec__ = self.spec  # which is the alias's by now
 
 
 class TorchFinder(MetaPathFinder):
@@ -99,9 +99,7 @@ class TorchFinder(MetaPathFinder):
         self.folder = folder_of_flambeau()
         self.name, self.alias = (OURS, THEIRS) if OURS in sys.modules else (THEIRS, OURS)
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         head, dot, rest = fullname.partition(".")
         if head == self.alias:
             return self.alias_of(self.name + dot + rest, fullname)

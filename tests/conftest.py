@@ -14,8 +14,8 @@ import pytest
 
 import flambeau
 
-multiprocessing.set_start_method("fork")    # Python's default until 3.14; the others pickle what tests define in functions
-flambeau.manual_seed(0)     # also for what tests draw while they are imported
+multiprocessing.set_start_method("fork")  # Python's default until 3.14; the others pickle what tests define in functions
+flambeau.manual_seed(0)  # also for what tests draw while they are imported
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -37,7 +37,7 @@ def _fresh_random_state(request: pytest.FixtureRequest) -> None:
             value.bit_generator.state = _states.setdefault(id(value), value.bit_generator.state)
 
 
-_states: dict[int, dict] = {}      # of the generators of test modules, as they were after the import
+_states: dict[int, dict] = {}  # of the generators of test modules, as they were after the import
 
 
 @pytest.fixture

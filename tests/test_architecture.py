@@ -114,21 +114,45 @@ LAZY = "flambeau.base.lazy_import"  # imports a package's modules for the packag
 # Modules that import each other, inside functions, and why; all others form no circle.
 CIRCLES = {
     # a class whose constructor, or whose methods, are a file of their own
-    frozenset({"core.modes.settings", "core.operator.arguments", "core.tensor.create", "core.tensor.lazy_conjugate",
-               "core.tensor.nested_data", "core.tensor.tensor"}),
+    frozenset(
+        {
+            "core.modes.settings",
+            "core.operator.arguments",
+            "core.tensor.create",
+            "core.tensor.lazy_conjugate",
+            "core.tensor.nested_data",
+            "core.tensor.tensor",
+        }
+    ),
     frozenset({"nn.modules.hooks", "nn.modules.module", "nn.modules.state"}),
     frozenset({"ops.interop.typed_storage", "ops.interop.untyped_storage"}),
     frozenset({"fx.codegen", "fx.node"}),
     frozenset({"fx._lazy_graph_module", "fx._symbolic_trace", "fx.graph_module"}),
     # an operator's overloads are answered by implementations that are written in operators
-    frozenset({"dispatcher.aten.lowerings", "dispatcher.batching", "dispatcher.calling", "dispatcher.dispatch_modes",
-               "dispatcher.graphs", "dispatcher.namespaces", "dispatcher.overloads"}),
+    frozenset(
+        {
+            "dispatcher.aten.lowerings",
+            "dispatcher.batching",
+            "dispatcher.calling",
+            "dispatcher.dispatch_modes",
+            "dispatcher.graphs",
+            "dispatcher.namespaces",
+            "dispatcher.overloads",
+        }
+    ),
     # a value's attributes are what can be called, and what calls give are values; a module's, methods
     frozenset({"jit.frontend.callables", "jit.frontend.classes", "jit.frontend.values"}),
     frozenset({"jit.frontend.module_types", "jit.frontend.modules"}),
     # what a compiled function names are functions and classes that are compiled in their turn
-    frozenset({"jit.frontend.annotations", "jit.frontend.functions", "jit.frontend.python_classes",
-               "jit.frontend.python_resolver", "jit.frontend.python_values"}),
+    frozenset(
+        {
+            "jit.frontend.annotations",
+            "jit.frontend.functions",
+            "jit.frontend.python_classes",
+            "jit.frontend.python_resolver",
+            "jit.frontend.python_values",
+        }
+    ),
 }
 
 
@@ -229,9 +253,7 @@ def modules(root: Path) -> dict[str, Path]:
 def found_imports(modules: dict[str, Path]) -> list[Import]:
     known = set(modules)
     return [
-        found
-        for name, path in modules.items()
-        for found in imports(path.read_text(), name, path.name == "__init__.py", known)
+        found for name, path in modules.items() for found in imports(path.read_text(), name, path.name == "__init__.py", known)
     ]
 
 
@@ -258,8 +280,8 @@ def circles(edges: dict[str, set[str]]) -> list[frozenset[str]]:
             elif other in open_:
                 lowest[node] = min(lowest[node], order[other])
         if lowest[node] == order[node]:
-            group = frozenset(open_[open_.index(node):])
-            del open_[open_.index(node):]
+            group = frozenset(open_[open_.index(node) :])
+            del open_[open_.index(node) :]
             groups.append(group)
 
     for node in list(edges):
@@ -309,8 +331,11 @@ def test_operators_are_named_by_their_declarations(modules: dict[str, Path]) -> 
     operators = importlib.import_module(f"{PACKAGE}.core.operator.publishing").OPERATORS
     names = set(operators) | {name + "_" for name in operators if hasattr(package.Tensor, name + "_")}
     assert len(names) > 500
-    found = {name.removeprefix(f"{PACKAGE}."): names_in(path.read_text(), names) - ORDINARY
-             for name, path in modules.items() if room(name) in NAMELESS}
+    found = {
+        name.removeprefix(f"{PACKAGE}."): names_in(path.read_text(), names) - ORDINARY
+        for name, path in modules.items()
+        if room(name) in NAMELESS
+    }
     allowed = {name: known if known is not None else found[name] for name, (known, _) in NAMING.items()}
     unknown = {name: sorted(here - allowed.get(name, set())) for name, here in found.items() if here - allowed.get(name, set())}
     assert not unknown, f"say it on the declaration (core.operator.facets), or name the object: {unknown}"
@@ -319,10 +344,15 @@ def test_operators_are_named_by_their_declarations(modules: dict[str, Path]) -> 
 
 
 def test_core_looks_no_operator_up_by_name(modules: dict[str, Path]) -> None:
-    found = [f"{name}:{node.lineno}" for name, path in modules.items() if room(name) in ("base", "core", "codegen")
-             for node in ast.walk(ast.parse(path.read_text()))
-             if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("NAMESPACE", "OPERATORS")
-             and isinstance(node.slice, ast.Constant)]
+    found = [
+        f"{name}:{node.lineno}"
+        for name, path in modules.items()
+        if room(name) in ("base", "core", "codegen")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value) in ("NAMESPACE", "OPERATORS")
+        and isinstance(node.slice, ast.Constant)
+    ]
     assert not found, f"what core needs of operators is handed to it, as to core.autograd.inplace.as_seen: {found}"
 
 

@@ -194,8 +194,15 @@ def test_a_prompt(root: Path, tmp_path: Path) -> None:
     except OSError as error:
         pytest.skip(f"needs a pseudo-terminal: {error}")
     environment = {**os.environ, "PYTHONPATH": str(root), "TERM": "dumb", "PYTHON_BASIC_REPL": "1", "HOME": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, "-m", "flambeau_torch", "run"], stdin=theirs, stdout=theirs, stderr=theirs,
-                               env=environment, cwd=tmp_path, close_fds=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flambeau_torch", "run"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        cwd=tmp_path,
+        close_fds=True,
+    )
     os.close(theirs)
     os.write(ours, b"import torch\ntorch.arange(3)\nexit()\n")
     shown = b""
@@ -246,8 +253,10 @@ def test_versions_compare_by_their_numbers() -> None:
 
 def test_a_module_that_is_made_by_the_package_has_the_name_torch_too(run_python: Run, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text("import flambeau, flambeau_torch\nflambeau_torch.install()\nimport torch.backends.cudnn as cudnn\n"
-                       "print(cudnn is flambeau.backends.cudnn)\n")
+    program.write_text(
+        "import flambeau, flambeau_torch\nflambeau_torch.install()\nimport torch.backends.cudnn as cudnn\n"
+        "print(cudnn is flambeau.backends.cudnn)\n"
+    )
     assert run_python(str(program)).stdout == "True\n"
 
 

@@ -32,8 +32,15 @@ class Environment:
 
     def __call__(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "VIRTUAL"))}
-        return subprocess.run([str(self.python), *map(str, arguments)], env={**kept, **variables}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=600, cwd=self.python.parent)
+        return subprocess.run(
+            [str(self.python), *map(str, arguments)],
+            env={**kept, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            cwd=self.python.parent,
+        )
 
     def pip(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         spec = importlib.util.find_spec("pip")
@@ -173,7 +180,7 @@ def test_programs_and_pip_are_told_the_version_that_was_chosen(environment: Envi
     environment.pip("uninstall", "--yes", "newest")
     refused = environment("-m", "flambeau_torch", "install-torch", "--version", "newest")
     assert refused.returncode == 1 and "'newest' is no release of PyTorch" in refused.stderr
-    answer = environment("-m", "flambeau_torch", "install-torch")    # and back to the API's own
+    answer = environment("-m", "flambeau_torch", "install-torch")  # and back to the API's own
     assert answer.returncode == 0
     assert environment("-c", line).stdout.split() == [__version__] * 3
 
@@ -187,7 +194,7 @@ def test_settings_of_pip_that_are_somebody_elses_stay(environment: Environment) 
         assert f"{settings} is yours and stays as it is" in answer.stdout and settings.read_text() == own
         environment("-m", "flambeau_torch", "uninstall-torch")
         assert settings.read_text() == own
-        settings.unlink()       # ours, to which the user has added
+        settings.unlink()  # ours, to which the user has added
         environment("-m", "flambeau_torch", "install-torch")
         settings.write_text(own + settings.read_text())
         environment("-m", "flambeau_torch", "uninstall-torch")

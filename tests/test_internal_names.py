@@ -99,8 +99,13 @@ def test_names_of_the_native_module() -> None:
 
 def test_conditions_of_library_code() -> None:
     torch._check(True)
-    for check, error in ((torch._check, RuntimeError), (torch._check_value, ValueError), (torch._check_index, IndexError),
-                         (torch._check_type, TypeError), (torch._check_not_implemented, NotImplementedError)):
+    for check, error in (
+        (torch._check, RuntimeError),
+        (torch._check_value, ValueError),
+        (torch._check_index, IndexError),
+        (torch._check_type, TypeError),
+        (torch._check_not_implemented, NotImplementedError),
+    ):
         with pytest.raises(error, match=r"^why$"):
             check(False, lambda: "why")
     with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):

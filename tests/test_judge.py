@@ -50,19 +50,25 @@ def lines(*entries: dict) -> list[str]:
 
 
 def ran(**outcomes: str) -> list[str]:
-    told = [each for name, outcome in outcomes.items() for each in (
-        {"start": f"t.py::{name}"}, {"end": f"t.py::{name}", "outcome": outcome, "said": f"E{len(name)}", "seconds": 0.5})]
+    told = [
+        each
+        for name, outcome in outcomes.items()
+        for each in (
+            {"start": f"t.py::{name}"},
+            {"end": f"t.py::{name}", "outcome": outcome, "said": f"E{len(name)}", "seconds": 0.5},
+        )
+    ]
     return lines(*told, {"finished": 0})
 
 
 def test_what_pytorch_passes_alone_differs(compare: ModuleType) -> None:
     theirs = compare.read(ran(a="passed", b="passed", c="failed", d="passed", e="passed", f="skipped", g="passed"))
     mine = ran(a="passed", b="failed", c="failed", d="skipped", f="failed")
-    ours = compare.read([*lines({"broken": "u.py", "said": "no"}), *mine,
-                         *lines({"start": "t.py::g"}, {"died": "t.py::g", "said": "SIGSEGV"})])
+    ours = compare.read(
+        [*lines({"broken": "u.py", "said": "no"}), *mine, *lines({"start": "t.py::g"}, {"died": "t.py::g", "said": "SIGSEGV"})]
+    )
     found = compare.differing(ours, theirs)
-    assert found == {
-        "t.py::b": "failed: E1", "t.py::d": "skipped: E1", "t.py::e": "not collected", "t.py::g": "died: SIGSEGV"}
+    assert found == {"t.py::b": "failed: E1", "t.py::d": "skipped: E1", "t.py::e": "not collected", "t.py::g": "died: SIGSEGV"}
     assert compare.counted(ours, theirs) == 5
     assert set(compare.failing(ours)) == {"t.py::b", "t.py::c", "t.py::f", "t.py::g", "u.py (not collected)"}
     assert compare.unknown(found, {"t.py::b": "why", "t.py::d*": "why"}) == ["t.py::e", "t.py::g"]
@@ -92,7 +98,7 @@ def test_causes_are_messages_without_their_numbers(compare: ModuleType) -> None:
     assert [len(tests) for _, tests in compare.by_cause(found)] == [2, 1]
 
 
-SUITE = '''
+SUITE = """
 import os, pytest, unittest
 def test_good(): pass
 def test_bad(): raise ValueError("no")
@@ -108,7 +114,7 @@ def test_endless():
 class TestCase(unittest.TestCase):
     def test_left(self): self.fail()
 def test_dies(): os._exit(3)
-'''
+"""
 
 
 def test_the_plugin_writes_what_tests_do(judge: Path, compare: ModuleType, tmp_path: Path) -> None:
@@ -121,8 +127,14 @@ def test_the_plugin_writes_what_tests_do(judge: Path, compare: ModuleType, tmp_p
     answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     found = compare.read(out.read_text().splitlines())
     assert {name.partition("::")[2]: outcome for name, outcome in found.tests.items()} == {
-        "test_good": "passed", "test_bad": "failed", "test_skipped": "skipped", "test_expected": "xfailed",
-        "test_objects[x0]": "passed", "test_objects[x1]": "passed", "test_endless": "failed",
-        "test_dies": "started"}, answer.stdout + answer.stderr
+        "test_good": "passed",
+        "test_bad": "failed",
+        "test_skipped": "skipped",
+        "test_expected": "xfailed",
+        "test_objects[x0]": "passed",
+        "test_objects[x1]": "passed",
+        "test_endless": "failed",
+        "test_dies": "started",
+    }, answer.stdout + answer.stderr
     assert found.said["test_it.py::test_bad"] == "ValueError: no" and not found.whole
     assert "more than 1 s of the processor" in found.said["test_it.py::test_endless"]

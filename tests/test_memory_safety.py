@@ -29,7 +29,7 @@ def survives(work):
     """Run `work` in a child process; fail on a signal or an exception."""
     child = os.fork()
     if child == 0:
-        signal.alarm(120)       # ends what hangs, not what is slow on a busy machine
+        signal.alarm(120)  # ends what hangs, not what is slow on a busy machine
         try:
             work()
             os._exit(0)
@@ -154,13 +154,26 @@ def bad_indices():
         i = torch.tensor([value])
         x = torch.ones(5)
         attempt(
-            lambda: x[i], lambda: x.index_select(0, i), lambda: x.gather(0, i), lambda: x.scatter(0, i, 1.0),
-            lambda: x.scatter_add(0, i, one), lambda: x.scatter_reduce(0, i, one, "amax"), lambda: x.index_add(0, i, one),
-            lambda: x.index_copy(0, i, one), lambda: x.index_fill(0, i, 1.0), lambda: x.index_put((i,), one, accumulate=True),
-            lambda: x.take(i), lambda: x.put_(i, one), lambda: F.embedding(i, torch.ones(3, 4)), lambda: F.one_hot(i, 3),
-            lambda: F.embedding_bag(i, torch.ones(3, 4), i * 0), lambda: F.embedding_bag(i * 0, torch.ones(3, 4), i),
-            lambda: F.cross_entropy(torch.ones(1, 3), i), lambda: F.nll_loss(torch.ones(1, 3), i),
-            lambda: F.multi_margin_loss(torch.ones(1, 3), i), lambda: F.max_unpool1d(torch.ones(1, 1, 1), i[None, None], 2),
+            lambda: x[i],
+            lambda: x.index_select(0, i),
+            lambda: x.gather(0, i),
+            lambda: x.scatter(0, i, 1.0),
+            lambda: x.scatter_add(0, i, one),
+            lambda: x.scatter_reduce(0, i, one, "amax"),
+            lambda: x.index_add(0, i, one),
+            lambda: x.index_copy(0, i, one),
+            lambda: x.index_fill(0, i, 1.0),
+            lambda: x.index_put((i,), one, accumulate=True),
+            lambda: x.take(i),
+            lambda: x.put_(i, one),
+            lambda: F.embedding(i, torch.ones(3, 4)),
+            lambda: F.one_hot(i, 3),
+            lambda: F.embedding_bag(i, torch.ones(3, 4), i * 0),
+            lambda: F.embedding_bag(i * 0, torch.ones(3, 4), i),
+            lambda: F.cross_entropy(torch.ones(1, 3), i),
+            lambda: F.nll_loss(torch.ones(1, 3), i),
+            lambda: F.multi_margin_loss(torch.ones(1, 3), i),
+            lambda: F.max_unpool1d(torch.ones(1, 1, 1), i[None, None], 2),
             lambda: F.ctc_loss(torch.randn(5, 1, 3), i[None], torch.tensor([5]), torch.tensor([1])),
         )
         assert x.sum() >= 5
@@ -170,11 +183,18 @@ def bad_geometry():
     for value in HUGE:
         x = torch.ones(5)
         attempt(
-            lambda: x.as_strided((2,), (value,)).sum(), lambda: x.as_strided((2,), (1,), value).sum(),
-            lambda: x.as_strided((value,), (1,)).sum(), lambda: x.set_(torch.ones(5), value, (2,), (1,)).sum(),
-            lambda: x.set_(x.untyped_storage(), 0, (2,), (value,)).sum(), lambda: x.narrow(0, value, 2).sum(),
-            lambda: x.unfold(0, 2, value).sum(), lambda: x.expand(value, 5)[0].sum(), lambda: F.pad(x, (value, 0)).shape,
-            lambda: torch.zeros(value, value), lambda: torch.empty_strided((2,), (value,)), lambda: x.resize_(value),
+            lambda: x.as_strided((2,), (value,)).sum(),
+            lambda: x.as_strided((2,), (1,), value).sum(),
+            lambda: x.as_strided((value,), (1,)).sum(),
+            lambda: x.set_(torch.ones(5), value, (2,), (1,)).sum(),
+            lambda: x.set_(x.untyped_storage(), 0, (2,), (value,)).sum(),
+            lambda: x.narrow(0, value, 2).sum(),
+            lambda: x.unfold(0, 2, value).sum(),
+            lambda: x.expand(value, 5)[0].sum(),
+            lambda: F.pad(x, (value, 0)).shape,
+            lambda: torch.zeros(value, value),
+            lambda: torch.empty_strided((2,), (value,)),
+            lambda: x.resize_(value),
         )
 
 
@@ -199,8 +219,13 @@ def saved_tensors_of_other_shapes():
         (lambda a, b: F.cross_entropy(a, targets, b.detach()), (6, 8), (8,)),
         (lambda a, b: F.nll_loss(a, targets, b.detach()), (6, 8), (8,)),
         (lambda a, b, c: F.scaled_dot_product_attention(a, b, c), (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4)),
-        (lambda a, b, c, d: F.scaled_dot_product_attention(a, b, c, d.detach()),
-         (1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4), (3, 5)),
+        (
+            lambda a, b, c, d: F.scaled_dot_product_attention(a, b, c, d.detach()),
+            (1, 2, 3, 4),
+            (1, 2, 5, 4),
+            (1, 2, 5, 4),
+            (3, 5),
+        ),
         (lambda a, b: F.linear(a, b), (6, 8), (5, 8)),
         (lambda a, b, c: F.layer_norm(a, (8,), b, c), (6, 8), (8,), (8,)),
     ):
@@ -240,9 +265,12 @@ def without_data():
     meta, real = torch.ones(3, 3, device="meta"), torch.ones(3, 3)
     vector = torch.ones(3, device="meta")
     for call in (
-        lambda: F.linear(real, real, vector), lambda: F.layer_norm(real, (3,), vector), lambda: real.copy_(meta),
+        lambda: F.linear(real, real, vector),
+        lambda: F.layer_norm(real, (3,), vector),
+        lambda: real.copy_(meta),
         lambda: F.cross_entropy(real, vector.long()),
-        lambda: torch.linalg.solve(real, meta), lambda: F.batch_norm(real, vector, torch.ones(3)),
+        lambda: torch.linalg.solve(real, meta),
+        lambda: F.batch_norm(real, vector, torch.ones(3)),
     ):
         with pytest.raises((RuntimeError, NotImplementedError, TypeError)):
             call()
@@ -270,12 +298,16 @@ def places_overwritten_before_backward():
         return use(w, places), places
 
     makers = [
-        lambda: pooled(F.max_pool2d, image, 2), lambda: pooled(F.max_pool2d, image, 3, 1, 1),
+        lambda: pooled(F.max_pool2d, image, 2),
+        lambda: pooled(F.max_pool2d, image, 3, 1, 1),
         lambda: pooled(F.max_pool3d, volume, 2),
-        lambda: pooled(F.adaptive_max_pool2d, image, 2), lambda: pooled(F.fractional_max_pool2d, image, 2, output_size=2),
+        lambda: pooled(F.adaptive_max_pool2d, image, 2),
+        lambda: pooled(F.fractional_max_pool2d, image, 2, output_size=2),
         lambda: looked_up(lambda w, i: F.embedding(i, w)),
-        lambda: looked_up(lambda w, i: w[i]), lambda: looked_up(lambda w, i: w.index_select(0, i)),
-        lambda: looked_up(lambda w, i: w.gather(0, i[:, None])), lambda: looked_up(lambda w, i: w.take(i)),
+        lambda: looked_up(lambda w, i: w[i]),
+        lambda: looked_up(lambda w, i: w.index_select(0, i)),
+        lambda: looked_up(lambda w, i: w.gather(0, i[:, None])),
+        lambda: looked_up(lambda w, i: w.take(i)),
         lambda: looked_up(lambda w, i: F.cross_entropy(w[:2], i), 4),
         lambda: looked_up(lambda w, i: F.embedding_bag(i, w, i * 0)),
         lambda: looked_up(lambda w, i: torch.zeros(9, 4).index_add(0, i, w[:2])),
@@ -301,9 +333,13 @@ def geometry_of_other_types():
     x = torch.ones(5)
     for wrong in (1.5, "a", None, object(), float("nan"), 1 << 70):
         attempt(
-            lambda: x.set_(torch.ones(5), wrong, (2,), (1,)), lambda: x.set_(x.untyped_storage(), 0, (wrong,), (1,)),
-            lambda: x.set_(x.untyped_storage(), 0, (2,), (wrong,)), lambda: x.as_strided((2,), (1,), wrong),
-            lambda: x.as_strided((wrong,), (1,)), lambda: x.resize_(wrong), lambda: x.narrow(0, wrong, 1),
+            lambda: x.set_(torch.ones(5), wrong, (2,), (1,)),
+            lambda: x.set_(x.untyped_storage(), 0, (wrong,), (1,)),
+            lambda: x.set_(x.untyped_storage(), 0, (2,), (wrong,)),
+            lambda: x.as_strided((2,), (1,), wrong),
+            lambda: x.as_strided((wrong,), (1,)),
+            lambda: x.resize_(wrong),
+            lambda: x.narrow(0, wrong, 1),
         )
         assert x.sum() == 5
 
@@ -313,9 +349,12 @@ def sizes_beyond_memory():
     image = torch.ones(1, 1, 5, 5)
     for value in (1 << 40, (1 << 63) - 1):
         for call in (
-            lambda: F.adaptive_avg_pool2d(image, value), lambda: F.adaptive_max_pool2d(image, (value, 2)),
-            lambda: F.interpolate(image, size=(3, value)), lambda: F.interpolate(image, scale_factor=float(value)),
-            lambda: F.local_response_norm(image, value), lambda: torch.ones(5).tensor_split(value),
+            lambda: F.adaptive_avg_pool2d(image, value),
+            lambda: F.adaptive_max_pool2d(image, (value, 2)),
+            lambda: F.interpolate(image, size=(3, value)),
+            lambda: F.interpolate(image, scale_factor=float(value)),
+            lambda: F.local_response_norm(image, value),
+            lambda: torch.ones(5).tensor_split(value),
             lambda: torch.ones(2).repeat_interleave(torch.tensor([1, value])),
         ):
             with pytest.raises(RuntimeError):
@@ -326,6 +365,7 @@ def sizes_beyond_memory():
 
 def numbers_that_give_tensors_other_memory():
     """A number converted by a class's own code, which swaps the memory of the operand beside it."""
+
     class Swap(np.float32):
         def __float__(self):
             for tensor in operands:
@@ -333,21 +373,38 @@ def numbers_that_give_tensors_other_memory():
             return 3.0
 
     for use in (
-        lambda x: F.layer_norm(x, x.shape, eps=Swap(1)), lambda x: F.group_norm(x.view(1, 2, -1), 2, eps=Swap(1)),
-        lambda x: F.batch_norm(x.view(2, -1), None, None, training=True, eps=Swap(1)), lambda x: x.add_(Swap(2)),
-        lambda x: torch.add(x, x, alpha=Swap(2)), lambda x: F.softplus(x, Swap(1)), lambda x: x.clamp_(Swap(1), Swap(2)),
-        lambda x: x.norm(Swap(3)), lambda x: x.uniform_(Swap(1), Swap(2)), lambda x: x.fill_(Swap(1)),
+        lambda x: F.layer_norm(x, x.shape, eps=Swap(1)),
+        lambda x: F.group_norm(x.view(1, 2, -1), 2, eps=Swap(1)),
+        lambda x: F.batch_norm(x.view(2, -1), None, None, training=True, eps=Swap(1)),
+        lambda x: x.add_(Swap(2)),
+        lambda x: torch.add(x, x, alpha=Swap(2)),
+        lambda x: F.softplus(x, Swap(1)),
+        lambda x: x.clamp_(Swap(1), Swap(2)),
+        lambda x: x.norm(Swap(3)),
+        lambda x: x.uniform_(Swap(1), Swap(2)),
+        lambda x: x.fill_(Swap(1)),
     ):
-        for _ in range(2):          # the second call finds the plan
-            operands = [torch.ones(20_000_000)]     # given back to the system when it is freed
+        for _ in range(2):  # the second call finds the plan
+            operands = [torch.ones(20_000_000)]  # given back to the system when it is freed
             attempt(lambda use=use: use(operands[0]))
 
 
 @pytest.mark.parametrize(
     "attack",
-    [bad_indices, bad_geometry, shrunk_while_saved, shrunk_before_a_step, without_data, not_a_tensor,
-     saved_tensors_of_other_shapes, masks_that_do_not_fit, places_overwritten_before_backward,
-     geometry_of_other_types, sizes_beyond_memory, numbers_that_give_tensors_other_memory],
+    [
+        bad_indices,
+        bad_geometry,
+        shrunk_while_saved,
+        shrunk_before_a_step,
+        without_data,
+        not_a_tensor,
+        saved_tensors_of_other_shapes,
+        masks_that_do_not_fit,
+        places_overwritten_before_backward,
+        geometry_of_other_types,
+        sizes_beyond_memory,
+        numbers_that_give_tensors_other_memory,
+    ],
 )
 def test_attack(attack):
     survives(attack)
@@ -397,6 +454,7 @@ def test_memory_swapped_by_another_thread():
 
 def test_written_memory_swapped_by_another_thread():
     """Memory taken from a tensor while a kernel writes to it is nobody else's until the kernel is done."""
+
     def work():
         target, done = torch.ones(4_000_000), []
 
@@ -435,6 +493,7 @@ def test_a_tensor_given_less_memory_between_the_choice_of_a_plan_and_its_call():
             with pytest.raises(RuntimeError, match="a tensor reaches outside its storage"):
                 run(*operands)
         assert small.tolist() == [1.0] * 4
+
     survives(work)
 
 
@@ -447,6 +506,7 @@ def test_memory_taken_away_by_another_thread():
             while not done.is_set():
                 x.data = small
                 x.data = big
+
         sys.setswitchinterval(1e-6)
         other = threading.Thread(target=change)
         other.start()
@@ -454,10 +514,11 @@ def test_memory_taken_away_by_another_thread():
             for call in (lambda: x + 1, lambda: x.sum(), lambda: x.sort(), lambda: x.mul_(1)):
                 try:
                     call()
-                except RuntimeError as error:   # the words depend on when the memory went away
+                except RuntimeError as error:  # the words depend on when the memory went away
                     assert "reaches outside its storage" in str(error) or "broadcast" in str(error)
         done.set()
         other.join()
+
     survives(work)
 
 

@@ -76,7 +76,7 @@ def test_own_names_differ_in_the_head_only(line: str) -> None:
     for part in path.split("."):
         found = getattr(found, part)
     own = f"{found.__module__}.{found.__qualname__}"
-    head = "torch" if path == "UntypedStorage" else "flambeau"      # that one is native
+    head = "torch" if path == "UntypedStorage" else "flambeau"  # that one is native
     assert own == head + name.removeprefix("torch")
 
 

@@ -21,11 +21,16 @@ def test_the_pages_are_as_they_would_be_written(run_python, root) -> None:
 
 
 def test_names_are_where_they_are_said_to_be(coverage) -> None:
-    page = ("`torch.nn.Linear(3, 4)` and `torch.no_such_name`\n" + coverage.MISSING +
-            "- **a**: `torch.relu`, `torch.package.none`, `torch.quantize_per_tensor`\n\n## More\n\n`torch.int_repr`\n")
+    page = (
+        "`torch.nn.Linear(3, 4)` and `torch.no_such_name`\n"
+        + coverage.MISSING
+        + "- **a**: `torch.relu`, `torch.package.none`, `torch.quantize_per_tensor`\n\n## More\n\n`torch.int_repr`\n"
+    )
     assert list(coverage.wrong_names(page)) == [
-        "torch.int_repr is said to be there, and isn't", "torch.no_such_name is said to be there, and isn't",
-        "torch.relu is said not to be there, and is"]
+        "torch.int_repr is said to be there, and isn't",
+        "torch.no_such_name is said to be there, and isn't",
+        "torch.relu is said not to be there, and is",
+    ]
 
 
 def test_a_region_is_replaced(coverage) -> None:
@@ -37,8 +42,13 @@ def test_a_region_is_replaced(coverage) -> None:
 
 def test_a_conformance_run_is_taken_over(coverage) -> None:
     operators = {"ops": 3, "forward_pass": 2, "backward_ops": 2, "backward_pass": 2, "dtypes": {"int64": {"ops": [1, 2]}}}
-    run = {"impl": "flambeau", "import_error": None, "summary": {"core": operators}, "surface": {"spaces": {"torch": [4, 5]}},
-           "results": [{"suite": "core", "name": "add", "status": "fail"}, {"suite": "core", "name": "mul", "status": "pass"}]}
+    run = {
+        "impl": "flambeau",
+        "import_error": None,
+        "summary": {"core": operators},
+        "surface": {"spaces": {"torch": [4, 5]}},
+        "results": [{"suite": "core", "name": "add", "status": "fail"}, {"suite": "core", "name": "mul", "status": "pass"}],
+    }
     table = coverage.table(coverage.taken(run))
     assert "| operators of ordinary programs | 2 of 3 | 2 of 2 | `add` |" in table
     assert "| public names | 4 of 5 | | |" in table and "int64 1 of 2." in table

@@ -19,26 +19,29 @@ def test_all_names_are_there(room):
     assert not hasattr(module, "nothing")
 
 
-@pytest.mark.parametrize(("made", "wanted"), [
-    (lambda: _refs.sin(X), lambda: X.sin()),
-    (lambda: _refs.sum(X, 0, keepdim=True), lambda: X.sum(0, keepdim=True)),
-    (lambda: _refs.expand(X[0], 2, 2), lambda: X[0].expand(2, 2)),
-    (lambda: _refs.swap_axes(X, 0, 1), lambda: X.T),
-    (lambda: _refs.T(X), lambda: X.T),
-    (lambda: _refs.zero(X), lambda: torch.zeros(2, 2)),
-    (lambda: _refs.rpow(X, 2.0), lambda: 2.0 ** X),
-    (lambda: _refs.rtruediv(X, 2.0), lambda: 2.0 / X),
-    (lambda: _refs.rfloordiv(X, 2.0), lambda: 2.0 // X),
-    (lambda: _refs.trunc_divide(X, 2.0), lambda: (X / 2).trunc()),
-    (lambda: _refs.copy_to(torch.zeros(2, 2), X), lambda: X),
-    (lambda: _refs.nn.functional.celu(X), lambda: torch.nn.functional.celu(X)),
-    (lambda: _refs.nn.functional.mish_(X.clone()), lambda: torch.nn.functional.mish(X)),
-    (lambda: _refs.special.zeta(X.abs() + 1, 2.0), lambda: torch.special.zeta(X.abs() + 1, 2.0)),
-    (lambda: _refs.fft.rfft(X), lambda: torch.fft.rfft(X)),
-    (lambda: _refs.linalg.svdvals(X), lambda: torch.linalg.svdvals(X)),
-    (lambda: _refs._conversions.double(X), lambda: X.double()),
-    (lambda: _refs._conversions.complex(X, X), lambda: torch.complex(X, X)),
-])
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (lambda: _refs.sin(X), lambda: X.sin()),
+        (lambda: _refs.sum(X, 0, keepdim=True), lambda: X.sum(0, keepdim=True)),
+        (lambda: _refs.expand(X[0], 2, 2), lambda: X[0].expand(2, 2)),
+        (lambda: _refs.swap_axes(X, 0, 1), lambda: X.T),
+        (lambda: _refs.T(X), lambda: X.T),
+        (lambda: _refs.zero(X), lambda: torch.zeros(2, 2)),
+        (lambda: _refs.rpow(X, 2.0), lambda: 2.0**X),
+        (lambda: _refs.rtruediv(X, 2.0), lambda: 2.0 / X),
+        (lambda: _refs.rfloordiv(X, 2.0), lambda: 2.0 // X),
+        (lambda: _refs.trunc_divide(X, 2.0), lambda: (X / 2).trunc()),
+        (lambda: _refs.copy_to(torch.zeros(2, 2), X), lambda: X),
+        (lambda: _refs.nn.functional.celu(X), lambda: torch.nn.functional.celu(X)),
+        (lambda: _refs.nn.functional.mish_(X.clone()), lambda: torch.nn.functional.mish(X)),
+        (lambda: _refs.special.zeta(X.abs() + 1, 2.0), lambda: torch.special.zeta(X.abs() + 1, 2.0)),
+        (lambda: _refs.fft.rfft(X), lambda: torch.fft.rfft(X)),
+        (lambda: _refs.linalg.svdvals(X), lambda: torch.linalg.svdvals(X)),
+        (lambda: _refs._conversions.double(X), lambda: X.double()),
+        (lambda: _refs._conversions.complex(X, X), lambda: torch.complex(X, X)),
+    ],
+)
 def test_references_give_what_operators_give(made, wanted):
     torch.testing.assert_close(made(), wanted(), rtol=0, atol=0)
 

@@ -87,8 +87,14 @@ def test_rules_save_what_they_use(root: Path) -> None:
         for rule in rules:
             for parameter in {argument.arg for argument in rule.args.args} - {"g", "gs", "need", "layouts"}:
                 uses = [node for node in ast.walk(rule) if isinstance(node, ast.Name) and node.id == parameter]
-                looks = [node for node in ast.walk(rule) if isinstance(node, ast.Attribute) and node.attr in only_layout
-                         and isinstance(node.value, ast.Name) and node.value.id == parameter]
+                looks = [
+                    node
+                    for node in ast.walk(rule)
+                    if isinstance(node, ast.Attribute)
+                    and node.attr in only_layout
+                    and isinstance(node.value, ast.Name)
+                    and node.value.id == parameter
+                ]
                 if len(looks) == len(uses):
                     needless.append(f"{path.name}:{rule.lineno} {parameter}")
     assert not needless
@@ -96,8 +102,18 @@ def test_rules_save_what_they_use(root: Path) -> None:
 
 def test_programs_find_what_pytorch_has_and_no_more() -> None:
     """`hasattr` is asked by programs that adapt: some functions are no methods, most writing methods no functions."""
-    for name in ("combinations", "constant_pad_nd", "fill", "fill_diagonal", "histogramdd", "names", "poisson", "rsub",
-                 "std_mean", "var_mean"):
+    for name in (
+        "combinations",
+        "constant_pad_nd",
+        "fill",
+        "fill_diagonal",
+        "histogramdd",
+        "names",
+        "poisson",
+        "rsub",
+        "std_mean",
+        "var_mean",
+    ):
         assert not hasattr(torch.Tensor, name), name
     for name in ("addmm_", "baddbmm_", "cumsum_", "index_add_", "masked_fill_", "put_", "scatter_", "tril_", "fill_diagonal_"):
         assert not hasattr(torch, name) and hasattr(torch.Tensor, name), name

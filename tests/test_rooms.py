@@ -62,15 +62,9 @@ def test_what_is_not_there_says_what_to_do() -> None:
     ):
         with pytest.raises(NotImplementedError, match="not implemented in flambeau"):
             call()
+    assert torch.compile(model, disable=True) is model and not torch.distributed.is_initialized() and not torch.jit.is_scripting()
     assert (
-        torch.compile(model, disable=True) is model
-        and not torch.distributed.is_initialized()
-        and not torch.jit.is_scripting()
-    )
-    assert (
-        torch.jit.ignore(model) is model
-        and torch.jit.script_if_tracing(math.sqrt)(4.0) == 2
-        and not isinstance(1, torch.SymInt)
+        torch.jit.ignore(model) is model and torch.jit.script_if_tracing(math.sqrt)(4.0) == 2 and not isinstance(1, torch.SymInt)
     )
 
 
@@ -183,9 +177,7 @@ def test_assert_close_says_where() -> None:
 def test_make_tensor_repeats_pytorch() -> None:
     torch.manual_seed(0)
     made = torch.testing.make_tensor((2, 3), dtype=torch.float32, device="cpu")
-    torch.testing.assert_close(
-        made, torch.tensor([[-0.0674, 4.8280, -7.4074], [-6.6235, -3.4664, 2.4134]]), rtol=0, atol=1e-4
-    )
+    torch.testing.assert_close(made, torch.tensor([[-0.0674, 4.8280, -7.4074], [-6.6235, -3.4664, 2.4134]]), rtol=0, atol=1e-4)
 
 
 def test_profiler() -> None:
@@ -207,9 +199,7 @@ def write_sum(index: int, x: torch.Tensor, folder: str) -> None:
 def test_spawn_sends_tensors_by_value_and_errors_back(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), str(tmp_path)), nprocs=2)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "3.0", "1": "3.0"}
-    with pytest.raises(
-        torch.multiprocessing.ProcessRaisedException, match="Process 1 terminated with the following error"
-    ):
+    with pytest.raises(torch.multiprocessing.ProcessRaisedException, match="Process 1 terminated with the following error"):
         torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), "fail"), nprocs=2)
 
 

@@ -73,9 +73,20 @@ def test_names_that_test_suites_ask_for() -> None:
 
 def test_types_of_values() -> None:
     infer = torch._C._jit_try_infer_type
-    for value, words in ((1, "int"), ([1, 2], "List[int]"), ((1, "a"), "Tuple[int, str]"), ({1: [2.0]}, "Dict[int, List[float]]"),
-                         ([None, torch.ones(1)], "Optional[Tensor]"), (torch.float32, "int"), ((), "Tuple[")):
+    for value, words in (
+        (1, "int"),
+        ([1, 2], "List[int]"),
+        ((1, "a"), "Tuple[int, str]"),
+        ({1: [2.0]}, "Dict[int, List[float]]"),
+        ([None, torch.ones(1)], "Optional[Tensor]"),
+        (torch.float32, "int"),
+        ((), "Tuple["),
+    ):
         assert infer(value).success() and words in str(infer(value).type())
-    for value, words in (([], "must have elements"), ([1, "a"], "Found int and str"), (object(), "Only tensors and"),
-                         (torch.nn.Linear(1, 1), "Cannot infer concrete type")):
+    for value, words in (
+        ([], "must have elements"),
+        ([1, "a"], "Found int and str"),
+        (object(), "Only tensors and"),
+        (torch.nn.Linear(1, 1), "Cannot infer concrete type"),
+    ):
         assert not infer(value).success() and words in infer(value).reason()

@@ -24,8 +24,17 @@ def test_the_table_of_libraries_is_that_of_its_data(libraries) -> None:
 
 
 def test_the_table_of_suites(libraries) -> None:
-    judged = {"url": "u", "versions": {"a": "1.0", "b": None}, "share": 4, "tests": 1200, "differ": 3, "whole": True,
-              "pytorch": "2.13.0", "seconds": 3.4, "pytorch_seconds": 5.6}
+    judged = {
+        "url": "u",
+        "versions": {"a": "1.0", "b": None},
+        "share": 4,
+        "tests": 1200,
+        "differ": 3,
+        "whole": True,
+        "pytorch": "2.13.0",
+        "seconds": 3.4,
+        "pytorch_seconds": 5.6,
+    }
     table = libraries.suites({"a": judged, "b": {**judged, "pytorch": None}})
     assert "| [a](u) | a 1.0 | 4 | 1200 | 3 | 3 / 6 |" in table and "1 suites, 1,200 tests: 3 differ." in table
     assert libraries.suites({}) == ""
@@ -59,8 +68,9 @@ def test_kernels_that_a_change_leaves_alone_have_the_same_digests(root: Path, ru
     assert answer.returncode == 0 and answer.stdout == "0 calls changed\n", answer.stdout + answer.stderr
 
     recorded = json.loads(file.read_text())
-    product, exponential = (next(parts for line, parts in recorded["calls"].items() if line.startswith(f"torch.{name}("))
-                            for name in ("addmm", "exp"))
+    product, exponential = (
+        next(parts for line, parts in recorded["calls"].items() if line.startswith(f"torch.{name}(")) for name in ("addmm", "exp")
+    )
     assert all(part["kernels"] and part["plans"] for part in (*product.values(), *exponential.values()))
     exponential["forward"]["kernels"][0] = "another"
     product["backward"]["plans"][0].append([1, 1, 1])

@@ -25,8 +25,13 @@ walk(loss.backward)
 
 
 def test_the_tour_goes_where_the_program_goes(root: Path, tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, timeout=300,
-                         env={"FLAMBEAU_CACHE": str(tmp_path), "PATH": ""})
+    ran = subprocess.run(
+        [sys.executable, "-c", WALK],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"FLAMBEAU_CACHE": str(tmp_path), "PATH": ""},
+    )
     assert ran.returncode == 0, ran.stderr
     walks = [walk.split("\n") for walk in ran.stdout.strip().split("\n\n")]
     sections = re.split(r"(?m)^## .*$", (root / "docs" / "tour.md").read_text())[1:]

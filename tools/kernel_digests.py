@@ -32,7 +32,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CALLS = ROOT / "tools" / "kernel_calls.txt"
-Facts = dict[str, Any]      # of a call: its kernels' digests and its plans' phases, forward and backward, or an error
+Facts = dict[str, Any]  # of a call: its kernels' digests and its plans' phases, forward and backward, or an error
 THREADS = 2
 
 
@@ -109,7 +109,7 @@ def facts(lines: list[str]) -> Iterator[tuple[str, dict[str, Facts]]]:
     torch: Any = importlib.import_module("flambeau")
     torch.set_num_threads(THREADS)
     watch = Watch()
-    torch.empty(1, dtype=torch.int16).fill_(3)      # the runtime's own texts are no call's
+    torch.empty(1, dtype=torch.int16).fill_(3)  # the runtime's own texts are no call's
     for line in lines:
         reading, writing = os.pipe()
         child = os.fork()
@@ -117,7 +117,7 @@ def facts(lines: list[str]) -> Iterator[tuple[str, dict[str, Facts]]]:
             os.close(reading)
             try:
                 found = facts_of(watch, line)
-            except Exception as error:      # a call that fails is a fact about it
+            except Exception as error:  # a call that fails is a fact about it
                 found = {"error": {"kernels": [], "plans": [], "words": f"{type(error).__name__}: {error}"}}
             with open(writing, "w") as file:
                 json.dump(found, file)
@@ -138,12 +138,17 @@ def changes(before: dict[str, Facts], after: dict[str, Facts]) -> Iterator[str]:
         old, new = before[part], after[part]
         gone, come = set(old["kernels"]) - set(new["kernels"]), set(new["kernels"]) - set(old["kernels"])
         if gone or come or len(old["kernels"]) != len(new["kernels"]):
-            yield f"{part}: {len(gone)} of {len(old['kernels'])} kernels are no longer made, {len(come)} of " \
-                  f"{len(new['kernels'])} are new"
+            yield (
+                f"{part}: {len(gone)} of {len(old['kernels'])} kernels are no longer made, {len(come)} of "
+                f"{len(new['kernels'])} are new"
+            )
         if old["plans"] != new["plans"]:
             counts = [[len(plan) for plan in one["plans"]] for one in (old, new)]
-            yield f"{part}: plans of {counts[0]} phases, now {counts[1]}" if counts[0] != counts[1] else \
-                f"{part}: other totals, grains or numbers of constants in plans of {counts[0]} phases"
+            yield (
+                f"{part}: plans of {counts[0]} phases, now {counts[1]}"
+                if counts[0] != counts[1]
+                else f"{part}: other totals, grains or numbers of constants in plans of {counts[0]} phases"
+            )
         if old.get("words") != new.get("words"):
             yield f"{part}: {old.get('words')}, now {new.get('words')}"
 

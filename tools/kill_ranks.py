@@ -34,11 +34,21 @@ SHARED = Path("/dev/shm")
 
 def training(folder: Path, ranks: int, epochs: int, restarts: int) -> subprocess.Popen[str]:
     """A launch of the example, in a process group of its own."""
-    command = [sys.executable, "-m", "flambeau", "launch", "--standalone", f"--nproc-per-node={ranks}",
-               f"--max-restarts={restarts}", str(EXAMPLE), f"--epochs={epochs}", f"--checkpoint={folder / 'ddp.pt'}"]
+    command = [
+        sys.executable,
+        "-m",
+        "flambeau",
+        "launch",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        f"--max-restarts={restarts}",
+        str(EXAMPLE),
+        f"--epochs={epochs}",
+        f"--checkpoint={folder / 'ddp.pt'}",
+    ]
     with open(folder / "errors", "w") as errors:
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    atexit.register(run.kill)       # a launcher's processes die with it
+    atexit.register(run.kill)  # a launcher's processes die with it
     return run
 
 
@@ -96,8 +106,9 @@ def check(folder: Path, output: list[str], epochs: int, kills: int, expected: di
     assert not living(folder), f"processes are left: {living(folder)}"
 
 
-def disturbed(folder: Path, options: argparse.Namespace, chosen: random.Random, wanted: int,
-              expected: dict[str, Any]) -> dict[str, int]:
+def disturbed(
+    folder: Path, options: argparse.Namespace, chosen: random.Random, wanted: int, expected: dict[str, Any]
+) -> dict[str, int]:
     """One training with up to `wanted` kills; how many hit each rank."""
     run = training(folder, options.ranks, options.epochs, wanted + 1)
     output: list[str] = []
@@ -143,7 +154,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=120.0, help="seconds that a training may take that is left alone")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # which ends the training as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the training as well
     chosen, hits, begin = random.Random(options.seed), {}, time.monotonic()
     before = set(SHARED.iterdir())
     with tempfile.TemporaryDirectory(prefix="kill_ranks_") as name:
@@ -163,9 +174,12 @@ def main() -> None:
     left = without_owner({path for path in set(SHARED.iterdir()) - before if path.name.startswith(("mpich", "ucx"))})
     if left:
         raise SystemExit(f"shared memory is left: {', '.join(map(str, left))}")
-    print(f"{sum(hits.values())} kills (" + ", ".join(f"rank {rank}: {count}" for rank, count in sorted(hits.items()))
-          + f") in {trainings} trainings of {options.epochs} epochs with {options.ranks} ranks: every epoch made, the same "
-          "result bit for bit, nothing left behind")
+    print(
+        f"{sum(hits.values())} kills ("
+        + ", ".join(f"rank {rank}: {count}" for rank, count in sorted(hits.items()))
+        + f") in {trainings} trainings of {options.epochs} epochs with {options.ranks} ranks: every epoch made, the same "
+        "result bit for bit, nothing left behind"
+    )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ def kernels(name: str) -> str:
             return "cpu"
         if has_kernel(name, "CompositeImplicitAutograd"):
             return "composite"
-        return "explicit" * any(has_kernel(name, key) for key in
-                                ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"))
+        return "explicit" * any(
+            has_kernel(name, key) for key in ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+        )
     except RuntimeError:
         return "script"
 
@@ -38,7 +39,7 @@ def main() -> None:
     for name in sorted(schemas):
         namespace, _, short = name.partition("::")
         packet = getattr(getattr(torch.ops, namespace), short, None)
-        if not hasattr(packet, "overloads"):     # a few names are attributes of every namespace
+        if not hasattr(packet, "overloads"):  # a few names are attributes of every namespace
             continue
         for overload in packet.overloads():
             operator = getattr(packet, overload)

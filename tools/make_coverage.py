@@ -49,10 +49,15 @@ def taken(run: dict[str, Any]) -> dict[str, Any]:
     if run["impl"] != "flambeau" or run["import_error"]:
         raise SystemExit(f"this is no run of flambeau: {run['impl']} {run['import_error'] or ''}")
     spaces = run["surface"]["spaces"].values() if run["surface"] else ()
-    return {"date": datetime.now(UTC).date().isoformat(), "summary": run["summary"],
-            "names": [sum(each[0] for each in spaces), sum(each[1] for each in spaces)],
-            "failing": {suite: sorted(r["name"] for r in run["results"] if r["suite"] == suite and r["status"] != "pass")
-                        for suite in run["summary"]}}
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "summary": run["summary"],
+        "names": [sum(each[0] for each in spaces), sum(each[1] for each in spaces)],
+        "failing": {
+            suite: sorted(r["name"] for r in run["results"] if r["suite"] == suite and r["status"] != "pass")
+            for suite in run["summary"]
+        },
+    }
 
 
 def table(found: dict[str, Any]) -> str:
@@ -91,8 +96,10 @@ def passing(found: dict[str, Any]) -> str:
     data = [found["summary"][suite] for suite in ("core", "extended") if suite in found["summary"]]
     forward, backward = (sum(each[key] for each in data) for key in ("forward_pass", "backward_pass"))
     operators, differentiable = (sum(each[key] for each in data) for key in ("ops", "backward_ops"))
-    return (f"{forward} of {operators} operators give PyTorch's results for each of its own samples, in every form, and "
-            f"{backward} of {differentiable} its gradients.")
+    return (
+        f"{forward} of {operators} operators give PyTorch's results for each of its own samples, in every form, and "
+        f"{backward} of {differentiable} its gradients."
+    )
 
 
 def programs() -> list[str]:
@@ -100,11 +107,15 @@ def programs() -> list[str]:
     libraries = [each["result"] for each in json.loads((ROOT / "docs" / "libraries.json").read_text()) if each["result"]]
     suites = [each for each in json.loads((ROOT / "docs" / "judged.json").read_text()).values() if each["pytorch"]]
     ended, same = sum(each["runs"] for each in libraries), sum(each["same"] is True for each in libraries)
-    lines = [f"{ended} of {len(libraries)} programs and libraries of others that were run come to their end, {same} with "
-             "PyTorch's results ([libraries.md](docs/libraries.md))."]
+    lines = [
+        f"{ended} of {len(libraries)} programs and libraries of others that were run come to their end, {same} with "
+        "PyTorch's results ([libraries.md](docs/libraries.md))."
+    ]
     if suites:
-        lines.append(f"Of {sum(each['tests'] for each in suites):,} tests in {len(suites)} suites of such libraries "
-                     f"{sum(each['differ'] for each in suites)} differ from PyTorch.")
+        lines.append(
+            f"Of {sum(each['tests'] for each in suites):,} tests in {len(suites)} suites of such libraries "
+            f"{sum(each['differ'] for each in suites)} differ from PyTorch."
+        )
     return lines
 
 
@@ -145,7 +156,7 @@ def is_there(name: str) -> bool:
         except Exception:
             try:
                 found = importlib.import_module(f"{found.__name__}.{part}")
-            except ModuleNotFoundError as error:    # one that needs a package which isn't installed is there
+            except ModuleNotFoundError as error:  # one that needs a package which isn't installed is there
                 return not str(error.name).startswith("flambeau")
             except Exception:
                 return False
@@ -181,8 +192,9 @@ def main() -> int:
                 page.write_text(wanted)
                 print(f"wrote {name} of {page.name}")
     pages = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "internals").glob("*.md"))]
-    names = [f"{page.name}: {fault}" for page in pages if page.name != "not_implemented.md"
-             for fault in wrong_names(page.read_text())]
+    names = [
+        f"{page.name}: {fault}" for page in pages if page.name != "not_implemented.md" for fault in wrong_names(page.read_text())
+    ]
     faults = names + faults * options.check
     for fault in faults:
         print(fault)

@@ -22,7 +22,7 @@ def read(path: Path) -> tuple[list[int], list[list[int]]]:
     if path.suffix == ".npz":
         with np.load(path) as table:
             polynomials = table["poly"].tolist()
-            return polynomials, [row[:max(1, p.bit_length() - 1)] for p, row in zip(polynomials, table["vinit"].tolist())]
+            return polynomials, [row[: max(1, p.bit_length() - 1)] for p, row in zip(polynomials, table["vinit"].tolist())]
     polynomials, numbers = [1], [[1]]
     for line in path.read_text().splitlines()[1:]:
         _, degree, inner, *initial = map(int, line.split())

@@ -108,8 +108,10 @@ def suites(judged: dict[str, dict[str, Any]]) -> str:
             continue
         versions = ", ".join(f"{package} {version}" for package, version in found["versions"].items() if version)
         share = f"{found['share']}{'' if found['whole'] else ', to the end of its time'}"
-        lines.append(f"| [{name}]({found['url']}) | {versions} | {share} | {found['tests']} | {found['differ']} | "
-                     f"{found['seconds']:.0f} / {found['pytorch_seconds']:.0f} |")
+        lines.append(
+            f"| [{name}]({found['url']}) | {versions} | {share} | {found['tests']} | {found['differ']} | "
+            f"{found['seconds']:.0f} / {found['pytorch_seconds']:.0f} |"
+        )
     if len(lines) == 2:
         return ""
     tests, differ = (sum(found[key] for found in judged.values() if found["pytorch"]) for key in ("tests", "differ"))

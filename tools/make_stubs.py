@@ -150,7 +150,7 @@ def declared_types(function: Any) -> dict[str, Any]:
 
 def signature_of(function: Any, method: bool) -> str:
     """The parameters of a stub."""
-    if isinstance(function, types.MethodDescriptorType):     # __hash__, which Pythons from 3.13 on know
+    if isinstance(function, types.MethodDescriptorType):  # __hash__, which Pythons from 3.13 on know
         return "self, *args: Any, **kwargs: Any"
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -162,7 +162,7 @@ def signature_of(function: Any, method: bool) -> str:
         if method and i == 0 and p.kind is not p.VAR_POSITIONAL:
             parts.append("self")
             continue
-        if p.kind is p.VAR_POSITIONAL and p.name == "surplus":     # which is refused
+        if p.kind is p.VAR_POSITIONAL and p.name == "surplus":  # which is refused
             continue
         if keyword.iskeyword(p.name):
             return "self, *args: Any, **kwargs: Any" if method else "*args: Any, **kwargs: Any"
@@ -198,8 +198,14 @@ def result_of(name: str, function: Any, method: bool) -> str:
         text = getattr(getattr(operator, "signature", None), "return_annotation", None)
         return "Tensor" if hasattr(operator, "body") or text in ("Tensor", "Planned") else "Any"
     # from Python 3.14 on what functools.wraps makes has no annotations of its own
-    text = next((f.__annotations__["return"] for f in (function, inspect.unwrap(function))
-                 if "return" in getattr(f, "__annotations__", {})), None)
+    text = next(
+        (
+            f.__annotations__["return"]
+            for f in (function, inspect.unwrap(function))
+            if "return" in getattr(f, "__annotations__", {})
+        ),
+        None,
+    )
     return KNOWN.get(text, "None" if text == "None" else "Any") if isinstance(text, str) else "Any"
 
 
@@ -315,8 +321,7 @@ def namespace_stub() -> str:
         text = text.replace(f": {word} | None", f": _{word} | None")
     return text.replace(
         "\n__version__: Any\n",
-        "\n_float = float\n_int = int\n_bool = bool\n_complex = complex\n_dtype = dtype\n_device = device\n"
-        "__version__: Any\n",
+        "\n_float = float\n_int = int\n_bool = bool\n_complex = complex\n_dtype = dtype\n_device = device\n__version__: Any\n",
     )
 
 

@@ -22,7 +22,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RELEASES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}      # of Debian, and the Python that each has
+RELEASES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "forky"}  # of Debian, and the Python that each has
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 # The mounts belong to a namespace of this command's own, and go with it.
@@ -66,12 +66,25 @@ def make_root(version: str, roots: Path) -> Path:
     lacking = ["root's rights"] if os.geteuid() else []
     lacking += [name for name in ("debootstrap", "unshare", "chroot") if not shutil.which(name)]
     if lacking:
-        raise Missing(f"no python{version} on the PATH or among pyenv's; to make a Debian {root.name}, which has it, "
-                      f"{' and '.join(lacking)} would be needed")
+        raise Missing(
+            f"no python{version} on the PATH or among pyenv's; to make a Debian {root.name}, which has it, "
+            f"{' and '.join(lacking)} would be needed"
+        )
     if not (root / ".ready").exists():
         script = Path("/usr/share/debootstrap/scripts", root.name)
-        subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", root.name, str(root), mirror(),
-                        str(script if script.exists() else script.with_name("sid"))], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                "debootstrap",
+                "--variant=minbase",
+                f"--include={PACKAGES}",
+                root.name,
+                str(root),
+                mirror(),
+                str(script if script.exists() else script.with_name("sid")),
+            ],
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
         for path in (CERTIFICATES, "/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf"):
             if Path(path).exists():
                 shutil.copy(path, root / path[1:])
@@ -87,8 +100,13 @@ def copy_to(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir() and not path.name.startswith(".venv"):
             shutil.rmtree(path)
-    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                           capture_output=True, text=True).stdout.split("\0")
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
     for name in names:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -105,10 +123,16 @@ def run(version: str, target: str, roots: Path, variables: list[str]) -> int:
     copy_to(root / "srv/project")
     command = ["make", "-C", "/srv/project", target, f"PYTHON=python{version}", *variables]
     print(f"==> Python {version}, in {root}: {shlex.join(command)}", flush=True)
-    environment = {"HOME": "/srv", "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "TERM": os.environ.get("TERM", "dumb"),
-                   "PIP_CERT": CERTIFICATES, "SSL_CERT_FILE": CERTIFICATES}
-    return subprocess.run(["unshare", "--mount", "sh", "-ec", ENTER, str(root), *command], env=environment,
-                          stdin=subprocess.DEVNULL).returncode
+    environment = {
+        "HOME": "/srv",
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "TERM": os.environ.get("TERM", "dumb"),
+        "PIP_CERT": CERTIFICATES,
+        "SSL_CERT_FILE": CERTIFICATES,
+    }
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", ENTER, str(root), *command], env=environment, stdin=subprocess.DEVNULL
+    ).returncode
 
 
 def main() -> int:

@@ -282,6 +282,4 @@ def __getattr__(name: str) -> Any:
     # PyTorch's namespace takes most of its names from here.
     if not name.startswith("_") and name not in torch._ROOMS and hasattr(torch, name):
         return getattr(torch, name)
-    raise AttributeError(
-        f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use the public function"
-    )
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use the public function")

@@ -55,9 +55,7 @@ def _select_conv_backend(
     bias_sizes: Sequence[int] | None = None,
 ) -> _ConvBackend:
     """The kind of a convolution with these arguments. Raises RuntimeError where they don't fit."""
-    _, _, dilation, _, _ = checked_arguments(
-        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    )
+    _, _, dilation, _, _ = checked_arguments(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     if 0 in input.shape[:2]:
         return _ConvBackend.Empty
     kind = "Transpose" if transposed else "Dilated" if any(step != 1 for step in dilation) else ""

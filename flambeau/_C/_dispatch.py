@@ -126,8 +126,12 @@ def _dispatch_get_registrations_for_dispatch_key(dispatch_key: str = "") -> list
     """The names of the operators that have a kernel for a key, of those with any for "". RuntimeError for a name of no key."""
     key = _dispatch_key_parse(dispatch_key).name if dispatch_key else ""
     built_in = [name for name in _dispatch_get_all_op_names() if record_of(name) is None and registered.under(name, key)]
-    return built_in + [record.name for overloads in RECORDS.values() for record in overloads.values()
-                       if (key in record.kernels if key else record.kernels)]
+    return built_in + [
+        record.name
+        for overloads in RECORDS.values()
+        for record in overloads.values()
+        if (key in record.kernels if key else record.kernels)
+    ]
 
 
 def _dispatch_print_registrations_for_dispatch_key(dispatch_key: str = "") -> None:

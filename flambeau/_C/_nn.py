@@ -32,8 +32,9 @@ _UPSAMPLED = {
 }  # fmt: skip
 
 
-_PADDED = {f"{words}_pad{n}d": mode for words, mode in (("reflection", "reflect"), ("replication", "replicate"))
-           for n in (1, 2, 3)}
+_PADDED = {
+    f"{words}_pad{n}d": mode for words, mode in (("reflection", "reflect"), ("replication", "replicate")) for n in (1, 2, 3)
+}
 
 
 def _padding(name: str) -> Any:
@@ -89,6 +90,4 @@ def __getattr__(name: str) -> Any:
     operator = None if name.startswith("__") else getattr(torch.ops.aten, name, None)
     if operator is not None:
         return operator
-    raise AttributeError(
-        f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use torch.nn.functional"
-    )
+    raise AttributeError(f"module {__name__!r} has no attribute '{name}': flambeau has no native module; use torch.nn.functional")

@@ -85,8 +85,9 @@ def _functional(schema: Any) -> bool:
 class CustomOp:
     """An operator by its name; call it, and register its kernels with the methods."""
 
-    def __init__(self, lib: Any, cpp_ns: Any, schema: Any, operator_name: Any, ophandle: Any = None, *,
-                 _private: bool = False) -> None:
+    def __init__(
+        self, lib: Any, cpp_ns: Any, schema: Any, operator_name: Any, ophandle: Any = None, *, _private: bool = False
+    ) -> None:
         if not _private:
             raise RuntimeError(
                 "The CustomOp constructor is private and we do not guarantee BC for it. Please use custom_op(...) to create a "
@@ -248,15 +249,20 @@ class CustomOp:
         made = self._backward(ctx, ctx.saved, *gradients)
         where = f"In the backward function defined for {self._qualname}: "
         names = self._names()
-        tensors = [name for name, argument in zip(names, self._record.schema.arguments, strict=True)  # type: ignore[union-attr]
-                   if "Tensor" in argument.type.written]
+        tensors = [
+            name
+            for name, argument in zip(names, self._record.schema.arguments, strict=True)  # type: ignore[union-attr]
+            if "Tensor" in argument.type.written
+        ]
         if not isinstance(made, dict):
             raise RuntimeError(f"{where}expected the output of the backward function to be a dict but got {type(made)}")
         if set(made) != set(tensors):
             surplus = set(made) & (set(names) - set(tensors))
-            words = (f"{where}expected the returned grad_input dict to have keys {set(tensors)} but got {set(made)}. The "
-                     "backward function must return a gradient (can be None) for each arg to the CustomOp that may be a "
-                     "Tensor or Sequence[Tensor].")
+            words = (
+                f"{where}expected the returned grad_input dict to have keys {set(tensors)} but got {set(made)}. The "
+                "backward function must return a gradient (can be None) for each arg to the CustomOp that may be a "
+                "Tensor or Sequence[Tensor]."
+            )
             if surplus or not set(tensors) >= set(made):
                 words += " Args declared to be non-Tensor-like types should not appear in the grad_input dict"
             raise RuntimeError(words)
@@ -283,8 +289,7 @@ class CustomOp:
             return gradient
         if isinstance(given, Tensor) and not (gradient is None or isinstance(gradient, Tensor)):
             raise RuntimeError(
-                f"{where}for input '{name}' expected the gradient to be either None or a Tensor but got "
-                f"{type(gradient)}"
+                f"{where}for input '{name}' expected the gradient to be either None or a Tensor but got {type(gradient)}"
             )
         return gradient
 
@@ -353,5 +358,3 @@ def _defined(qualname: str, namespace: str, name: str, schema: str) -> CustomOp:
     library = Library(namespace, "FRAGMENT")
     library.define(f"{name}{schema}")
     return CustomOp(library, namespace, made, qualname, _private=True)
-
-

@@ -35,11 +35,7 @@ def overloads_of(operator: Any) -> list[Any]:
 
 
 def register_decomposition(
-    aten_op: Any,
-    registry: dict[Any, Callable[..., Any]] | None = None,
-    *,
-    type: str = "post_autograd",
-    unsafe: bool = False,
+    aten_op: Any, registry: dict[Any, Callable[..., Any]] | None = None, *, type: str = "post_autograd", unsafe: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: a function that computes operators by others.
 

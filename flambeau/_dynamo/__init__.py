@@ -38,16 +38,46 @@ from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
     _unsupported.all_of(
-        "_dynamo.", "functions are not captured to graphs, so there are no backends", "lookup_backend register_backend replay")
+        "_dynamo.", "functions are not captured to graphs, so there are no backends", "lookup_backend register_backend replay"
+    )
 )
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "decorators", "disable",
-    "disable_nested_graph_breaks", "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "eval_frame", "exc",
-    "explain", "export", "external_utils", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported",
-    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize",
-    "optimize_assert", "patch_dynamo_config", "reset", "run", "set_stance", "skip_frame", "step_unsupported",
-    "substitute_in_graph", "utils",
+    "OptimizedModule",
+    "allow_in_graph",
+    "assume_constant_result",
+    "config",
+    "decorators",
+    "disable",
+    "disable_nested_graph_breaks",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
+    "eval_frame",
+    "exc",
+    "explain",
+    "export",
+    "external_utils",
+    "forbid_in_graph",
+    "graph_break",
+    "is_compiling",
+    "is_dynamo_supported",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "maybe_mark_dynamic",
+    "nonstrict_trace",
+    "optimize",
+    "optimize_assert",
+    "patch_dynamo_config",
+    "reset",
+    "run",
+    "set_stance",
+    "skip_frame",
+    "step_unsupported",
+    "substitute_in_graph",
+    "utils",
 ]
 
 

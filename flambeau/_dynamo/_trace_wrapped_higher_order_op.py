@@ -11,8 +11,7 @@ from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = ["TransformGetItemToIndex", "trace_wrapped"]
 
-trace_wrapped = _unsupported.function(
-    "_dynamo.trace_wrapped", "functions are not captured to graphs; call the function itself")
+trace_wrapped = _unsupported.function("_dynamo.trace_wrapped", "functions are not captured to graphs; call the function itself")
 
 
 class TransformGetItemToIndex(TorchFunctionMode):

@@ -13,14 +13,30 @@ from flambeau.compiler import allow_in_graph, assume_constant_result, disable, s
 from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "dont_skip_tracing",
-    "disable_nested_graph_breaks", "error_on_graph_break", "forbid_in_graph", "graph_break", "mark_dynamic", "mark_static",
-    "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "patch_dynamo_config", "run",
-    "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph",
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "disable_nested_graph_breaks",
+    "error_on_graph_break",
+    "forbid_in_graph",
+    "graph_break",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
+    "nonstrict_trace",
+    "patch_dynamo_config",
+    "run",
+    "set_stance",
+    "skip_frame",
+    "step_unsupported",
+    "substitute_in_graph",
 ]
 
-leaf_function = _unsupported.function(
-    "_dynamo.leaf_function", "functions are not captured to graphs; call the function itself")
+leaf_function = _unsupported.function("_dynamo.leaf_function", "functions are not captured to graphs; call the function itself")
 
 
 def _as_it_is(name: str, meaning: str) -> Callable[..., Any]:

@@ -66,8 +66,10 @@ class BackendCompilerFailed(ShortenTraceback):
     def __init__(self, backend_fn: Any, inner_exception: Exception, first_useful_frame: Any = None) -> None:
         self.backend_name = getattr(backend_fn, "__name__", "?")
         self.inner_exception = inner_exception
-        super().__init__(f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}",
-                         first_useful_frame=first_useful_frame)
+        super().__init__(
+            f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}",
+            first_useful_frame=first_useful_frame,
+        )
 
 
 class Unsupported(TorchDynamoException):

@@ -24,6 +24,7 @@ def clone_input(x: Any, *, dtype: Any = None) -> Any:
 
 def clone_inputs(example_inputs: Any) -> Any:
     """Copies of the tensors in a list, tuple or dict."""
+
     def clone(x: Any) -> Any:
         return clone_input(x) if isinstance(x, torch.Tensor) else x
 

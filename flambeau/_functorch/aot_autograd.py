@@ -279,8 +279,10 @@ _WRITTEN_LEAF = "Found a graph input that requires gradients, and received a mut
 def _refuse_writes(meta: ViewAndMutationMeta, trace_joint: bool) -> None:
     """RuntimeError for writes that a graph for other programs can't have."""
     if any(info.mutates_metadata for info in meta.input_info):
-        raise RuntimeError("Found an input that received a metadata mutation, through e.g. a call to `.resize_()` or "
-                           f"`.transpose_()`.\n{_BANNED}\n\nfw_metadata={meta}")
+        raise RuntimeError(
+            "Found an input that received a metadata mutation, through e.g. a call to `.resize_()` or "
+            f"`.transpose_()`.\n{_BANNED}\n\nfw_metadata={meta}"
+        )
     if trace_joint and any(info.mutates_data and info.requires_grad for info in meta.input_info):
         raise RuntimeError(f"{_WRITTEN_LEAF}\n{_BANNED}\n\nfw_metadata={meta}")
 
@@ -313,7 +315,8 @@ def aot_export_joint_simple(
     context = torch.enable_grad() if trace_joint else torch.no_grad()
     with context:
         graph, meta, in_spec, out_spec = _aot_export_function(
-            func, args, decompositions=decompositions, trace_joint=trace_joint, num_params_buffers=num_params_buffers)
+            func, args, decompositions=decompositions, trace_joint=trace_joint, num_params_buffers=num_params_buffers
+        )
     what = "aot_export_joint_simple does not support"
     if any(info.mutates_data or info.mutates_metadata for info in meta.input_info):
         raise RuntimeError(f"{what} input mutations. {meta}")
@@ -391,11 +394,11 @@ def _check_loss(loss: Any, index: int) -> None:
     if not isinstance(loss, torch.Tensor):
         raise RuntimeError(f"The output at index {index} was marked as the loss, but it is {type(loss).__name__}, no tensor")
     if not loss.requires_grad:
-        raise RuntimeError(
-            f"The output at index {index} was marked as the loss, but it does not require gradients")
+        raise RuntimeError(f"The output at index {index} was marked as the loss, but it does not require gradients")
     if loss.numel() != 1:
         raise RuntimeError(
-            f"We require the output marked as the loss (at index {index}) to be a scalar, but it has shape {loss.shape}")
+            f"We require the output marked as the loss (at index {index}) to be a scalar, but it has shape {loss.shape}"
+        )
 
 
 def _one_tangent(graph: torch.fx.GraphModule, meta: ViewAndMutationMeta) -> torch.fx.GraphModule:

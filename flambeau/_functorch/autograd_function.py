@@ -18,8 +18,10 @@ class WrappedCtx:
         reserved = type(self)._pt_reserved_attrs
         taken = [] if isinstance(ctx, WrappedCtx) else [name for name in reserved if hasattr(ctx, name)]
         if taken:
-            raise RuntimeError(f"PyTorch reserves the {taken[0]} field on ctx. Please name your fields on ctx something else to "
-                               "avoid name collision.")
+            raise RuntimeError(
+                f"PyTorch reserves the {taken[0]} field on ctx. Please name your fields on ctx something else to "
+                "avoid name collision."
+            )
         self._pt_inner_ctx = ctx
 
     def __getattr__(self, name: str) -> Any:

@@ -154,7 +154,7 @@ def get_inputs(input_data_path: str) -> list[Any]:
             continue
         shape, _, dtype, device = what
         integral = not (dtype.is_floating_point or dtype.is_complex)
-        made.append(torch.randint(0, 1, shape, dtype=dtype, device=device) if integral
-                    else torch.rand(shape, dtype=dtype, device=device))
+        made.append(
+            torch.randint(0, 1, shape, dtype=dtype, device=device) if integral else torch.rand(shape, dtype=dtype, device=device)
+        )
     return made
-

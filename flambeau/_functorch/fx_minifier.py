@@ -126,7 +126,7 @@ class _Minifier:
         try:
             Values(fx.GraphModule(self.module, state.graph)).run(*state.inputs)
         except Exception:
-            return None     # the graph can't be run: its values aren't known
+            return None  # the graph can't be run: its values aren't known
         if not all(isinstance(values.get(n), torch.Tensor) for n in used):
             return None
         graph = fx.Graph()

@@ -79,9 +79,7 @@ class FunctionalModuleWithBuffers(nn.Module):
 class FunctionalModule(nn.Module):
     """A module that is called with its parameters: func(parameters, *args, **kwargs)."""
 
-    def __init__(
-        self, stateless_model: nn.Module, param_names: tuple[str, ...], names_map: dict[str, list[str]]
-    ) -> None:
+    def __init__(self, stateless_model: nn.Module, param_names: tuple[str, ...], names_map: dict[str, list[str]]) -> None:
         super().__init__()
         self.stateless_model, self.param_names, self.names_map = stateless_model, param_names, names_map
 
@@ -90,17 +88,13 @@ class FunctionalModule(nn.Module):
         return functional_call(self.stateless_model, dict(zip(self.param_names, params)), args, kwargs)
 
 
-def make_functional(
-    model: nn.Module, disable_autograd_tracking: bool = False
-) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
+def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
     """(func, parameters): func(parameters, *args, **kwargs) computes what the module does. The parameters are copies.
 
     disable_autograd_tracking: they don't require grad. RuntimeError for a module with buffers.
     """
     if list(model.buffers()):
-        raise RuntimeError(
-            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
-        )
+        raise RuntimeError("make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.")
     made, params, _ = make_functional_with_buffers(model, disable_autograd_tracking)
     return FunctionalModule(made.stateless_model, made.param_names, made.all_names_map), params
 
@@ -176,10 +170,10 @@ def functional_init_with_buffers(
 
     def made(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
         functions, params, buffers = zip(
-            *[make_functional_with_buffers(m) for m in _models(model_class, ensemble_shape, device)(*args, **kwargs)])
+            *[make_functional_with_buffers(m) for m in _models(model_class, ensemble_shape, device)(*args, **kwargs)]
+        )
         state = (transpose_stack(params), transpose_stack(buffers)) if ensemble_shape else (params[0], buffers[0])
         first = functions[0]
-        return (
-            *state, lambda weights, buffers, data: first(weights, buffers, *data), first.param_names, first.buffer_names)
+        return (*state, lambda weights, buffers, data: first(weights, buffers, *data), first.param_names, first.buffer_names)
 
     return made

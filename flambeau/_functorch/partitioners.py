@@ -167,7 +167,8 @@ def _unwritten(graph: fx.Graph, saved: list[fx.Node]) -> list[fx.Node]:
                 copy = graph.call_function(aten.clone.default, (node,))
             copy.meta = dict(node.meta)
             node.replace_all_uses_with(
-                copy, delete_user_cb=lambda user, copy=copy: user is not copy and not _writes_input(user) and user.op != "output")
+                copy, delete_user_cb=lambda user, copy=copy: user is not copy and not _writes_input(user) and user.op != "output"
+            )
             saved[at] = copy
     return saved
 
@@ -235,22 +236,28 @@ def default_partition(
 # ---------------------------------------------------------------- saving little
 
 #: Operators that cost as much as a matrix product, or draw numbers: never computed twice.
-_EXPENSIVE = frozenset("""mm bmm addmm baddbmm addbmm mv dot convolution convolution_backward _convolution max_pool2d_with_indices
+_EXPENSIVE = frozenset(
+    """mm bmm addmm baddbmm addbmm mv dot convolution convolution_backward _convolution max_pool2d_with_indices
     _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention_for_cpu
     _scaled_dot_product_cudnn_attention upsample_bilinear2d _softmax _log_softmax native_layer_norm native_batch_norm
     _native_batch_norm_legit_functional native_group_norm sort topk _fft_c2c _fft_r2c _fft_c2r grid_sampler_2d
-    _embedding_bag embedding gather index scatter _scaled_mm _linalg_svd linalg_inv_ex linalg_lu_factor_ex""".split())
+    _embedding_bag embedding gather index scatter _scaled_mm _linalg_svd linalg_inv_ex linalg_lu_factor_ex""".split()
+)
 _REDUCTIONS = frozenset("sum mean amax amin max min var var_mean std std_mean prod argmax argmin norm linalg_vector_norm".split())
 #: Operators of an element, which a fusing compiler computes while it reads.
-_CHEAP = frozenset("""add sub div mul rsub remainder fmod pow sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan
+_CHEAP = frozenset(
+    """add sub div mul rsub remainder fmod pow sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan
 asin acos atan sinh cosh tanh atan2 abs neg sign ceil floor round trunc frac reciprocal maximum minimum clamp clamp_min
 clamp_max relu sigmoid silu gelu leaky_relu elu hardtanh hardswish hardsigmoid softplus erf erfc erfinv lgamma digamma
     sigmoid_backward tanh_backward gelu_backward silu_backward threshold_backward eq ne lt gt le ge logical_and logical_or
     logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor where isnan isinf lerp addcmul addcdiv square
     fill zeros_like ones_like full_like full zeros ones arange scalar_tensor empty_like _to_copy clone copy masked_fill
-    tril triu constant_pad_nd cat stack select_scatter slice_scatter lift_fresh_copy alias detach""".split())
-_VIEWS = frozenset("""view _unsafe_view reshape t transpose permute squeeze unsqueeze expand select slice split
-split_with_sizes unbind as_strided diagonal view_as_real view_as_complex unfold""".split())
+    tril triu constant_pad_nd cat stack select_scatter slice_scatter lift_fresh_copy alias detach""".split()
+)
+_VIEWS = frozenset(
+    """view _unsafe_view reshape t transpose permute squeeze unsqueeze expand select slice split
+split_with_sizes unbind as_strided diagonal view_as_real view_as_complex unfold""".split()
+)
 
 
 def _name(node: fx.Node) -> str:
@@ -338,9 +345,9 @@ def min_cut_rematerialization_partition(
         start, end = (node, "in"), (node, "out")
         needed = node.name in needed_forward
         if (node not in allowed and node not in free) or (_is_random(node) and not needed):
-            network.edge(start, "sink")     # it is computed in the backward pass
+            network.edge(start, "sink")  # it is computed in the backward pass
         elif node in free or (needed and not _may_compute_again(node)):
-            network.edge("source", start)   # it is there after the forward pass, and only there
+            network.edge("source", start)  # it is there after the forward pass, and only there
         keeps = not isinstance(node.meta.get("val"), (tuple, list)) and not _has_to_be_computed_again(node)
         network.edge(start, end, _cost(node, returned, static_lifetime_input_indices, primals) if keeps else math.inf)
         for user in node.users:

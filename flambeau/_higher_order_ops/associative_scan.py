@@ -33,7 +33,8 @@ def associative_scan(
     first = leaves[0]
     if not -first.dim() <= dim < first.dim():
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [-{first.dim()}, {first.dim() - 1}], but got {dim})")
+            f"Dimension out of range (expected to be in range of [-{first.dim()}, {first.dim() - 1}], but got {dim})"
+        )
     leaves = [leaf.movedim(dim, 0) for leaf in leaves]
     if reverse:
         leaves = [leaf.flip(0) for leaf in leaves]

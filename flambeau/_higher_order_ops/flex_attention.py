@@ -4,5 +4,6 @@ from flambeau.core.operator import unsupported as _unsupported
 
 globals().update(
     _unsupported.all_of(
-        "_higher_order_ops.", "use torch.nn.attention.flex_attention.flex_attention", "flex_attention flex_attention_backward")
+        "_higher_order_ops.", "use torch.nn.attention.flex_attention.flex_attention", "flex_attention flex_attention_backward"
+    )
 )

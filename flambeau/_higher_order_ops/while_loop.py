@@ -24,6 +24,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         if len(made) != len(carried):
             raise RuntimeError(
-                f"body_fn should return the same number of elements as carried_inputs, got {len(made)} and {len(carried)}")
+                f"body_fn should return the same number of elements as carried_inputs, got {len(made)} and {len(carried)}"
+            )
         carried = made
     return carried

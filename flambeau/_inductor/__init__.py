@@ -11,16 +11,24 @@ __all__ = ["config", "cudagraph_mark_step_begin", "list_mode_options", "list_opt
 
 globals().update(
     _unsupported.all_of(
-        "_inductor.", "functions are not captured to graphs that could be compiled; call the function itself",
-        "aot_compile aoti_compile_and_package aoti_load_package compile standalone_compile")
+        "_inductor.",
+        "functions are not captured to graphs that could be compiled; call the function itself",
+        "aot_compile aoti_compile_and_package aoti_load_package compile standalone_compile",
+    )
 )
 
 _MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "lite": {
-        "fallback_by_default": True, "selective_decompose": True, "reorder_for_peak_memory": False,
-        "reorder_for_compute_comm_overlap": False, "triton.reorder_for_reducing_graph_partitions": False,
-        "use_pre_grad_passes": False, "use_joint_graph_passes": False, "use_post_grad_passes": False, "use_dce": False,
+        "fallback_by_default": True,
+        "selective_decompose": True,
+        "reorder_for_peak_memory": False,
+        "reorder_for_compute_comm_overlap": False,
+        "triton.reorder_for_reducing_graph_partitions": False,
+        "use_pre_grad_passes": False,
+        "use_joint_graph_passes": False,
+        "use_post_grad_passes": False,
+        "use_dce": False,
         "allow_buffer_reuse": False,
     },
     "reduce-overhead": {"triton.cudagraphs": True},

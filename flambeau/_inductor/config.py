@@ -62,12 +62,18 @@ verbose_progress = False
 worker_start_method = "subprocess"
 aot_inductor = SimpleNamespace(debug_compile=False, output_path="", package=False)
 cpp = SimpleNamespace(
-    threads=-1, simdlen=None, min_chunk_size=512, enable_floating_point_contract_flag="off", weight_prepack=True)
+    threads=-1, simdlen=None, min_chunk_size=512, enable_floating_point_contract_flag="off", weight_prepack=True
+)
 cuda = SimpleNamespace(compile_opt_level="-O1", cutlass_max_profiling_configs=None, enable_cuda_lto=False)
 trace = SimpleNamespace(enabled=False, debug_dir=None, graph_diagram=False, log_autotuning_results=False)
 triton = SimpleNamespace(
-    cudagraphs=False, cudagraph_skip_dynamic_graphs=False, cudagraph_support_input_mutation=True, cudagraph_trees=True,
-    multi_kernel=0, unique_kernel_names=True)
+    cudagraphs=False,
+    cudagraph_skip_dynamic_graphs=False,
+    cudagraph_support_input_mutation=True,
+    cudagraph_trees=True,
+    multi_kernel=0,
+    unique_kernel_names=True,
+)
 
 del SimpleNamespace
 install_config_module(sys.modules[__name__])

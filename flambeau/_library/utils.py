@@ -29,9 +29,7 @@ def is_functional_schema(schema: Any) -> bool:
         from flambeau.dispatcher.schema import parse_schema
 
         schema = parse_schema(schema)
-    return (
-        not schema.is_mutable and all(result.alias_info is None for result in schema.returns) and bool(schema.returns)
-    )
+    return not schema.is_mutable and all(result.alias_info is None for result in schema.returns) and bool(schema.returns)
 
 
 def mutates_and_returns_first_arg(op: Any) -> bool:

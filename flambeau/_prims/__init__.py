@@ -51,8 +51,14 @@ def _uniform_helper(
     """Samples from low to high in a contiguous tensor."""
     utils.validate_shape(shape)
     made: torch.Tensor = torch.ops.prims.uniform(
-        shape, low=low, high=high, dtype=dtype, device=utils.canonicalize_device(device),
-        stride=utils.make_contiguous_strides_for(shape), generator=generator)
+        shape,
+        low=low,
+        high=high,
+        dtype=dtype,
+        device=utils.canonicalize_device(device),
+        stride=utils.make_contiguous_strides_for(shape),
+        generator=generator,
+    )
     return made
 
 

@@ -20,8 +20,13 @@ def torch_to_refs_map() -> dict[Any, Callable[..., Any]]:
     """References by the functions of torch and of its rooms, and by the methods of Tensor."""
     from flambeau import _refs
 
-    rooms = ((torch, _refs), (torch.nn.functional, _refs.nn.functional), (torch.special, _refs.special), (torch.fft, _refs.fft),
-             (torch.linalg, _refs.linalg))
+    rooms = (
+        (torch, _refs),
+        (torch.nn.functional, _refs.nn.functional),
+        (torch.special, _refs.special),
+        (torch.fft, _refs.fft),
+        (torch.linalg, _refs.linalg),
+    )
     found: dict[Any, Callable[..., Any]] = {}
     for own, reference in rooms:
         for name in reference.__all__:
@@ -51,8 +56,12 @@ class TorchRefsMode(overrides.TorchFunctionMode):
     whether the function itself is to answer; prims_mode_cls: a mode that primitive operators run under.
     """
 
-    def __init__(self, strict: bool = False, should_fallback_fn: Callable[..., bool] = lambda *_: False,
-                 prims_mode_cls: Callable[[], Any] = contextlib.nullcontext) -> None:
+    def __init__(
+        self,
+        strict: bool = False,
+        should_fallback_fn: Callable[..., bool] = lambda *_: False,
+        prims_mode_cls: Callable[[], Any] = contextlib.nullcontext,
+    ) -> None:
         self.strict, self.should_fallback_fn, self.prims_mode_cls = strict, should_fallback_fn, prims_mode_cls
 
     def __torch_function__(self, orig_func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
@@ -67,7 +76,7 @@ class TorchRefsMode(overrides.TorchFunctionMode):
             if self.should_fallback_fn(self, orig_func, found, args, kwargs):
                 return orig_func(*args, **kwargs)
             if found is orig_func or not (getattr(found, "is_reference", False) or isinstance(orig_func, OpOverload)):
-                return found(*args, **kwargs)   # the function itself, which nobody else answers
+                return found(*args, **kwargs)  # the function itself, which nobody else answers
             with self:  # what the reference calls of torch is answered by references too
                 return found(*args, **kwargs)
         if self.strict:

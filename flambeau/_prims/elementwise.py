@@ -40,8 +40,9 @@ def _with_tensors(function: Any) -> Any:
 
     def run(a: Any, b: Any) -> torch.Tensor:
         like = a if isinstance(a, torch.Tensor) else b if isinstance(b, torch.Tensor) else torch.scalar_tensor(a)
-        return function(*(x if isinstance(x, torch.Tensor) else torch.scalar_tensor(x, dtype=like.dtype, device=like.device)
-                          for x in (a, b)))
+        return function(
+            *(x if isinstance(x, torch.Tensor) else torch.scalar_tensor(x, dtype=like.dtype, device=like.device) for x in (a, b))
+        )
 
     return run
 
@@ -89,6 +90,7 @@ def where(pred: Any, a: Any, b: Any) -> torch.Tensor:
     check_same_shape(pred, a, b, allow_cpu_scalar_tensors=True)
     check_same_dtype(*(x for x in (a, b) if not is_cpu_scalar_tensor(x)))
     if isinstance(pred, torch.Tensor) and pred.dtype is not torch.bool:
-        raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
-                           f"{pred.dtype.scalar_name}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {pred.dtype.scalar_name}"
+        )
     return torch.where(pred, a, b)

@@ -96,8 +96,10 @@ def empty_permuted(
 ) -> torch.Tensor:
     """A dense tensor without values, whose dimensions lie in memory in this order, the outermost first."""
     if len(shape) != len(physical_layout):
-        raise RuntimeError("Number of dimensions in the tensor input does not match the length of the physical layout; i.e. "
-                           f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(physical_layout)}")
+        raise RuntimeError(
+            "Number of dimensions in the tensor input does not match the length of the physical layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(physical_layout)}"
+        )
     return torch.empty_permuted(tuple(shape), tuple(physical_layout), dtype=dtype, device=device, requires_grad=requires_grad)
 
 
@@ -108,17 +110,13 @@ def full(shape: Sequence[int], fill_value: Any, *, dtype: torch.dtype, device: t
 
 
 @primitive("full_like")
-def full_like(
-    a: torch.Tensor, fill_value: Any, *, dtype: torch.dtype, device: torch.device, requires_grad: bool
-) -> torch.Tensor:
+def full_like(a: torch.Tensor, fill_value: Any, *, dtype: torch.dtype, device: torch.device, requires_grad: bool) -> torch.Tensor:
     """A tensor of one number in the shape and order of another."""
     return torch.full_like(a, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @primitive("iota")
-def iota(
-    length: int, *, start: int, step: int, dtype: torch.dtype, device: torch.device, requires_grad: bool
-) -> torch.Tensor:
+def iota(length: int, *, start: int, step: int, dtype: torch.dtype, device: torch.device, requires_grad: bool) -> torch.Tensor:
     """`length` whole numbers in a row. RuntimeError for a floating dtype, and for steps of 0."""
     if dtype.is_floating_point or dtype.is_complex or dtype is torch.bool:
         raise RuntimeError("prims.iota only supports integer dtypes")
@@ -137,7 +135,13 @@ def scalar_tensor(s: Any, *, dtype: torch.dtype | None = None, device: torch.dev
 
 @primitive("normal")
 def normal(
-    shape: Sequence[int], *, mean: Any, std: Any, dtype: torch.dtype, device: torch.device, requires_grad: bool,
+    shape: Sequence[int],
+    *,
+    mean: Any,
+    std: Any,
+    dtype: torch.dtype,
+    device: torch.device,
+    requires_grad: bool,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
     """Samples of a normal distribution. RuntimeError for a negative deviation and for whole numbers."""
@@ -153,7 +157,13 @@ def normal(
 
 @primitive("uniform")
 def uniform(
-    shape: Sequence[int], *, low: float, high: float, dtype: torch.dtype, device: torch.device, stride: Sequence[int],
+    shape: Sequence[int],
+    *,
+    low: float,
+    high: float,
+    dtype: torch.dtype,
+    device: torch.device,
+    stride: Sequence[int],
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
     """Samples from low to high."""

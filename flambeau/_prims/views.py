@@ -19,8 +19,10 @@ def as_strided(a: torch.Tensor, size: Sequence[int], stride: Sequence[int], stor
     needed = utils.compute_required_storage_length(size, stride, storage_offset)
     held = a.untyped_storage().nbytes() // a.element_size()
     if 0 not in size and held < needed:
-        raise ValueError(f"Can't view a storage of size {held} with an offset of {storage_offset}, shape of {list(size)}, and "
-                         f"strides of {list(stride)}, which requires a storage of size {needed}")
+        raise ValueError(
+            f"Can't view a storage of size {held} with an offset of {storage_offset}, shape of {list(size)}, and "
+            f"strides of {list(stride)}, which requires a storage of size {needed}"
+        )
     return torch.as_strided(a, size, stride, storage_offset)
 
 
@@ -30,8 +32,9 @@ def as_strided_scatter(
 ) -> torch.Tensor:
     """A copy of the tensor in which what as_strided shows is replaced."""
     if tuple(src.shape) != tuple(size):
-        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = "
-                           f"{list(size)}")
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {list(size)}"
+        )
     return torch.as_strided_scatter(a, src, size, stride, storage_offset)
 
 
@@ -63,7 +66,7 @@ def _collapsed_shape(a: torch.Tensor, start: int, end: int) -> tuple[int, ...]:
     if end < start:
         raise ValueError(f"Attempting to collapse but end, {end}, is less than start, {start}!")
     shape = tuple(a.shape) or (1,)
-    return (*shape[:start], utils.prod(shape[start:end + 1]), *shape[end + 1:])
+    return (*shape[:start], utils.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
 @primitive("collapse_view")
@@ -89,9 +92,10 @@ def split_dim(a: torch.Tensor, dim: int, outer_length: int) -> torch.Tensor:
     utils.validate_dim_length(outer_length)
     length = a.shape[dim]
     if length % outer_length:
-        raise ValueError(f"Attempting to split dimension of length {length}, but outer length of {outer_length} divides it with "
-                         "a remainder!")
-    return a.view((*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1:]))
+        raise ValueError(
+            f"Attempting to split dimension of length {length}, but outer length of {outer_length} divides it with a remainder!"
+        )
+    return a.view((*a.shape[:dim], outer_length, length // outer_length, *a.shape[dim + 1 :]))
 
 
 @primitive("squeeze")
@@ -108,8 +112,9 @@ def squeeze(a: torch.Tensor, dimensions: Sequence[int]) -> torch.Tensor:
 def transpose(a: torch.Tensor, permutation: Sequence[int]) -> torch.Tensor:
     """The dimensions in another order. ValueError for what is no permutation."""
     if a.dim() != len(permutation):
-        raise ValueError(f"Attempting to permute a tensor of rank {a.dim()}, but received a permutation of length "
-                         f"{len(permutation)}!")
+        raise ValueError(
+            f"Attempting to permute a tensor of rank {a.dim()}, but received a permutation of length {len(permutation)}!"
+        )
     if not utils.is_valid_permutation(a.dim(), permutation):
         raise ValueError(f"Received an invalid permutation, {list(permutation)}!")
     return torch.permute(a, tuple(permutation))
@@ -163,8 +168,9 @@ def cat(tensors: Sequence[torch.Tensor], dim: int) -> torch.Tensor:
     rank = tensors[0].dim()
     for number, x in enumerate(tensors):
         if x.dim() != rank:
-            raise AssertionError("All tensors must have the same number of dimensions. "
-                                 f"Expected {rank} but tensor {number} has {x.dim()}")
+            raise AssertionError(
+                f"All tensors must have the same number of dimensions. Expected {rank} but tensor {number} has {x.dim()}"
+            )
     return torch.cat(tuple(tensors), dim)
 
 

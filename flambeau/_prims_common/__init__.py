@@ -80,7 +80,10 @@ def check(b: bool, s: Callable[[], str], exc_type: type[Exception] = RuntimeErro
     """Raise the exception with the message that s() gives unless b. Deprecated: use torch._check."""
     warnings.warn(
         "`torch._prims_common.check` is deprecated and will be removed in the future. Please use `torch._check*` functions "
-        "instead.", FutureWarning, stacklevel=2)
+        "instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
     if not b:
         raise exc_type(s())
 

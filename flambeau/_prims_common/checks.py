@@ -20,7 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-
 def is_cpu_scalar_tensor(a: object) -> bool:
     """Whether it is a tensor without dimensions on the CPU."""
     return isinstance(a, torch.Tensor) and a.dim() == 0 and a.device.type == "cpu"
@@ -145,23 +144,25 @@ def check_pin_memory(pin_memory: bool) -> None:
         raise NotImplementedError("PrimTorch does not support pinned memory")
 
 
-def check_in_bounds_for_storage(
-    a: Any, shape: Sequence[int], strides: Sequence[int], storage_offset: int
-) -> None:
+def check_in_bounds_for_storage(a: Any, shape: Sequence[int], strides: Sequence[int], storage_offset: int) -> None:
     """Raises ValueError where a tensor of this geometry would reach beyond a typed storage."""
     needed = compute_required_storage_length(shape, strides, storage_offset)
     if a.size() < needed:
-        raise ValueError(f"Can't view a storage of size {a.size()} with an offset of {storage_offset}, shape of {tuple(shape)}, "
-                         f"and strides of {tuple(strides)}, which requires a storage of size {needed}")
+        raise ValueError(
+            f"Can't view a storage of size {a.size()} with an offset of {storage_offset}, shape of {tuple(shape)}, "
+            f"and strides of {tuple(strides)}, which requires a storage of size {needed}"
+        )
 
 
 def alert_not_deterministic(caller: str) -> None:
     """Raises RuntimeError, or warns, where `torch.use_deterministic_algorithms` asks for it."""
     if not torch.are_deterministic_algorithms_enabled():
         return
-    message = (f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'. "
-               "You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's "
-               "acceptable for your application.")
+    message = (
+        f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'. "
+        "You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's "
+        "acceptable for your application."
+    )
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         raise RuntimeError(message)
     import warnings
@@ -170,8 +171,13 @@ def alert_not_deterministic(caller: str) -> None:
 
 
 def compare_tensor_meta(
-    a: torch.Tensor, b: torch.Tensor, check_strides: bool = False, *, allow_rhs_unbacked: bool = False,
-    check_conj: bool = True, check_sizes: bool = True,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    check_strides: bool = False,
+    *,
+    allow_rhs_unbacked: bool = False,
+    check_conj: bool = True,
+    check_sizes: bool = True,
 ) -> None:
     """Raises MetadataMismatchError where two tensors differ in shape, dtype, device, or in whether they are views of conjugates
     or negatives; check_strides: in strides that matter or in the offset too. AssertionError for what is no tensor.
@@ -192,11 +198,10 @@ def compare_tensor_meta(
         if not same:
             raise MetadataMismatchError(f"Stride mismatch! Strides are {a.stride()} and {b.stride()} (mismatched at {dim})!")
         if a.storage_offset() != b.storage_offset():
-            raise MetadataMismatchError(f"Storage offset mismatch! Storage offsets are {a.storage_offset()} and "
-                                        f"{b.storage_offset()}!")
+            raise MetadataMismatchError(
+                f"Storage offset mismatch! Storage offsets are {a.storage_offset()} and {b.storage_offset()}!"
+            )
     if check_conj and a.is_conj() != b.is_conj():
         raise MetadataMismatchError(f"Conj mismatch! is_conj is set to {a.is_conj()} and {b.is_conj()}")
     if a.is_neg() != b.is_neg():
         raise MetadataMismatchError(f"Neg mismatch! is_neg is set to {a.is_neg()} and {b.is_neg()}")
-
-

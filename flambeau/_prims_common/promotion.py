@@ -58,9 +58,7 @@ def computation_dtype(dtype: torch.dtype) -> torch.dtype:
     return _COMPUTED_IN.get(dtype, dtype)
 
 
-def elementwise_dtypes(
-    *_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND
-) -> tuple[torch.dtype, torch.dtype]:
+def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[torch.dtype, torch.dtype]:
     """(computation, result) for tensors and numbers; None is left out. ValueError for anything else.
 
     Tensors with dimensions come before those without, those before numbers: a later one only counts by its kind.

@@ -56,12 +56,16 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
         raise RuntimeError("only one dimension can be inferred")
     for size in shape:
         if size < -1:
-            raise RuntimeError(f"invalid shape dimension {size}. If this was symbolic, it was assumed to not be -1."
-                               "If this was meant to be inferred, please explicitly pass in -1.")
+            raise RuntimeError(
+                f"invalid shape dimension {size}. If this was symbolic, it was assumed to not be -1."
+                "If this was meant to be inferred, please explicitly pass in -1."
+            )
     known = math.prod(size for size in shape if size != -1)
     if -1 in shape and known == 0 and numel == 0:
-        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension "
-                           "size -1 can be any value and is ambiguous")
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension "
+            "size -1 can be any value and is ambiguous"
+        )
     if -1 not in shape:
         fits = known == numel
     else:
@@ -97,8 +101,10 @@ def infer_size_shapes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     for place in range(max(len(a), len(b)), 0, -1):
         one, other = (x[-place] if place <= len(x) else 1 for x in (a, b))
         if one != other and 1 not in (one, other):
-            raise RuntimeError(f"The size of tensor a ({one}) must match the size of tensor b ({other}) at non-jagged "
-                               f"dimension {max(len(a), len(b)) - place}")
+            raise RuntimeError(
+                f"The size of tensor a ({one}) must match the size of tensor b ({other}) at non-jagged "
+                f"dimension {max(len(a), len(b)) - place}"
+            )
         found.append(other if one == 1 else one)
     return tuple(found)
 

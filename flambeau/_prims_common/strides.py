@@ -66,9 +66,7 @@ def is_contiguous_or_false(a: torch.Tensor) -> bool:
     return a.is_contiguous()
 
 
-def is_contiguous_for_memory_format(
-    a: torch.Tensor, *, memory_format: torch.memory_format, false_if_dde: bool = False
-) -> bool:
+def is_contiguous_for_memory_format(a: torch.Tensor, *, memory_format: torch.memory_format, false_if_dde: bool = False) -> bool:
     """Whether the elements lie one after another in the order of the format."""
     validate_memory_format(memory_format)
     return a.is_contiguous(memory_format=memory_format)

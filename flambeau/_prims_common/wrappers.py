@@ -18,7 +18,7 @@ from flambeau.core.operator.out_argument import resize_out
 
 __all__ = ["_maybe_remove_out_wrapper", "elementwise_type_promotion_wrapper", "elementwise_unary_scalar_wrapper", "out_wrapper"]
 
-_UNSAFE = ("Attempting to cast from {} to out tensor with dtype {}, but this can't be cast because it is not safe!")
+_UNSAFE = "Attempting to cast from {} to out tensor with dtype {}, but this can't be cast because it is not safe!"
 
 
 def _maybe_convert_to_dtype(a: Any, dtype: torch.dtype) -> Any:
@@ -39,8 +39,9 @@ class elementwise_type_promotion_wrapper:
     `elementwise_dtypes` finds for them, and whose results to that of the result.
     """
 
-    def __init__(self, *, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND,
-                 type_promoting_args: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, *, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND, type_promoting_args: Sequence[str] | None = None
+    ) -> None:
         self.kind, self.names = type_promotion_kind, type_promoting_args
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,8 +81,9 @@ def elementwise_unary_scalar_wrapper(fn: Callable[..., Any]) -> Callable[..., An
 def _deliver(made: torch.Tensor, out: torch.Tensor, exact_dtype: bool, preserve_memory_format: bool) -> None:
     """Write a result to the tensor that was given for it. RuntimeError where dtype or device don't fit."""
     if made.device != out.device:
-        raise RuntimeError(f"Attempting to copy from device {made.device} to device {out.device}, but cross-device copies are "
-                           "not allowed!")
+        raise RuntimeError(
+            f"Attempting to copy from device {made.device} to device {out.device}, but cross-device copies are not allowed!"
+        )
     if exact_dtype and made.dtype is not out.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {made.dtype} but got {out.dtype} instead")
     if not can_safe_cast_to(cast_from=made.dtype, cast_to=out.dtype):
@@ -122,8 +124,12 @@ def out_wrapper(
         type_of_out: Any = tuple[(torch.Tensor,) * len(names)] if several else torch.Tensor  # type: ignore[misc]
         own = [p for p in signature.parameters.values() if p.name != "is_out"]
         at = next((i for i, p in enumerate(own) if p.kind is p.VAR_KEYWORD), len(own))
-        own.insert(at, inspect.Parameter(names[0] if not several else "out", inspect.Parameter.KEYWORD_ONLY, default=None,
-                                         annotation=type_of_out))
+        own.insert(
+            at,
+            inspect.Parameter(
+                names[0] if not several else "out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=type_of_out
+            ),
+        )
         returned = kind if several else signature.return_annotation
         delivering.__signature__ = signature.replace(parameters=own, return_annotation=returned)  # type: ignore[attr-defined]
         delivering.__annotations__ = {**getattr(fn, "__annotations__", {}), "out": type_of_out, "return": returned}

@@ -63,8 +63,9 @@ def T(a: Any) -> Any:
 def copy_to(a: Any, b: Any, *, allow_cross_device: bool = True) -> Any:
     """Write `b` to `a`. RuntimeError for tensors on two devices, if that isn't allowed."""
     if not allow_cross_device and a.device != b.device:
-        raise RuntimeError(f"Attempting to copy from device {b.device} to device {a.device}, but cross-device copies are not "
-                           "allowed!")
+        raise RuntimeError(
+            f"Attempting to copy from device {b.device} to device {a.device}, but cross-device copies are not allowed!"
+        )
     return a.copy_(b)
 
 

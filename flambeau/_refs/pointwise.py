@@ -59,8 +59,11 @@ def _bound(name: str) -> Callable[..., Any]:
 
 
 def _sigmoid(x: torch.Tensor) -> torch.Tensor:
-    return prims.div(1, prims.add(prims.exp(prims.neg(x)), 1)) if not x.is_complex() else prims.reciprocal(
-        prims.add(prims.exp(prims.neg(x)), 1))
+    return (
+        prims.div(1, prims.add(prims.exp(prims.neg(x)), 1))
+        if not x.is_complex()
+        else prims.reciprocal(prims.add(prims.exp(prims.neg(x)), 1))
+    )
 
 
 def _sinc(x: torch.Tensor) -> torch.Tensor:
@@ -98,11 +101,11 @@ def _floor_divide(a: Any, b: Any) -> torch.Tensor:
         return prims.sub(quotient, prims.convert_element_type(below, like.dtype))
     rest = prims.fmod(a, b)
     below = prims.bitwise_and(prims.ne(rest, 0), _signs_differ(rest, b))
-    quotient = prims.div(prims.sub(a, rest), b)     # whole, but for what rounding makes of it
+    quotient = prims.div(prims.sub(a, rest), b)  # whole, but for what rounding makes of it
     quotient = prims.where(below, prims.sub(quotient, 1), quotient)
     floored = prims.floor(quotient)
     floored = prims.where(prims.gt(prims.sub(quotient, floored), 0.5), prims.add(floored, 1), floored)
-    zero = prims.mul(prims.div(a, b), 0)            # with the sign of the quotient
+    zero = prims.mul(prims.div(a, b), 0)  # with the sign of the quotient
     floored = prims.where(prims.eq(quotient, 0), zero, floored)
     return prims.where(prims.eq(b, 0) if isinstance(b, torch.Tensor) else _truth(b == 0), prims.div(a, b), floored)
 
@@ -138,7 +141,7 @@ def _value(node: Expr, given: list[Any], like: torch.Tensor) -> Any:
         return node.value
     if node.op == "cast":
         return utils.wrappers._maybe_convert_to_dtype(given[0], node.dtype)
-    if node.op == "guard":      # the primitive operator refuses what it guards
+    if node.op == "guard":  # the primitive operator refuses what it guards
         return given[0]
     if not any(isinstance(x, torch.Tensor) for x in given):
         if node.op in _OF_NUMBERS:
@@ -253,8 +256,12 @@ def reference(public: Callable[..., Any]) -> Callable[..., Any] | None:
         operands = [given[n] for n in declared.operands]
         if not any(isinstance(x, torch.Tensor) for x in operands):
             return public(*args, **kwargs)
-        return evaluated(declared, operands, [given.get(n, d) for n, d in declared.numbers.items()],
-                         [given.get(n, d) for n, d in declared.statics.items()])
+        return evaluated(
+            declared,
+            operands,
+            [given.get(n, d) for n, d in declared.numbers.items()],
+            [given.get(n, d) for n, d in declared.statics.items()],
+        )
 
     @functools.wraps(public)
     def refer(*args: Any, **kwargs: Any) -> Any:
@@ -293,8 +300,9 @@ def in_place(refer: Callable[..., Any], name: str) -> Callable[..., Any]:
     def write(a: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         made = refer(a, *args, **kwargs)
         if not utils.can_safe_cast_to(cast_from=made.dtype, cast_to=a.dtype):
-            raise RuntimeError(f"result type {made.dtype.scalar_name} can't be cast to the desired output type "
-                               f"{a.dtype.scalar_name}")
+            raise RuntimeError(
+                f"result type {made.dtype.scalar_name} can't be cast to the desired output type {a.dtype.scalar_name}"
+            )
         return prims.copy_to(a, made)  # type: ignore[no-any-return]
 
     write.__name__ = write.__qualname__ = name

@@ -52,8 +52,9 @@ def where(condition: Any, self: Any = None, other: Any = None) -> Any:
         return torch.where(condition)
     if condition.dtype is not torch.bool:
         if condition.dtype is not torch.uint8:
-            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
-                               f"{condition.dtype.scalar_name}")
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
+            )
         condition = prims.ne(condition, 0)
     _, result = utils.elementwise_dtypes(self, other, type_promotion_kind=Kind.NO_OPMATH)
     chosen, a, b = broadcast(condition, _cast(self, result), _cast(other, result))
@@ -108,8 +109,17 @@ def _placed(device: Any) -> torch.device:
 
 
 @reference
-def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, layout: Any = torch.strided, device: Any = None,
-           pin_memory: bool = False, requires_grad: bool = False) -> Any:
+def arange(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    layout: Any = torch.strided,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
     """torch.arange by prims.iota, of floating point numbers by multiples of the step."""
     utils.check_layout(layout)
     utils.check_pin_memory(pin_memory)
@@ -142,18 +152,39 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None,
 
 
 def _filled(name: str, number: Any) -> None:
-    def fill(*size: Any, dtype: Any = None, layout: Any = torch.strided, device: Any = None, pin_memory: bool = False,
-             requires_grad: bool = False) -> Any:
-        return full(utils.extract_shape_from_varargs(size), number, dtype=dtype or torch.get_default_dtype(), layout=layout,
-                    device=device, pin_memory=pin_memory, requires_grad=requires_grad)
+    def fill(
+        *size: Any,
+        dtype: Any = None,
+        layout: Any = torch.strided,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+    ) -> Any:
+        return full(
+            utils.extract_shape_from_varargs(size),
+            number,
+            dtype=dtype or torch.get_default_dtype(),
+            layout=layout,
+            device=device,
+            pin_memory=pin_memory,
+            requires_grad=requires_grad,
+        )
 
     fill.__name__, fill.__doc__ = name, f"torch.{name} by prims.full."
     reference(fill)
 
 
 @reference
-def full(size: Sequence[int], fill_value: Any, *, dtype: Any = None, layout: Any = torch.strided, device: Any = None,
-         pin_memory: bool = False, requires_grad: bool = False) -> Any:
+def full(
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = torch.strided,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
     """torch.full by prims.full."""
     utils.check_layout(layout)
     utils.check_pin_memory(pin_memory)
@@ -179,8 +210,15 @@ def _over(dim: Any) -> Any:
     return (dim,) if isinstance(dim, int) else tuple(dim) if dim else None
 
 
-def _reduced(prim: Callable[..., Any], a: torch.Tensor, dim: Any, keepdim: bool, computation: torch.dtype,
-             result: torch.dtype | None, **given: Any) -> Any:
+def _reduced(
+    prim: Callable[..., Any],
+    a: torch.Tensor,
+    dim: Any,
+    keepdim: bool,
+    computation: torch.dtype,
+    result: torch.dtype | None,
+    **given: Any,
+) -> Any:
     dims = utils.reduction_dims(a.shape, _over(dim))
     x = _cast(a, computation)
     if not a.dim():
@@ -211,8 +249,10 @@ def _extremum(name: str) -> None:
         if input.is_complex():
             raise RuntimeError(f"{name}: not supported for complex numbers")
         if 0 in input.shape and not dim and dim != 0:
-            raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
-                               "dim with the 'dim' argument.")
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+                "dim with the 'dim' argument."
+            )
         dims = utils.reduction_dims(input.shape, _over(dim))
         for place in dims if input.dim() else ():
             if input.shape[place] == 0:
@@ -246,8 +286,10 @@ def _floating(input: torch.Tensor, dtype: Any, name: str) -> torch.dtype:
     own: torch.dtype = input.dtype if dtype is None else dtype
     if not (own.is_floating_point or own.is_complex):
         if name == "mean":
-            raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
-                               f"dtype. Got: {input.dtype.scalar_name}")
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
+                f"dtype. Got: {input.dtype.scalar_name}"
+            )
         raise RuntimeError(f"{name} only support floating point and complex dtypes")
     return own
 
@@ -269,8 +311,15 @@ def var(input: torch.Tensor, dim: Any = None, unbiased: Any = None, keepdim: boo
         dim, unbiased = None, dim
     own = _floating(input, None, "std and var")
     result = own.to_real() if own.is_complex else own
-    return _reduced(prims.var, input, dim, keepdim, utils.get_computation_dtype(own), result,
-                    correction=utils.set_correction(unbiased, correction))
+    return _reduced(
+        prims.var,
+        input,
+        dim,
+        keepdim,
+        utils.get_computation_dtype(own),
+        result,
+        correction=utils.set_correction(unbiased, correction),
+    )
 
 
 @reference

@@ -104,7 +104,7 @@ class FakeTensor(Tensor):
 
     # ---- sizes
     @property
-    def shape(self) -> Any:     # type: ignore[override]
+    def shape(self) -> Any:  # type: ignore[override]
         """Size of each dimension; torch.SymInts where they have symbols."""
         found = symbolic_of(self)
         if found is None:
@@ -148,10 +148,10 @@ class FakeTensor(Tensor):
         return super().__bool__() if real_of(self) is None else bool(self.ne(0).item())  # type: ignore[attr-defined]
 
     def __int__(self) -> int:
-        return super().__int__() if real_of(self) is None else int(self.item())     # type: ignore[attr-defined, misc]
+        return super().__int__() if real_of(self) is None else int(self.item())  # type: ignore[attr-defined, misc]
 
     def __float__(self) -> float:
-        return super().__float__() if real_of(self) is None else float(self.item())     # type: ignore[attr-defined, misc]
+        return super().__float__() if real_of(self) is None else float(self.item())  # type: ignore[attr-defined, misc]
 
     def tolist(self) -> Any:
         """The numbers, each by `item`: DataDependentOutputException unless they are known, or symbols stand for them."""
@@ -181,15 +181,24 @@ class FakeTensorConverter:
     def __init__(self, *, copy_data: bool = False, export: bool = False):
         self.meta_converter = MetaConverter(copy_data=copy_data)
         self.export = export
-        self._copies = WeakIdKeyDictionary()    # of storages, where real tensors are propagated
+        self._copies = WeakIdKeyDictionary()  # of storages, where real tensors are propagated
 
     @property
     def tensor_memo(self) -> Any:
         """By tensor with data, weakly: what was made of it, while that lives."""
         return self.meta_converter.tensor_memo
 
-    def from_real_tensor(self, fake_mode: FakeTensorMode, t: Tensor, make_constant: bool = False, shape_env: Any = None, *,
-                         source: Any = None, symbolic_context: Any = None, trace: bool = True) -> FakeTensor:
+    def from_real_tensor(
+        self,
+        fake_mode: FakeTensorMode,
+        t: Tensor,
+        make_constant: bool = False,
+        shape_env: Any = None,
+        *,
+        source: Any = None,
+        symbolic_context: Any = None,
+        trace: bool = True,
+    ) -> FakeTensor:
         """The fake tensor like `t`. make_constant: it knows the values of `t`.
 
         UnsupportedFakeTensorException for sparse tensors, and those inside a function transform.
@@ -217,8 +226,15 @@ class FakeTensorMode(TorchDispatchMode):
     unless static_shapes is True.
     """
 
-    def __init__(self, *, allow_fallback_kernels: bool = True, allow_non_fake_inputs: bool = False, shape_env: Any = None,
-                 static_shapes: bool | None = None, export: bool = False):
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels: bool = True,
+        allow_non_fake_inputs: bool = False,
+        shape_env: Any = None,
+        static_shapes: bool | None = None,
+        export: bool = False,
+    ):
         super().__init__()
         self.allow_fallback_kernels, self.allow_non_fake_inputs = allow_fallback_kernels, allow_non_fake_inputs
         self.shape_env, self.export = shape_env, export
@@ -264,8 +280,15 @@ class FakeTensorMode(TorchDispatchMode):
         """Whether it is a fake tensor of this mode."""
         return isinstance(t, FakeTensor) and t.fake_mode is self
 
-    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None, source: Any = None, symbolic_context: Any = None,
-                    trace: bool = True) -> FakeTensor:
+    def from_tensor(
+        self,
+        tensor: Tensor,
+        *,
+        static_shapes: bool | None = None,
+        source: Any = None,
+        symbolic_context: Any = None,
+        trace: bool = True,
+    ) -> FakeTensor:
         """The fake tensor like `tensor`: shape, strides, dtype, device, requires_grad; views of one base, and what shares a
         storage, share it here. The same tensor gives the same fake.
 
@@ -276,7 +299,7 @@ class FakeTensorMode(TorchDispatchMode):
             made = self.fake_tensor_converter.from_real_tensor(self, tensor)
         static = self.static_shapes if static_shapes is None else static_shapes
         own = kept(tensor)
-        if own is not None and own.env is self.shape_env and kept(made) is None:    # of another mode
+        if own is not None and own.env is self.shape_env and kept(made) is None:  # of another mode
             describe(made, own.env, own.sizes, own.strides, own.offset)
         if not static and self.shape_env is not None and kept(made) is None and made._layout.ndim:
             sizes = self.shape_env.sizes_for(tuple(made._layout.shape), source, symbolic_context)

@@ -74,8 +74,14 @@ class CrossRefFakeMode(TorchDispatchMode):
     ignore_op_fn(overload): whether one is left out; check_strides, check_aliasing: what is compared besides.
     """
 
-    def __init__(self, ignore_op_fn: Callable[[Any], bool] | None = None, *, check_strides: bool = True,
-                 check_aliasing: bool = True, only_check_ops_with_meta: bool = True):
+    def __init__(
+        self,
+        ignore_op_fn: Callable[[Any], bool] | None = None,
+        *,
+        check_strides: bool = True,
+        check_aliasing: bool = True,
+        only_check_ops_with_meta: bool = True,
+    ):
         super().__init__()
         self.ignore_op_fn = ignore_op_fn or (lambda func: False)
         self.check_strides, self.check_aliasing = check_strides, check_aliasing
@@ -98,6 +104,8 @@ class CrossRefFakeMode(TorchDispatchMode):
         if made is not None:
             compare_results(func, made, real, check_strides=self.check_strides)
             if self.check_aliasing and aliasing != outputs_alias_inputs(real, (args, kwargs)):
-                raise MetadataMismatchError(f"When comparing the output of {func} on FakeTensor and concrete Tensors, found that "
-                                            "results share memory with arguments in one of them only")
+                raise MetadataMismatchError(
+                    f"When comparing the output of {func} on FakeTensor and concrete Tensors, found that "
+                    "results share memory with arguments in one of them only"
+                )
         return real

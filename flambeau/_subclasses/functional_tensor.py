@@ -64,7 +64,7 @@ class _Alias:
 
     def __init__(self, tensor: torch.Tensor, base: _Base, views: tuple[View, ...], value: torch.Tensor) -> None:
         self.tensor, self.base, self.views = weakref.ref(tensor), base, views
-        self.value, self.generation = value, 0      # a view taken after a write counts as older than it
+        self.value, self.generation = value, 0  # a view taken after a write counts as older than it
 
     def current(self) -> torch.Tensor:
         """What it stands for, after the writes to tensors that share its memory."""
@@ -97,7 +97,7 @@ class FunctionalTensorMode(TorchDispatchMode):
     def __init__(self, reads_before_views: bool = True) -> None:
         super().__init__()
         self.reads_before_views = reads_before_views
-        self.checks_views = False   # whether a view of a value is compared with that of memory
+        self.checks_views = False  # whether a view of a value is compared with that of memory
         self._aliases: dict[int, _Alias] = {}
         self._by_place: dict[tuple[int, int, int], tuple[Any, _Alias]] = {}
         self._swept = 1000
@@ -121,7 +121,7 @@ class FunctionalTensorMode(TorchDispatchMode):
         alias = self._alias(tensor)
         if alias is None or alias.base.generation > 0:
             return alias is not None
-        return alias is self._named(tensor) and bool(alias.views)   # the views of another tensor in its place say nothing of it
+        return alias is self._named(tensor) and bool(alias.views)  # the views of another tensor in its place say nothing of it
 
     def data_written(self, tensor: torch.Tensor) -> bool:
         """Whether the values of a tensor were written to, by itself or by one that shares its memory."""
@@ -157,7 +157,7 @@ class FunctionalTensorMode(TorchDispatchMode):
 
     def _snapshot(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor that keeps what this one stands for now, whatever is written later."""
-        local.dispatch_modes.pop()      # what is asked for belongs to the modes outside
+        local.dispatch_modes.pop()  # what is asked for belongs to the modes outside
         try:
             value = self._current(tensor)
             return _kept(tensor) if value is tensor else value
@@ -220,7 +220,7 @@ class FunctionalTensorMode(TorchDispatchMode):
         made = hand_over(func, given, named) if func._composite and local.dispatch_modes else func(*given, **named)
         for x in pytree.tree_leaves(made):
             if isinstance(x, torch.Tensor) and self._named(x) is None and self._alias(x) is not None:
-                self._track(x, _Base(x), (), x)     # made of views that only the modes outside saw
+                self._track(x, _Base(x), (), x)  # made of views that only the modes outside saw
         return made
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -272,8 +272,11 @@ class FunctionalTensorMode(TorchDispatchMode):
         given = {a.name: x for a, x in zip(schema.arguments, args)} | kwargs
         targets = [given[a.name] for a in schema.arguments if a.is_write and given.get(a.name) is not None]
         named = {n: x for n, x in kwargs.items() if n not in outs}
-        missing = {a.name: next(b.default_value for b in schema.arguments if b.name == a.name)
-                   for a in pure._schema.arguments if not a.has_default_value() and a.name not in given}
+        missing = {
+            a.name: next(b.default_value for b in schema.arguments if b.name == a.name)
+            for a in pure._schema.arguments
+            if not a.has_default_value() and a.name not in given
+        }
         made = pure(*self.current(args), **self.current(named | missing))
         results = list(made) if isinstance(made, (tuple, list)) else [made]
         flat = [x for t in targets for x in (t if isinstance(t, (list, tuple)) else [t])]
@@ -357,7 +360,7 @@ def _kept(tensor: torch.Tensor) -> Any:
     made: Any = tensor_from(alias_of_memory(tensor._storage), tensor._offset, tensor._layout)
     made.__dict__.update(tensor.__dict__)
     for stand_for in outside:
-        stand_for(made, tensor)     # type: ignore[misc]
+        stand_for(made, tensor)  # type: ignore[misc]
     return made
 
 

@@ -73,8 +73,10 @@ def _enable_functionalization(reapply_views: bool = False) -> None:
     reapply_views: views stay views; else they are copies of what they show. RuntimeError if it is on.
     """
     if _local.on:
-        raise RuntimeError("multiple layers of mode-style functionalization nesting is not currently supported, outside of the "
-                           "functionalize() transform")
+        raise RuntimeError(
+            "multiple layers of mode-style functionalization nesting is not currently supported, outside of the "
+            "functionalize() transform"
+        )
     _local.copies = None if reapply_views else ViewCopyMode()
     _local.on = True
     if _local.copies is not None:

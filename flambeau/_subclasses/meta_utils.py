@@ -48,16 +48,17 @@ class MetaConverter:
         if copy_data:
             raise NotImplementedError("MetaConverter(copy_data=True): keep the tensors with data beside their fakes yourself")
         self.copy_data = copy_data
-        self.tensor_memo = WeakIdKeyDictionary()     # of a tensor: weakly, what was made of it
-        self.storage_memo = WeakIdKeyDictionary()    # of a storage
+        self.tensor_memo = WeakIdKeyDictionary()  # of a tensor: weakly, what was made of it
+        self.storage_memo = WeakIdKeyDictionary()  # of a storage
         self.hit = self.miss = 0
 
     def successful(self) -> bool:
         """Whether every tensor came from a conversion that it could do."""
         return self.hit > 0
 
-    def __call__(self, t: Any, shape_env: Any = None, *, callback: Any = None, source: Any = None, symbolic_context: Any = None,
-                 **_: Any) -> Any:
+    def __call__(
+        self, t: Any, shape_env: Any = None, *, callback: Any = None, source: Any = None, symbolic_context: Any = None, **_: Any
+    ) -> Any:
         """A tensor on the meta device like `t`; anything else as it is. NotImplemented for kinds that can't be converted."""
         if not isinstance(t, Tensor):
             return t
@@ -97,8 +98,9 @@ class MetaConverter:
 
     def _own(self, t: Tensor, where: Any) -> Any:
         """A tensor that is no view; one that the graph made is made by it here."""
-        made = tensor_from(self._storage(t._storage), t._offset, t._layout.with_device(where(t._layout.device))
-                           .with_pending(t._layout.pending))
+        made = tensor_from(
+            self._storage(t._storage), t._offset, t._layout.with_device(where(t._layout.device)).with_pending(t._layout.pending)
+        )
         if t._node is None:
             return made
         made._node = AccumulateGrad(made)
@@ -140,5 +142,3 @@ def assert_metadata_eq(assert_eq: Any, m1: Tensor, m2: Tensor, *, skip_symbolic:
         assert_eq(m1.is_leaf, m2.is_leaf)
     for method in ("is_inference", "is_conj", "is_neg", "stride", "storage_offset", "_is_view"):
         assert_eq(getattr(m1, method)(), getattr(m2, method)())
-
-

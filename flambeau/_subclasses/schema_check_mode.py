@@ -31,8 +31,9 @@ class Aliasing(NamedTuple):
 
 def _plain(value: Any) -> Any:
     """What is compared of a value: the tensor that a wrapper has as `elem`."""
-    return pytree.tree_map(lambda x: getattr(x, "elem", x) if isinstance(x, torch.Tensor) and type(x) is not torch.Tensor else x,
-                           value)
+    return pytree.tree_map(
+        lambda x: getattr(x, "elem", x) if isinstance(x, torch.Tensor) and type(x) is not torch.Tensor else x, value
+    )
 
 
 class _Seen(NamedTuple):
@@ -47,8 +48,11 @@ class _Seen(NamedTuple):
 
     @staticmethod
     def geometry_of(x: torch.Tensor) -> Any:
-        return (tuple(x.shape), x.stride() if x.layout is torch.strided else None, x.storage_offset()) if (
-            x.layout is torch.strided) else tuple(x.shape)
+        return (
+            (tuple(x.shape), x.stride() if x.layout is torch.strided else None, x.storage_offset())
+            if (x.layout is torch.strided)
+            else tuple(x.shape)
+        )
 
     def changed(self, x: torch.Tensor) -> bool:
         if self.geometry != self.geometry_of(x):
@@ -105,8 +109,9 @@ class SchemaCheckMode(TorchDispatchMode):
                     raise RuntimeError(f"Outputs {one} and {other} alias unexpectedly")
         return out
 
-    def _check_argument(self, info: SchemaInfo, place: int, argument: Any, value: Any, before: list[_Seen],
-                        results: list[Any]) -> None:
+    def _check_argument(
+        self, info: SchemaInfo, place: int, argument: Any, value: Any, before: list[_Seen], results: list[Any]
+    ) -> None:
         name = "input" if argument.name == "self" else argument.name
         own = SchemaArgument(SchemaArgType.input, place)
         if any(seen.changed(x) for seen, x in zip(before, _tensors(value))):

@@ -103,9 +103,7 @@ class GradScaler:
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _unscale_grads_(
-        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
-    ) -> dict[Any, Tensor]:
+    def _unscale_grads_(self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
         """Multiply all gradients by `inv_scale`; by device, `found_inf` or 1.0 if one of them was not finite."""
         found: dict[Any, Tensor] = {}
         with flambeau.no_grad():
@@ -225,9 +223,7 @@ class GradScaler:
                 assert new_scale.requires_grad is False, reason
                 scale.copy_(new_scale.reshape(()))
         else:
-            flags = [
-                flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()
-            ]
+            flags = [flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()]
             assert flags, "No inf checks were recorded prior to update."
             self._adapt(scale, growth_tracker, any(flag.item() for flag in flags))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
@@ -326,8 +322,7 @@ class GradScaler:
         state = self.__dict__.copy()
         if self._enabled:
             assert len(self._per_optimizer_states) == 0, (
-                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
-                "scaler.update()."
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
             )
             # as numbers, which the next `scale` makes tensors of wherever it runs
             state["_init_scale"] = self.get_scale()

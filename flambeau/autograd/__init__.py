@@ -29,19 +29,48 @@ from flambeau.core.autograd.saved_tensors import SavedTensor
 from flambeau.core.operator import unsupported
 
 __all__ = [
-    "Function", "GradcheckError", "NestedIOFunction", "SavedTensor", "Variable", "_force_original_view_tracking",
-    "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "enforce_grad_layout_policy", "forward_ad",
-    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
-    "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
-    "set_multithreading_enabled", "variable",
+    "Function",
+    "GradcheckError",
+    "NestedIOFunction",
+    "SavedTensor",
+    "Variable",
+    "_force_original_view_tracking",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "forward_ad",
+    "function",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_multithreading_enabled",
+    "is_view_replay_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
 ]
 
 enforce_grad_layout_policy = unsupported.function(
-    "autograd.enforce_grad_layout_policy", "gradients have the layout that their computation gives; call .contiguous() on them")
+    "autograd.enforce_grad_layout_policy", "gradients have the layout that their computation gives; call .contiguous() on them"
+)
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             grad_variables: Any = None, inputs: Any = None) -> None:
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
     """Add the gradients of `tensors`, weighted with `grad_tensors`, to the `grad` of the leaves they came from.
 
     tensors: a tensor or a sequence; those with more than one element need a weight of the same shape. retain_graph:
@@ -50,8 +79,10 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     """
     if grad_variables is not None:
         if grad_tensors is not None:
-            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-                               "Please only use `grad_tensors`.")
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
         grad_tensors = grad_variables
     if mutation_guard.transformed():
         raise RuntimeError(mutation_guard.NO_BACKWARD)
@@ -62,9 +93,17 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         raise
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> Sequence[Any]:
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Sequence[Any]:
     """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`, as a tuple.
 
     allow_unused: None for inputs the outputs don't depend on, instead of RuntimeError; materialize_grads: zeros for
@@ -74,8 +113,9 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     try:
         if is_grads_batched:
             return batched.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
-        return engine.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
-                           materialize_grads)
+        return engine.grad(
+            outputs, inputs, grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, materialize_grads
+        )
     except Exception as error:
         filter_traceback(error)
         raise

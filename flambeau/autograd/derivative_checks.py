@@ -157,9 +157,7 @@ def _unit_vector(count: int, dtype: Any) -> Any:
     return made / made.norm() if count else made
 
 
-def _backward(
-    func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int], options: Options
-) -> None:
+def _backward(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int], options: Options) -> None:
     outputs = as_tuple(func(*inputs))
     complexes = [n for n in chosen if outputs[n].is_complex()]
     if not complexes:
@@ -217,9 +215,7 @@ _NOT_REENTRANT = (
 )
 
 
-def _backward_fast(
-    case: Case, outputs: list[Any], wanted: list[Any], tracked: list[int], words: str, options: Options
-) -> None:
+def _backward_fast(case: Case, outputs: list[Any], wanted: list[Any], tracked: list[int], words: str, options: Options) -> None:
     """v' J u instead of J, for random u of the inputs and v of the outputs."""
     with torch.random.fork_rng(devices=[]):
         directions = [_unit_vector(x.numel(), x.dtype) for x in wanted]
@@ -229,9 +225,7 @@ def _backward_fast(
         moving = Moving(case.inputs, position, case.masked)
         numerical.append(_along(case, moving, direction))
     for number, (y, weight) in enumerate(zip(outputs, weights, strict=True)):
-        passes = [
-            torch.autograd.grad(y, wanted, weight.reshape(y.shape), retain_graph=True, allow_unused=True) for _ in range(2)
-        ]
+        passes = [torch.autograd.grad(y, wanted, weight.reshape(y.shape), retain_graph=True, allow_unused=True) for _ in range(2)]
         for at, (position, x, direction) in enumerate(zip(tracked, wanted, directions, strict=True)):
             first, again = (_gradient(gradients[at], x, options) for gradients in passes)
             theirs = sum(unit * torch.dot(row, weight.to(row.dtype)) for unit, row in numerical[at][number])
@@ -301,9 +295,7 @@ def _tangents(
         return [forward_ad.unpack_dual(result[n]).tangent for n in chosen]
 
 
-def _forward(
-    func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int], options: Options
-) -> None:
+def _forward(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int], options: Options) -> None:
     """The derivatives along each element of each input; along the imaginary parts first where an input is complex."""
     complexes = [position for position in tracked if inputs[position].is_complex()]
     case = Case(func, inputs, options.eps, options.masked, chosen)
@@ -314,9 +306,7 @@ def _forward(
         _forward_along(case, 1, tracked, chosen, "", options)
 
 
-def _forward_along(
-    case: Case, unit: Any, tracked: list[int], chosen: list[int], words: str, options: Options
-) -> None:
+def _forward_along(case: Case, unit: Any, tracked: list[int], chosen: list[int], words: str, options: Options) -> None:
     for position in tracked:
         x = case.inputs[position]
         if is_sparse(x):
@@ -331,9 +321,7 @@ def _forward_along(
                 ours = analytical[number][0]
                 if not _close(ours, theirs, options.rtol, options.atol * float(direction.abs().sum())):
                     slow = _jacobian(case, position, unit, chosen)[number], case.numerical(position, (unit,))[number]
-                    raise GradcheckError(
-                        _mismatch(ours, theirs, number, position, words, True) + _in_slow_mode(*slow, options)
-                    )
+                    raise GradcheckError(_mismatch(ours, theirs, number, position, words, True) + _in_slow_mode(*slow, options))
             continue
         numerical = [jacobian / unit for jacobian in case.numerical(position, (unit,))]
         for number, (ours, theirs) in enumerate(zip(_jacobian(case, position, unit, chosen), numerical, strict=True)):
@@ -363,9 +351,7 @@ def _columns(case: Case, position: int, directions: list[Any], chosen: list[int]
     return made
 
 
-def _undefined_tangents(
-    func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int]
-) -> None:
+def _undefined_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int]) -> None:
     """An input without a tangent and one with a tangent of zeros must mean the same."""
     if len(tracked) < 2:
         for position in tracked:
@@ -386,9 +372,7 @@ def _undefined_tangents(
                 )
 
 
-def _batched_tangents(
-    func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int]
-) -> None:
+def _batched_tangents(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], chosen: list[int]) -> None:
     """Two tangents at once under vmap against one after the other."""
     for position in tracked:
         x = inputs[position]
@@ -443,8 +427,7 @@ def _compare_rows(together: Sequence[Any], apart: Sequence[Sequence[Any]], words
             single = torch.zeros_like(own) if single is None else single
             own = torch.zeros_like(single) if own is None else own
             if not _close(dense(own), dense(single), 1e-3, 1e-5):
-                raise GradcheckError(f"gradcheck {words}: for number {number}, at once:\n{own}\none after the "
-                                     f"other:\n{single}\n")
+                raise GradcheckError(f"gradcheck {words}: for number {number}, at once:\n{own}\none after the other:\n{single}\n")
 
 
 def _scaled_by_weights(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int], options: Options) -> None:
@@ -460,8 +443,10 @@ def _scaled_by_weights(func: Callable[..., Any], inputs: tuple[Any, ...], tracke
         if gradient.layout is torch.sparse_coo:
             for name in ("sparse_dim", "dense_dim"):
                 if getattr(gradient, name)() != getattr(x, name)():
-                    raise GradcheckError(f"grad is sparse tensor, but has incorrect {name} {getattr(gradient, name)()}, expected "
-                                         f"{getattr(x, name)()}")
+                    raise GradcheckError(
+                        f"grad is sparse tensor, but has incorrect {name} {getattr(gradient, name)()}, expected "
+                        f"{getattr(x, name)()}"
+                    )
         if bool(dense(gradient).ne(0).any()):
             raise GradcheckError("backward not multiplied by grad_output")
         for name in ("dtype", "device"):
@@ -487,9 +472,7 @@ def _blocked(y: Any) -> Any:
     return made
 
 
-_UNDEFINED = (
-    "Please look at \"Notes about undefined output gradients\" in \"tools/autograd/derivatives.yaml\""
-)
+_UNDEFINED = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
 
 
 def _undefined_gradients(func: Callable[..., Any], inputs: tuple[Any, ...], tracked: list[int]) -> None:

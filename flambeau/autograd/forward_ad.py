@@ -69,9 +69,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             else "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
     if stack.levels[-1] is not current or level not in (None, 0):
-        raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
-        )
+        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
     current.__exit__()
 
 
@@ -89,8 +87,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         raise RuntimeError("Invalid level given to _make_dual")
     if current.has(tensor):
         raise RuntimeError(
-            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
-            "supported."
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
         )
     return current.dual(tensor.view_as(tensor), tangent)
 

@@ -25,10 +25,14 @@ def _as_tuple(given: Any, argument: str, function: str) -> tuple[bool, tuple[Any
     for position, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             if several:
-                raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but "
-                                f"the value at index {position} has type {type(tensor)}.")
-            raise TypeError(f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but the "
-                            f"given {argument} has type {type(tensor)}.")
+                raise TypeError(
+                    f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but "
+                    f"the value at index {position} has type {type(tensor)}."
+                )
+            raise TypeError(
+                f"The {argument} given to {function} must be either a Tensor or a tuple of Tensors but the "
+                f"given {argument} has type {type(tensor)}."
+            )
     return several, tensors
 
 
@@ -40,8 +44,10 @@ def _zeros(tensor: Any) -> Any:
 
 def _prepare(tensors: tuple[Any, ...], create_graph: bool) -> tuple[Any, ...]:
     """Fresh tensors to differentiate with respect to: joined to the caller's graph if that is to be recorded."""
-    return tuple(tensor.view_as(tensor) if create_graph and tensor._node is not None
-                 else tensor.detach().requires_grad_() for tensor in tensors)
+    return tuple(
+        tensor.view_as(tensor) if create_graph and tensor._node is not None else tensor.detach().requires_grad_()
+        for tensor in tensors
+    )
 
 
 def _result(tensors: Any, several: bool, create_graph: bool) -> Any:
@@ -49,15 +55,17 @@ def _result(tensors: Any, several: bool, create_graph: bool) -> Any:
     return made if several else made[0]
 
 
-def _gradients(outputs: tuple[Any, ...], inputs: tuple[Any, ...], weights: tuple[Any, ...] | None,
-               create_graph: bool) -> tuple[Any, ...]:
+def _gradients(
+    outputs: tuple[Any, ...], inputs: tuple[Any, ...], weights: tuple[Any, ...] | None, create_graph: bool
+) -> tuple[Any, ...]:
     """engine.grad that leaves out outputs outside the graph; None where an input has no influence."""
     weights = (None,) * len(outputs) if weights is None else weights
     pairs = [(output, weight) for output, weight in zip(outputs, weights, strict=True) if output._node is not None]
     if not pairs:
         return (None,) * len(inputs)
-    return engine.grad([output for output, _ in pairs], inputs, [weight for _, weight in pairs], True, create_graph,
-                       allow_unused=True)
+    return engine.grad(
+        [output for output, _ in pairs], inputs, [weight for _, weight in pairs], True, create_graph, allow_unused=True
+    )
 
 
 def _filled(gradients: tuple[Any, ...], like: tuple[Any, ...], strict: bool, message: str) -> tuple[Any, ...]:
@@ -66,8 +74,7 @@ def _filled(gradients: tuple[Any, ...], like: tuple[Any, ...], strict: bool, mes
         for position, gradient in enumerate(gradients):
             if gradient is None:
                 raise RuntimeError(message.format(position))
-    return tuple(_zeros(tensor) if gradient is None else gradient
-                 for gradient, tensor in zip(gradients, like, strict=True))
+    return tuple(_zeros(tensor) if gradient is None else gradient for gradient, tensor in zip(gradients, like, strict=True))
 
 
 def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, missing: str) -> tuple[Any, ...]:
@@ -84,25 +91,32 @@ def _directions(v: Any, like: tuple[Any, ...], several: bool, function: str, mis
     for position, (direction, tensor) in enumerate(zip(given, like, strict=True)):
         if direction._layout.shape != tensor._layout.shape:
             entry = f"Entry {position} in " if several else ""
-            raise RuntimeError(f"{entry}v has invalid size: should be {tensor._layout.shape} but got "
-                               f"{direction._layout.shape}.")
+            raise RuntimeError(f"{entry}v has invalid size: should be {tensor._layout.shape} but got {direction._layout.shape}.")
     return given
 
 
 _INDEPENDENT = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
-_OUTSIDE = ("Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
-            "differentiable manner from the input when running in strict mode.")
-_LINEAR = ("The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode when "
-           "create_graph=True.")
-_NO_HESSIAN = ("While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
-               "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
-               "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
-               "example).")
+_OUTSIDE = (
+    "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+    "differentiable manner from the input when running in strict mode."
+)
+_LINEAR = (
+    "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode when "
+    "create_graph=True."
+)
+_NO_HESSIAN = (
+    "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} is "
+    "independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
+    "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
+    "example)."
+)
 
 
 _LINEAR_GRADIENT = _LINEAR.replace("jacobian", "hessian")
-_NO_TRICK = ("The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in "
-             "strict mode as it prevents from using the double backward trick to replace forward mode AD.")
+_NO_TRICK = (
+    "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in "
+    "strict mode as it prevents from using the double backward trick to replace forward mode AD."
+)
 
 
 def _in_graph(tensors: tuple[Any, ...], strict: bool, message: str) -> None:
@@ -120,9 +134,13 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         fresh = _prepare(given, create_graph)
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "vjp")
         _in_graph(outputs, strict, _OUTSIDE)
-        weights = _directions(v, outputs, out_several, "vjp",
-                              "The vector v can only be None if the user-provided function returns a single Tensor with "
-                              "a single element.")
+        weights = _directions(
+            v,
+            outputs,
+            out_several,
+            "vjp",
+            "The vector v can only be None if the user-provided function returns a single Tensor with a single element.",
+        )
         products = _filled(_gradients(outputs, fresh, weights, create_graph), fresh, strict, _INDEPENDENT)
         _in_graph(products, strict and create_graph, _LINEAR)
     return _result(outputs, out_several, create_graph), _result(products, several, create_graph)
@@ -133,9 +151,13 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jvp")
         fresh = _prepare(given, create_graph)
-        directions = _directions(v, fresh, several, "jvp",
-                                 "The vector v can only be None if the input to the user-provided function is a single "
-                                 "Tensor with a single element.")
+        directions = _directions(
+            v,
+            fresh,
+            several,
+            "jvp",
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
+        )
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jvp")
         _in_graph(outputs, strict, _OUTSIDE)
         weights = tuple(NAMESPACE["zeros_like"](output, requires_grad=True) for output in outputs)
@@ -145,26 +167,37 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _result(outputs, out_several, create_graph), _result(products, out_several, create_graph)
 
 
-def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
-             vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The Jacobian of func: per output and input a tensor of shape (*output, *input), nested as they are.
 
     vectorize: all rows (or columns) at once; strategy "forward-mode" computes columns, and needs it.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
-                             'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
-                             'prefer to use "reverse-mode".')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function '
+            'has more outputs than inputs, "forward-mode" tends to be more performant. Otherwise, '
+            'prefer to use "reverse-mode".'
+        )
     if strategy == "forward-mode":
         if create_graph or strict:
             kind = NotImplementedError if create_graph else RuntimeError
             option = "create_graph" if create_graph else "strict"
-            raise kind(f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
-                       f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.')
+            raise kind(
+                f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
+                f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.'
+            )
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         if not vectorize:
-            raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly "
-                                      "implemented for `vectorize=True`.")
+            raise NotImplementedError(
+                "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+            )
         return _forward_jacobian(func, several, given)
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
@@ -172,10 +205,15 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         out_several, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", "jacobian")
         _in_graph(outputs, strict, _OUTSIDE)
         if strict and vectorize:
-            raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
-                               "together. Please either set `strict=False` or `vectorize=False`.")
-        blocks = _rows_at_once(outputs, fresh, create_graph) if vectorize else [
-            _jacobian_of(position, output, fresh, create_graph, strict) for position, output in enumerate(outputs)]
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported "
+                "together. Please either set `strict=False` or `vectorize=False`."
+            )
+        blocks = (
+            _rows_at_once(outputs, fresh, create_graph)
+            if vectorize
+            else [_jacobian_of(position, output, fresh, create_graph, strict) for position, output in enumerate(outputs)]
+        )
     made = tuple(_result(block, several, create_graph) for block in blocks)
     return made if out_several else made[0]
 
@@ -200,20 +238,30 @@ def _construct_standard_basis_for(tensors: tuple[Any, ...], tensor_numels: tuple
 def _rows_at_once(outputs: tuple[Any, ...], inputs: tuple[Any, ...], create_graph: bool) -> list[tuple[Any, ...]]:
     """What `_jacobian_of` gives for each output, with the rows of all outputs as one batch."""
     from flambeau.transform.pullback import gradients
+
     joined = [output for output in outputs if output._node is not None]
     rows: list[Any] = [None] * len(inputs)
     if joined:
         rows = batched.over_rows(
-            lambda *weights: gradients(joined, inputs, [w for w, y in zip(weights, outputs, strict=True) if y._node is not None],
-                                       create_graph),
-            sum(output._layout.numel for output in outputs), _units(outputs))
+            lambda *weights: gradients(
+                joined, inputs, [w for w, y in zip(weights, outputs, strict=True) if y._node is not None], create_graph
+            ),
+            sum(output._layout.numel for output in outputs),
+            _units(outputs),
+        )
     blocks, begin = [], 0
     for output in outputs:
         shape, count = output._layout.shape, output._layout.numel
-        blocks.append(tuple([
-            tensor.new_zeros((*shape, *tensor._layout.shape)) if row is None else
-            row.narrow(0, begin, count).reshape((*shape, *tensor._layout.shape))
-            for row, tensor in zip(rows, inputs, strict=True)]))
+        blocks.append(
+            tuple(
+                [
+                    tensor.new_zeros((*shape, *tensor._layout.shape))
+                    if row is None
+                    else row.narrow(0, begin, count).reshape((*shape, *tensor._layout.shape))
+                    for row, tensor in zip(rows, inputs, strict=True)
+                ]
+            )
+        )
         begin += count
     return blocks
 
@@ -222,18 +270,22 @@ def _forward_jacobian(func: Callable[..., Any], several: bool, given: tuple[Any,
     """The Jacobian by forward mode, all columns at once; lists where it has an entry per input, as in PyTorch."""
     from flambeau.transform import tangents  # noqa: F401
     from flambeau.transform.dual import DualLevel
+
     kept: dict[str, Any] = {}
     blocks: list[list[Any]] = []
     for position, moving in enumerate(given):
+
         def column(tangent: Any, position: int = position) -> list[Any]:
             with DualLevel() as level:
                 duals = [level.dual(x, tangent) if n == position else x for n, x in enumerate(given)]
                 kept["several"], outputs = _as_tuple(func(*duals), "outputs", "None")
                 kept["shapes"] = [y._layout.shape for y in outputs]
                 return [level.tangent(y) if level.has(y) else y.new_zeros(y._layout.shape) for y in outputs]
+
         columns = batched.over_rows(column, moving._layout.numel, _units((moving,)))
-        blocks.append([c.movedim(0, -1).reshape((*shape, *moving._layout.shape))
-                       for c, shape in zip(columns, kept["shapes"], strict=True)])
+        blocks.append(
+            [c.movedim(0, -1).reshape((*shape, *moving._layout.shape)) for c, shape in zip(columns, kept["shapes"], strict=True)]
+        )
     rows = [[block[n].detach() for block in blocks] for n in range(len(kept["shapes"]))]
     made = rows if several else tuple(row[0] for row in rows)
     return made if kept["several"] else made[0]
@@ -263,14 +315,22 @@ def _single(outputs: Any, function: str, strict: bool) -> Any:
     several, tensors = _as_tuple(outputs, "outputs of the user-provided function", function)
     _in_graph(tensors, strict, _OUTSIDE)
     if several or tensors[0]._layout.numel != 1:
-        raise RuntimeError(f"The function given to {function} should return a single Tensor"
-                           if several else "The Tensor returned by the function given to "
-                           f"{function} should contain a single element")
+        raise RuntimeError(
+            f"The function given to {function} should return a single Tensor"
+            if several
+            else f"The Tensor returned by the function given to {function} should contain a single element"
+        )
     return tensors[0]
 
 
-def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
-            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The matrix of second derivatives of a func with one element: per pair of inputs a tensor (*first, *second).
 
     vectorize, outer_jacobian_strategy: how the Jacobian of the gradient is computed, see jacobian.
@@ -293,6 +353,7 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
 def _gradient_of_wrapped(func: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The gradient of func at tensors that may be dual."""
     from flambeau.transform.pullback import fresh, gradients
+
     with enable_grad():
         aliases = [fresh(x, joined=False) for x in inputs]
         output = func(*aliases)
@@ -310,18 +371,21 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _hessian_product(func, inputs, v, create_graph, strict, "hvp")
 
 
-def _hessian_product(func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool,
-                     name: str) -> Any:
+def _hessian_product(func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, name: str) -> Any:
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", name)
         fresh = _prepare(given, create_graph)
-        directions = _directions(v, fresh, several, name,
-                                 "The vector v can only be None if the input to the user-provided function is a single "
-                                 "Tensor with a single element.")
+        directions = _directions(
+            v,
+            fresh,
+            several,
+            name,
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.",
+        )
         output = _single(func(*fresh), name, strict)
         first = _filled(_gradients((output,), fresh, None, True), fresh, strict, _INDEPENDENT)
         _in_graph(first, strict, _NO_HESSIAN)
-        if strict and name == "hvp":    # there PyTorch differentiates the products by the weights, and says where it can't
+        if strict and name == "hvp":  # there PyTorch differentiates the products by the weights, and says where it can't
             weights = tuple(_zeros(tensor).requires_grad_() for tensor in first)
             pulled = _filled(_gradients(first, fresh, weights, True), fresh, strict, _NO_TRICK)
             products = _filled(_gradients(pulled, weights, directions, create_graph), fresh, strict, _NO_TRICK)

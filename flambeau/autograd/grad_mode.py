@@ -6,8 +6,15 @@ from typing import Any
 
 from flambeau.core.modes.modes import enable_grad, inference_mode, local, no_grad, set_grad_enabled
 
-__all__ = ["enable_grad", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "set_grad_enabled",
-           "set_multithreading_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_multithreading_enabled",
+    "is_view_replay_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 
 class set_multithreading_enabled:

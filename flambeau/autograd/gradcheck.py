@@ -175,8 +175,7 @@ def get_numerical_jacobian(
     """Deprecated: per input the Jacobian of the first output of fn(inputs), by central differences."""
     warn(_PRIVATE.format("get_numerical_jacobian"), FutureWarning)
     if grad_out != 1.0:
-        raise ValueError("Expected grad_out to be 1.0. get_numerical_jacobian no longer supports values of grad_out "
-                         "!= 1.0.")
+        raise ValueError("Expected grad_out to be 1.0. get_numerical_jacobian no longer supports values of grad_out != 1.0.")
     given = as_tuple(inputs)
     wanted = [n for n, x in enumerate(given) if jacobians.requires_grad(x) and (target is None or x is target)]
     case = Case(lambda *xs: as_tuple(fn(xs)), given, eps, False)
@@ -184,13 +183,7 @@ def get_numerical_jacobian(
 
 
 def get_numerical_jacobian_wrt_specific_input(
-    fn: Callable[..., Any],
-    input_idx: int,
-    inputs: Any,
-    outputs: Any,
-    eps: float,
-    input: Any = None,
-    is_forward_ad: bool = False,
+    fn: Callable[..., Any], input_idx: int, inputs: Any, outputs: Any, eps: float, input: Any = None, is_forward_ad: bool = False
 ) -> tuple[Any, ...]:
     """Deprecated: per output its Jacobian with respect to one input, by central differences."""
     return tuple(Case(fn, as_tuple(inputs), eps, False).numerical(input_idx))
@@ -202,11 +195,11 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
     """
     warn(_PRIVATE.format("get_analytical_jacobian"), FutureWarning)
     if grad_out != 1.0:
-        raise ValueError("Expected grad_out to be 1.0. get_analytical_jacobian no longer supports values of "
-                         "grad_out != 1.0.")
+        raise ValueError("Expected grad_out to be 1.0. get_analytical_jacobian no longer supports values of grad_out != 1.0.")
     if output.is_complex():
-        raise ValueError("Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
-                         "complex outputs.")
+        raise ValueError(
+            "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return complex outputs."
+        )
     tracked = [x for x in as_tuple(inputs) if jacobians.requires_grad(x)]
     first, again = (jacobians.by_backward(output, tracked) for _ in range(2))
     agreeing = all(bool(((a - b).abs() <= nondet_tol).all()) for a, b in zip(first.columns, again.columns, strict=True))

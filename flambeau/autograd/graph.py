@@ -17,8 +17,15 @@ from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
 ]
 
 
@@ -137,8 +144,10 @@ class allow_mutation_on_saved_tensors:
 
     def _unpack(self, copy: Any) -> Any:
         if local.mutation_allowed is not self:
-            raise AssertionError("Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
-                                 "graph was originally recorded.")
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
+                "graph was originally recorded."
+            )
         return copy
 
 
@@ -172,7 +181,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     if any(node is None for node in nodes):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     lock = long_lock()
-    passes: dict[int, list[Any]] = {}   # per backward pass under way: gradients so far, how many will arrive, how many did
+    passes: dict[int, list[Any]] = {}  # per backward pass under way: gradients so far, how many will arrive, how many did
 
     def hook_for(position: int) -> Callable[[Any], None]:
         def hook(gradient: Any) -> None:
@@ -190,6 +199,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
                 ready = state[2] == (1 if mode == "any" else state[1])
             if ready:
                 fn(gradient if mode == "any" else state[0])
+
         return hook
 
     return _MultiHandle(tuple(tensor.register_hook(hook_for(position)) for position, tensor in enumerate(tensors)))

@@ -14,8 +14,17 @@ import flambeau as torch
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
-    "Analytical", "Case", "Moving", "as_tuple", "by_backward", "dense", "differentiable", "entries", "is_sparse",
-    "requires_grad", "tensors_of",
+    "Analytical",
+    "Case",
+    "Moving",
+    "as_tuple",
+    "by_backward",
+    "dense",
+    "differentiable",
+    "entries",
+    "is_sparse",
+    "requires_grad",
+    "tensors_of",
 ]
 
 
@@ -219,9 +228,7 @@ class Case:
         moving = Moving(self.inputs, position, self.masked)
         if units is None:
             units = (1, 1j) if x.is_complex() else (1,)
-        made = [
-            torch.zeros(x.numel(), shape.numel(), dtype=torch.promote_types(x.dtype, dtype)) for shape, dtype in self.known
-        ]
+        made = [torch.zeros(x.numel(), shape.numel(), dtype=torch.promote_types(x.dtype, dtype)) for shape, dtype in self.known]
         for number, element in enumerate(moving.elements.tolist()):
             index = _index(element, x.shape)
             for unit in units:

@@ -61,8 +61,10 @@ def flags_frozen() -> bool:
 class _Module(types.ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if _frozen[0] and name in self.__dict__:
-            raise RuntimeError(f"not allowed to set torch.backends.{self.__name__.rpartition('.')[2]} flags after "
-                               "disable_global_flags; please use flags() context manager instead")
+            raise RuntimeError(
+                f"not allowed to set torch.backends.{self.__name__.rpartition('.')[2]} flags after "
+                "disable_global_flags; please use flags() context manager instead"
+            )
         self.__dict__[name] = value
 
 
@@ -136,9 +138,7 @@ cudnn: Any = _module(
     rnn=Switches(fp32_precision="none"),
     CUDNN_TENSOR_DTYPES=frozenset(),
 )
-cudnn.flags = _Flags(
-    cudnn, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
-)
+cudnn.flags = _Flags(cudnn, ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision"))
 
 
 def _set_cudnn_flags(
@@ -193,14 +193,7 @@ class SDPAParams:
     """What a choice of attention kernels depends on."""
 
     def __init__(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any,
-        dropout: float,
-        is_causal: bool,
-        enable_gqa: bool = False,
+        self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool = False
     ):
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
@@ -328,13 +321,9 @@ kleidiai: Any = _module("kleidiai", "KleidiAI, which is not there.", is_availabl
 miopen: Any = _module("miopen", "MIOpen, which is not there.", immediate=False)
 miopen.flags = _Flags(miopen, ("immediate",))
 miopen.set_flags = lambda _immediate: miopen.__dict__.update(immediate=bool(_immediate))
-mha: Any = _module(
-    "mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True
-)
+mha: Any = _module("mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True)
 mha.set_fastpath_enabled = lambda value: mha.__dict__.update(_enabled=bool(value))
-quantized: Any = _module(
-    "quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"]
-)
+quantized: Any = _module("quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"])
 
 
 def _capability() -> str:

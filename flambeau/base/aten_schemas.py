@@ -33,8 +33,11 @@ def tagged(name: str, tag: str) -> bool:
 @functools.cache
 def outs(name: str) -> int:
     """How many tensors the operator of that name writes to where it is given `out`; 0 if its forms differ, or it has none."""
-    counts = {line.rpartition(" -> ")[0].count("!)") for line in table().get("aten::" + name, {}).values()
-              if "out" in line.rpartition(" | ")[2].split() and "generated" not in line.rpartition(" | ")[2].split()}
+    counts = {
+        line.rpartition(" -> ")[0].count("!)")
+        for line in table().get("aten::" + name, {}).values()
+        if "out" in line.rpartition(" | ")[2].split() and "generated" not in line.rpartition(" | ")[2].split()
+    }
     return counts.pop() if len(counts) == 1 else 0
 
 
@@ -65,12 +68,12 @@ def arities(name: str, method: bool = False, hidden: str = "") -> tuple[Arity, .
             continue
         given = tuple(x for x in _SEPARATOR.split(written[:-1]) if x and x != "*")
         if method and ("out_dtype" in written or not any(x.startswith("Tensor") and x.endswith(" self") for x in given)):
-            continue        # the dtype of a product's result is chosen by functions only
+            continue  # the dtype of a product's result is chosen by functions only
         if "out" in tags:
             waiting.append(tuple(x for x in given if "!)" not in x))
             continue
         least, most = sum("=" not in x for x in given), len(given)
-        if any(x.startswith("bool? pin_memory") for x in given):    # what makes tensors takes requires_grad too
+        if any(x.startswith("bool? pin_memory") for x in given):  # what makes tensors takes requires_grad too
             given, most = tuple(x for x in given if not x.startswith(_OPTIONS)), most + 1
         forms[given] = Arity(least, most)
     for given in waiting:

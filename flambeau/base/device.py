@@ -15,11 +15,45 @@ from flambeau.base.errors import no_accelerator
 from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import filter_traceback
 
-__all__ = ["COMPUTING", "StandIns", "beside", "cpu", "default_device", "device", "get_default_device", "in_block", "meta",
-           "require", "set_default_device", "stand_ins_in_use", "use_stand_ins", "without_index"]
+__all__ = [
+    "COMPUTING",
+    "StandIns",
+    "beside",
+    "cpu",
+    "default_device",
+    "device",
+    "get_default_device",
+    "in_block",
+    "meta",
+    "require",
+    "set_default_device",
+    "stand_ins_in_use",
+    "use_stand_ins",
+    "without_index",
+]
 
-_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
-          "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+_TYPES = (
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
+)
 
 #: The types on which tensors can be made.
 COMPUTING = frozenset(("cpu", "meta"))
@@ -36,8 +70,8 @@ class device:
     __slots__ = ("__weakref__", "index", "shown", "stand_ins", "type")
     type: str
     index: int | None
-    shown: device                   # what programs see: the device itself, unless it is a stand-in
-    stand_ins: StandIns | None      # whose stand-in it is
+    shown: device  # what programs see: the device itself, unless it is a stand-in
+    stand_ins: StandIns | None  # whose stand-in it is
     __module__ = PACKAGE
     _interned: dict[tuple[str, int | None], device] = {}
 
@@ -56,8 +90,10 @@ class device:
             known = len(args) + len(kwargs) == len(given) and set(given) <= {"type", "index"}
             if not known or not isinstance(kind, str) or not (index is None or isinstance(index, int)):
                 names = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
-                raise TypeError(f"device() received an invalid combination of arguments - got ({names}), but expected one "
-                            "of:\n * (torch.device device)\n * (str type, int index = -1)\n")
+                raise TypeError(
+                    f"device() received an invalid combination of arguments - got ({names}), but expected one "
+                    "of:\n * (torch.device device)\n * (str type, int index = -1)\n"
+                )
             parsed = _parse(kind)
             if index is None:
                 return parsed
@@ -116,7 +152,7 @@ class StandIns:
     def of(self, where: device) -> device:
         """The stand-in for a device."""
         shown = where.shown
-        if shown.index is None and shown.type not in COMPUTING:     # an accelerator's first
+        if shown.index is None and shown.type not in COMPUTING:  # an accelerator's first
             shown = _intern(shown.type, 0)
         elif shown.type in COMPUTING:
             shown = without_index(shown)
@@ -138,7 +174,7 @@ class _Blocks(threading.local):
 
 
 _blocks = _Blocks()
-_count = 0      # of the blocks that all threads are in, or a little more: zero while factories need not look
+_count = 0  # of the blocks that all threads are in, or a little more: zero while factories need not look
 
 
 def _enter(where: device) -> None:

@@ -15,8 +15,22 @@ import numpy as np
 from flambeau.base.naming import PACKAGE
 
 __all__ = [
-    "DIMENSIONED", "FLOAT8", "NUMBER", "ZERO_DIM", "by_name", "can_cast", "default_complex_dtype", "dtype", "finfo",
-    "from_numpy", "get_default_dtype", "iinfo", "number_dtype", "promote_types", "result_dtype", "set_default_dtype",
+    "DIMENSIONED",
+    "FLOAT8",
+    "NUMBER",
+    "ZERO_DIM",
+    "by_name",
+    "can_cast",
+    "default_complex_dtype",
+    "dtype",
+    "finfo",
+    "from_numpy",
+    "get_default_dtype",
+    "iinfo",
+    "number_dtype",
+    "promote_types",
+    "result_dtype",
+    "set_default_dtype",
 ]
 
 BOOL, INTEGER, FLOAT, COMPLEX, OTHER = range(5)
@@ -29,8 +43,18 @@ class dtype:
     dtype whose arrays carry the elements (bfloat16 travels as uint16). category: BOOL, INTEGER, FLOAT, COMPLEX or OTHER.
     """
 
-    __slots__ = ("abbr", "c_name", "category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
-                 "scalar_name")
+    __slots__ = (
+        "abbr",
+        "c_name",
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "scalar_name",
+    )
     abbr: str
     c_name: str
     category: int
@@ -63,8 +87,9 @@ class dtype:
 
     def __getattr__(self, name: str) -> bool:
         if name == "is_signed":  # left unset where the question makes no sense
-            kind = "Bits types are undefined" if self.name.startswith("bits") else (
-                "isSignedType not supported for quantized types")
+            kind = (
+                "Bits types are undefined" if self.name.startswith("bits") else ("isSignedType not supported for quantized types")
+            )
             raise RuntimeError(kind)
         raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
 
@@ -102,8 +127,7 @@ _C_NAMES = {
 }
 
 
-def _make(name: str, scalar_name: str, abbr: str, itemsize: int, category: int, signed: bool | None,
-          numpy: str) -> dtype:
+def _make(name: str, scalar_name: str, abbr: str, itemsize: int, category: int, signed: bool | None, numpy: str) -> dtype:
     made = object.__new__(dtype)
     made.name, made.scalar_name, made.abbr = name, scalar_name, abbr
     made.c_name = _C_NAMES.get(name, name if category in (BOOL, OTHER) else f"c10::{scalar_name}")
@@ -152,8 +176,16 @@ for _bits in range(1, 8):
 
 #: PyTorch's second names.
 ALIASES: dict[str, dtype] = {
-    "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,
-    "chalf": complex32, "cfloat": complex64, "cdouble": complex128, "bit": _NAMES["uint1"],
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "chalf": complex32,
+    "cfloat": complex64,
+    "cdouble": complex128,
+    "bit": _NAMES["uint1"],
 }
 half, double, long, short = float16, float64, int64, int16
 cfloat, cdouble, chalf = complex64, complex128, complex32
@@ -183,8 +215,10 @@ def asked_for(given: Any) -> Any:
     return given if given.__class__ is dtype or not isinstance(given, type) else _OF_PYTHON.get(given, given)
 
 
-_OF_NUMPY = {d.numpy: d for d in (uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, float32, float64,
-                                  complex64, complex128, bool_)}
+_OF_NUMPY = {
+    d.numpy: d
+    for d in (uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, float32, float64, complex64, complex128, bool_)
+}
 
 
 def from_numpy(array_dtype: np.dtype[Any]) -> dtype:
@@ -196,7 +230,8 @@ def from_numpy(array_dtype: np.dtype[Any]) -> dtype:
         raise TypeError(
             f"can't convert np.ndarray of type {array_dtype.type.__module__}.{array_dtype.type.__name__}. The only "
             "supported types are: float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, "
-            "uint32, uint16, uint8, and bool.")
+            "uint32, uint16, uint8, and bool."
+        )
     return found
 
 
@@ -209,8 +244,10 @@ def _promote(a: dtype, b: dtype) -> dtype:
     if a in FLOAT8 or b in FLOAT8 or float4_e2m1fn_x2 in (a, b):
         raise RuntimeError(f"Promotion for Float8 Types is not supported, {names}")
     if OTHER in (a.category, b.category):
-        raise RuntimeError("promoteTypes with quantized numbers is not handled yet; figure out what the correct rules "
-                           f"should be, offending types: {a.scalar_name} {b.scalar_name}")
+        raise RuntimeError(
+            "promoteTypes with quantized numbers is not handled yet; figure out what the correct rules "
+            f"should be, offending types: {a.scalar_name} {b.scalar_name}"
+        )
     if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
         if FLOAT in (a.category, b.category):
             return a if a.category == FLOAT else b
@@ -249,8 +286,10 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     if found is None:
         for position, given in enumerate((type1, type2)):
             if not isinstance(given, dtype):
-                raise TypeError(f"promote_types(): argument 'type{position + 1}' (position {position + 1}) must be "
-                                f"torch.dtype, not {type(given).__name__}")
+                raise TypeError(
+                    f"promote_types(): argument 'type{position + 1}' (position {position + 1}) must be "
+                    f"torch.dtype, not {type(given).__name__}"
+                )
         found = _PROMOTED[type1, type2] = _promote(type1, type2)
     return found
 
@@ -305,8 +344,9 @@ def can_cast(from_: dtype, to: dtype) -> bool:
         return not (from_.category == INTEGER and to.category == BOOL)
     except AttributeError:
         name, position, given = ("to", 2, to) if isinstance(from_, dtype) else ("from_", 1, from_)
-        raise TypeError(f"can_cast(): argument '{name}' (position {position}) must be torch.dtype, not "
-                        f"{type(given).__name__}") from None
+        raise TypeError(
+            f"can_cast(): argument '{name}' (position {position}) must be torch.dtype, not {type(given).__name__}"
+        ) from None
 
 
 # ---------------------------------------------------------------- the default type
@@ -390,19 +430,20 @@ class finfo:
         given = _default if type is None else type
         _check_type_argument("finfo", given)
         if given.category not in (FLOAT, COMPLEX):
-            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                            "'torch.finfo'")
+            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
         real = given.to_real()
         if real not in _FLOAT_LIMITS:
-            raise NotImplementedError(f'"dtype" not implemented for \'{real.scalar_name}\'')
+            raise NotImplementedError(f"\"dtype\" not implemented for '{real.scalar_name}'")
         self.resolution, self.min, self.max, self.eps, self.tiny = _FLOAT_LIMITS[real]
         self.smallest_normal = self.tiny
         self.bits = real.itemsize * 8
         self.dtype = real.name
 
     def __repr__(self) -> str:
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, finfo) and self.dtype == other.dtype

@@ -41,10 +41,9 @@ def wrap_dim(dim: int, ndim: int) -> int:
         count = ndim or 1
         if -count <= operator.index(dim) < count:
             return operator.index(dim) % count
-        if not -1 << 63 <= operator.index(dim) < 1 << 63:       # TypeError for what is no integer
+        if not -1 << 63 <= operator.index(dim) < 1 << 63:  # TypeError for what is no integer
             raise ValueError("Overflow when unpacking long long")
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
     except Exception as error:
         filter_traceback(error)
         raise
@@ -57,7 +56,7 @@ def wrap_real_dim(dim: int, ndim: int) -> int:
     return wrap_dim(dim, ndim)
 
 
-MOST_DIMS = 64      # that operators can be told to go along
+MOST_DIMS = 64  # that operators can be told to go along
 TOO_MANY_DIMS = "only tensors with up to 64 dims are supported"
 
 
@@ -74,7 +73,7 @@ def wrap_dims(dims: Sequence[int], ndim: int) -> Shape:
     return tuple(wrapped)
 
 
-MOST_DIMS = 64      # of tensors whose dimensions are chosen: PyTorch keeps a choice in a word
+MOST_DIMS = 64  # of tensors whose dimensions are chosen: PyTorch keeps a choice in a word
 
 
 def too_many_dims() -> RuntimeError:
@@ -127,8 +126,10 @@ def _broadcast_pair(a: Shape, b: Shape) -> Shape:
         elif size_a == 1:
             sizes.append(size_b)
         else:
-            raise RuntimeError(f"The size of tensor a ({size_a}) must match the size of tensor b ({size_b}) at "
-                               f"non-singleton dimension {dim + ndim}")
+            raise RuntimeError(
+                f"The size of tensor a ({size_a}) must match the size of tensor b ({size_b}) at "
+                f"non-singleton dimension {dim + ndim}"
+            )
     sizes.reverse()
     return tuple(sizes)
 
@@ -150,7 +151,8 @@ def broadcast_shapes(*shapes: int | Sequence[int] | None) -> Shape:
             if result[dim] != 1:
                 raise RuntimeError(
                     f"Attempting to broadcast a dimension of length {size} at {dim}! Mismatching argument at index "
-                    f"{position} had {shape}; but expected shape should be broadcastable to {result}")
+                    f"{position} had {shape}; but expected shape should be broadcastable to {result}"
+                )
             result[dim] = size
     return tuple(result)
 
@@ -161,16 +163,18 @@ def expand_geometry(shape: Shape, strides: Shape, sizes: Sequence[int], type_nam
     if new < ndim:
         raise RuntimeError(
             f"expand({type_name}{{{list(shape)}}}, size={list(sizes)}): the number of sizes provided ({new}) must be "
-            f"greater or equal to the number of dimensions in the tensor ({ndim})")
+            f"greater or equal to the number of dimensions in the tensor ({ndim})"
+        )
     lead = new - ndim
     out_shape: list[int] = []
     out_strides: list[int] = []
-    for dim in range(new - 1, -1, -1):      # from the last one, which is the one that a refusal names
+    for dim in range(new - 1, -1, -1):  # from the last one, which is the one that a refusal names
         size = sizes[dim]
         if dim < lead:
             if size < 0:
-                raise RuntimeError(f"The expanded size of the tensor ({size}) isn't allowed in a leading, "
-                                   f"non-existing dimension {dim}")
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {dim}"
+                )
             # one that doesn't repeat has a stride as a contiguous tensor has it
             out_strides.append(out_shape[-1] * out_strides[-1] if size == 1 and ndim else 0)
             out_shape.append(size)
@@ -183,7 +187,8 @@ def expand_geometry(shape: Shape, strides: Shape, sizes: Sequence[int], type_nam
         if old != 1 or size < 0:
             raise RuntimeError(
                 f"The expanded size of the tensor ({size}) must match the existing size ({old}) at non-singleton "
-                f"dimension {dim}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}")
+                f"dimension {dim}.  Target sizes: {list(sizes)}.  Tensor sizes: {list(shape)}"
+            )
         out_shape.append(size)
         out_strides.append(0)
     return tuple(out_shape[::-1]), tuple(out_strides[::-1]), 0
@@ -212,7 +217,8 @@ def infer_size(sizes: Sequence[int], numel: int) -> Shape:
         if numel == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size "
-                "-1 can be any value and is ambiguous")
+                "-1 can be any value and is ambiguous"
+            )
     elif numel % known == 0:
         filled = list(sizes)
         filled[unknown] = numel // known
@@ -245,8 +251,10 @@ def reshape_strides(shape: Shape, strides: Shape, new_shape: Shape) -> Shape | N
     return tuple(result) if place == -1 else None
 
 
-NOT_VIEWABLE = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-                "two contiguous subspaces). Use .reshape(...) instead.")
+NOT_VIEWABLE = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+    "two contiguous subspaces). Use .reshape(...) instead."
+)
 
 
 def view_geometry(shape: Shape, strides: Shape, sizes: Sequence[int]) -> Geometry:
@@ -263,7 +271,8 @@ def permute_geometry(shape: Shape, strides: Shape, dims: Sequence[int]) -> Geome
     if len(dims) != len(shape):
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {len(shape)} is not equal to len(dims) = {len(dims)}")
+            f"ordering of dimensions i.e. input.dim() = {len(shape)} is not equal to len(dims) = {len(dims)}"
+        )
     order = [wrap_dim(dim, len(shape)) for dim in dims]
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -286,13 +295,14 @@ def movedim_order(ndim: int, source: Sequence[int], destination: Sequence[int]) 
     if len(source) != len(destination):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number "
-            f"of dims as destination ({list(destination)} dims)")
+            f"of dims as destination ({list(destination)} dims)"
+        )
     origin = [wrap_dim(dim, ndim) for dim in source]
     target = [wrap_dim(dim, ndim) for dim in destination]
     for name, given, wrapped in (("source", source, origin), ("destination", destination, target)):
         if len(set(wrapped)) != len(wrapped):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
-    if not ndim:        # of a number, which has a dimension only to those who ask for one
+    if not ndim:  # of a number, which has a dimension only to those who ask for one
         return ()
     order = [-1] * ndim
     for here, there in zip(origin, target, strict=True):
@@ -324,7 +334,7 @@ def select_geometry(shape: Shape, strides: Shape, dim: int, index: int) -> Geome
     if not -size <= index < size:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {place}")
     start = index + size if index < 0 else index
-    return shape[:place] + shape[place + 1:], strides[:place] + strides[place + 1:], start * strides[place]
+    return shape[:place] + shape[place + 1 :], strides[:place] + strides[place + 1 :], start * strides[place]
 
 
 def slice_geometry(shape: Shape, strides: Shape, dim: int, start: int | None, end: int | None, step: int) -> Geometry:
@@ -339,8 +349,11 @@ def slice_geometry(shape: Shape, strides: Shape, dim: int, start: int | None, en
     last = size if end is None else min(max(end + size if end < 0 else end, first), size)
     last = max(last, first)
     length = (last - first + step - 1) // step
-    return ((*shape[:place], length, *shape[place + 1:]), (*strides[:place], strides[place] * step, *strides[place + 1:]),
-            first * strides[place])
+    return (
+        (*shape[:place], length, *shape[place + 1 :]),
+        (*strides[:place], strides[place] * step, *strides[place + 1 :]),
+        first * strides[place],
+    )
 
 
 def narrow_bounds(shape: Shape, dim: int, start: int, length: int) -> tuple[int, int]:
@@ -376,8 +389,11 @@ def unfold_geometry(shape: Shape, strides: Shape, dim: int, size: int, step: int
     if not shape:
         return (size,), (1,), 0
     count = (length - size) // step + 1
-    return ((*shape[:place], count, *shape[place + 1:], size),
-            (*strides[:place], strides[place] * step, *strides[place + 1:], strides[place]), 0)
+    return (
+        (*shape[:place], count, *shape[place + 1 :], size),
+        (*strides[:place], strides[place] * step, *strides[place + 1 :], strides[place]),
+        0,
+    )
 
 
 def diagonal_geometry(shape: Shape, strides: Shape, offset: int, dim1: int, dim2: int) -> Geometry:
@@ -393,14 +409,14 @@ def diagonal_geometry(shape: Shape, strides: Shape, offset: int, dim1: int, dim2
     return ((*[shape[dim] for dim in kept], length), (*[strides[dim] for dim in kept], strides[a] + strides[b]), start)
 
 
-def as_strided_geometry(sizes: Sequence[int], strides: Sequence[int], offset: int, itemsize: int,
-                        storage_nbytes: int) -> Geometry:
+def as_strided_geometry(
+    sizes: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, storage_nbytes: int
+) -> Geometry:
     """An arbitrary view of storage, checked to lie inside it; offset is the view's own storage offset."""
     if len(sizes) != len(strides):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(stride < 0 for stride in strides):
-        raise RuntimeError("as_strided: Negative strides are not supported at the moment, got strides: "
-                           f"{list(strides)}")
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
     if any(size < 0 for size in sizes):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
     if offset < 0:
@@ -409,8 +425,7 @@ def as_strided_geometry(sizes: Sequence[int], strides: Sequence[int], offset: in
     return tuple(sizes), tuple(strides), offset
 
 
-def check_storage_bounds(sizes: Sequence[int], strides: Sequence[int], offset: int, itemsize: int,
-                         storage_nbytes: int) -> None:
+def check_storage_bounds(sizes: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, storage_nbytes: int) -> None:
     """Raise RuntimeError unless a tensor of this geometry lies inside a storage of so many bytes."""
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
@@ -426,4 +441,5 @@ def check_storage_bounds(sizes: Sequence[int], strides: Sequence[int], offset: i
     if needed > storage_nbytes:
         raise RuntimeError(
             f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize "
-            f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {storage_nbytes}")
+            f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {storage_nbytes}"
+        )

@@ -21,8 +21,21 @@ from flambeau.base.dtype import when_default_changes
 from flambeau.base.locks import short_lock
 from flambeau.base.naming import PACKAGE
 
-__all__ = ["CONJUGATE", "NEGATIVE", "Layout", "Size", "channels_last", "channels_last_3d", "contiguous_format", "layout",
-           "memory_format", "entered", "preserve_format", "register_cache", "strided"]
+__all__ = [
+    "CONJUGATE",
+    "NEGATIVE",
+    "Layout",
+    "Size",
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "entered",
+    "preserve_format",
+    "register_cache",
+    "strided",
+]
 
 
 class Size(tuple[int, ...]):
@@ -81,12 +94,11 @@ def _as_ints(items: tuple[Any, ...], position: int) -> list[int]:
         try:
             made.append(item if getattr(item, "is_symbolic_size", False) is True else item.__index__())
         except (AttributeError, TypeError):
-            raise TypeError(
-                f"torch.Size() takes an iterable of 'int' (item {number} is '{type(item).__name__}')") from None
+            raise TypeError(f"torch.Size() takes an iterable of 'int' (item {number} is '{type(item).__name__}')") from None
     return made
 
 
-CONJUGATE, NEGATIVE = 1, 2     # what may be pending of the elements in memory: the bits of `Layout.pending`
+CONJUGATE, NEGATIVE = 1, 2  # what may be pending of the elements in memory: the bits of `Layout.pending`
 
 
 class Pending:
@@ -123,8 +135,20 @@ class Layout:
     unset where that is Tensor itself.
     """
 
-    __slots__ = ("__weakref__", "device", "dtype", "flavor", "is_contiguous", "nbytes", "ndim", "numel", "pending", "shape",
-                 "strides", "tensor_class")
+    __slots__ = (
+        "__weakref__",
+        "device",
+        "dtype",
+        "flavor",
+        "is_contiguous",
+        "nbytes",
+        "ndim",
+        "numel",
+        "pending",
+        "shape",
+        "strides",
+        "tensor_class",
+    )
     shape: Size
     strides: tuple[int, ...]
     dtype: DType
@@ -238,7 +262,7 @@ _table: dict[tuple[Any, ...], Layout] = {}
 _contiguous: dict[tuple[Any, ...], Layout] = {}
 _caches: list[dict[Any, Any]] = [_contiguous]
 _lock = short_lock()
-_examined: dict[tuple[Any, ...], Layout] = {}      # the one layout that `_sweep` has taken out to count who refers to it
+_examined: dict[tuple[Any, ...], Layout] = {}  # the one layout that `_sweep` has taken out to count who refers to it
 _LEAST_LIMIT = 1 << 15
 _limit = _LEAST_LIMIT
 
@@ -284,7 +308,7 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
             raise RuntimeError("numel: integer multiplication overflow")
     if not count and max(accumulate(shape, operator.mul)) >= 1 << 64:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    if strides and max(strides) >= 1 << 63:     # of no elements; kernels and PyTorch hold a stride in 64 bits
+    if strides and max(strides) >= 1 << 63:  # of no elements; kernels and PyTorch hold a stride in 64 bits
         raise RuntimeError("Stride calculation overflowed")
     made = object.__new__(Layout)
     made.shape, made.strides, made.dtype, made.device, made.flavor = key
@@ -305,7 +329,7 @@ def _enter(shape: Size, strides: tuple[int, ...], dtype: DType, device: Device, 
 def _sweep() -> None:
     """Drop the layouts nobody uses."""
     global _limit
-    _limit = 2 * len(_table)        # whoever comes meanwhile needs not sweep as well
+    _limit = 2 * len(_table)  # whoever comes meanwhile needs not sweep as well
     clear_caches()
     for key in list(_table):
         with _lock:
@@ -381,7 +405,7 @@ sparse_csc = _marker(layout, "sparse_csc")
 sparse_bsr = _marker(layout, "sparse_bsr")
 sparse_bsc = _marker(layout, "sparse_bsc")
 jagged = _marker(layout, "jagged")
-_mkldnn = _marker(layout, "_mkldnn")    # of oneDNN's tensors, which are not here: no tensor has it
+_mkldnn = _marker(layout, "_mkldnn")  # of oneDNN's tensors, which are not here: no tensor has it
 contiguous_format = _marker(memory_format, "contiguous_format")
 channels_last = _marker(memory_format, "channels_last")
 channels_last_3d = _marker(memory_format, "channels_last_3d")

@@ -29,6 +29,7 @@ class kept(Generic[T]):
 
 def submodules(package: str) -> Callable[[str], Any]:
     """The __getattr__ of a package whose attributes are its modules."""
+
     def load(name: str) -> Any:
         try:
             return import_module(f"{package}.{name}")
@@ -36,4 +37,5 @@ def submodules(package: str) -> Callable[[str], Any]:
             if error.name != f"{package}.{name}":
                 raise
             raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
     return load

@@ -25,7 +25,7 @@ from typing import Any
 
 __all__ = ["Gate", "long_lock", "short_lock"]
 
-_IMPORTS_TAKE = 60.0        # seconds that a fork waits at most for modules that other threads are loading
+_IMPORTS_TAKE = 60.0  # seconds that a fork waits at most for modules that other threads are loading
 
 
 class Gate:
@@ -60,7 +60,7 @@ class Gate:
 
 
 _gates: list[Gate] = []
-_short: list[Any] = [threading.RLock()]     # the first: one thread forks at a time
+_short: list[Any] = [threading.RLock()]  # the first: one thread forks at a time
 _long: weakref.WeakSet[Any] = weakref.WeakSet()
 _taken: list[Any] = []
 
@@ -87,7 +87,7 @@ def _before() -> None:
             _taken.append(lock)
         if not _others_load() or time.monotonic() > end:
             return
-        _after()        # what loads may need them
+        _after()  # what loads may need them
         time.sleep(0.001)
 
 

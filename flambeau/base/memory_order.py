@@ -44,8 +44,7 @@ def channels_last_strides(shape: Shape) -> Shape:
     """Strides of a fresh channels_last (4 dimensions) or channels_last_3d (5) tensor."""
     order = _CHANNELS_LAST.get(len(shape))
     if order is None:
-        raise RuntimeError("ChannelsLast stride indices can be computed only for 4 or 5 dimensions, "
-                           f"got {len(shape)}")
+        raise RuntimeError(f"ChannelsLast stride indices can be computed only for 4 or 5 dimensions, got {len(shape)}")
     strides = [0] * len(shape)
     step = 1
     for dim in order:
@@ -132,8 +131,12 @@ def broadcast_strides(shape: Shape, strides: Shape, target: Shape) -> Shape:
     lead = len(target) - len(shape)
     if lead < 0 or any(size not in (1, target[dim + lead]) for dim, size in enumerate(shape)):
         raise RuntimeError(f"an operand of shape {list(shape)} doesn't broadcast to {list(target)}")
-    return (0,) * lead + tuple([0 if size == 1 and target[dim + lead] != 1 else stride
-                                for dim, (size, stride) in enumerate(zip(shape, strides, strict=True))])
+    return (0,) * lead + tuple(
+        [
+            0 if size == 1 and target[dim + lead] != 1 else stride
+            for dim, (size, stride) in enumerate(zip(shape, strides, strict=True))
+        ]
+    )
 
 
 def elementwise_strides(shape: Shape, operands: Sequence[tuple[Shape, Shape]]) -> Shape:
@@ -215,10 +218,14 @@ def collapse(shape: Shape, operands: Sequence[Shape]) -> tuple[Shape, list[Shape
 
 # ---------------------------------------------------------------- aliasing
 
-OVERLAPS_ITSELF = ("unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                   "location. Please clone() the tensor before performing the operation.")
-OVERLAPS_INPUT = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                  "memory location. Please clone() the tensor before performing the operation.")
+OVERLAPS_ITSELF = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+OVERLAPS_INPUT = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
 
 
 def overlaps_itself(shape: Shape, strides: Shape) -> bool:

@@ -71,8 +71,18 @@ _WORDS = 624
 WIDE_RANGE = 1 << 28
 
 #: One more than the largest integer that random() gives: what a floating dtype holds exactly, the largest number of others.
-RANGES = {"float64": (1 << 53) + 1, "float32": (1 << 24) + 1, "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1,
-          "int64": 1 << 63, "int32": 1 << 31, "int16": 1 << 15, "int8": 1 << 7, "uint8": 1 << 8, "bool": 2}
+RANGES = {
+    "float64": (1 << 53) + 1,
+    "float32": (1 << 24) + 1,
+    "float16": (1 << 11) + 1,
+    "bfloat16": (1 << 8) + 1,
+    "int64": 1 << 63,
+    "int32": 1 << 31,
+    "int16": 1 << 15,
+    "int8": 1 << 7,
+    "uint8": 1 << 8,
+    "bool": 2,
+}
 
 # PyTorch's layout of the state, in words of 64 bits: the seed; how many words are left, and in the upper half 1; the next; 624
 # words of the twister; x, y and rho of its normal samples, of which y may wait, and whether it does; those of another kind.
@@ -178,8 +188,7 @@ class Generator:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if state.size != STATE_BYTES:
             raise RuntimeError(
-                f"Expected a CPUGeneratorImplState of size {STATE_BYTES} "
-                f"but found the input RNG state size to be {state.size}"
+                f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state size to be {state.size}"
             )
         words = np.ascontiguousarray(state).view(np.uint64)
         seed, counts, following = words[:3].tolist()
@@ -208,7 +217,7 @@ class Generator:
         """The next n words, uint32 of shape (n,)."""
         if not n:
             return np.empty(0, np.uint32)
-        self._place.value = min(self._place.value, _WORDS)     # NumPy knows no others
+        self._place.value = min(self._place.value, _WORDS)  # NumPy knows no others
         if n <= 512:  # `randint` costs 3 us per call, `random_raw` half a microsecond but twice the time per word
             return self._bits.random_raw(n).astype(np.uint32)
         return self._legacy.randint(0, 1 << 32, size=n, dtype=np.uint32)
@@ -224,4 +233,4 @@ class Generator:
 
 
 default_generator = Generator()
-default_generator.seed()    # programs that choose no seed get other numbers every time
+default_generator.seed()  # programs that choose no seed get other numbers every time

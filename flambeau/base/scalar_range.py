@@ -23,7 +23,7 @@ NAMES = {
 def _limits(dtype: DType) -> tuple[float, float]:
     """(least, greatest) element of a real dtype."""
     limits = finfo(dtype) if dtype.is_floating_point else iinfo(dtype)
-    return 0 if dtype is float8_e8m0fnu else limits.min, limits.max     # which has no zero, but takes its least number for it
+    return 0 if dtype is float8_e8m0fnu else limits.min, limits.max  # which has no zero, but takes its least number for it
 
 
 def fits(value: Any, dtype: DType) -> bool:
@@ -33,8 +33,11 @@ def fits(value: Any, dtype: DType) -> bool:
     it), and an unsigned integer wraps around once below zero.
     """
     if isinstance(value, complex):
-        return dtype is bool_ or (fits(value.real, dtype.to_real()) and fits(value.imag, dtype.to_real()) if dtype.is_complex
-                                  else value.imag == 0 and fits(value.real, dtype))
+        return dtype is bool_ or (
+            fits(value.real, dtype.to_real()) and fits(value.imag, dtype.to_real())
+            if dtype.is_complex
+            else value.imag == 0 and fits(value.real, dtype)
+        )
     if dtype is bool_ or isinstance(value, bool):
         return True
     if dtype.is_complex:
@@ -49,8 +52,13 @@ def fits(value: Any, dtype: DType) -> bool:
 
 def always_fits(kind: type, dtype: DType) -> bool:
     """Whether every number of a class can be an element, or so nearly all of them that it isn't asked where time matters."""
-    return dtype is bool_ or kind is bool or (dtype.is_floating_point and dtype.itemsize > 2 and kind is not complex) or (
-        kind is int and dtype is int64) or (dtype.is_complex and dtype.to_real() is float64)
+    return (
+        dtype is bool_
+        or kind is bool
+        or (dtype.is_floating_point and dtype.itemsize > 2 and kind is not complex)
+        or (kind is int and dtype is int64)
+        or (dtype.is_complex and dtype.to_real() is float64)
+    )
 
 
 def c_name(dtype: DType) -> str:
@@ -76,6 +84,7 @@ def refusing(launch: Callable, places: Sequence[tuple[int, DType]]) -> Callable:
             if value.__class__ is complex or not least <= value <= greatest:
                 check(value, dtype)
         return launch(*arguments)
+
     return checked
 
 

@@ -85,8 +85,9 @@ class Event:
 
     __module__ = PACKAGE
 
-    def __init__(self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False,
-                 interprocess: bool = False) -> None:
+    def __init__(
+        self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
         self.device, self.event_id, self._timing = _checked(device), 0, enable_timing
 
     def query(self) -> bool:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_COMMAND = _PACKAGE + "_torch" + os.sep        # the folder of the command beside the package
+_COMMAND = _PACKAGE + "_torch" + os.sep  # the folder of the command beside the package
 _OWN = (_PACKAGE + os.sep, _COMMAND, "<flambeau")
 _given: set[str] = set()
-_always = [False]      # whether what is said once is said every time: torch.set_warn_always
+_always = [False]  # whether what is said once is said every time: torch.set_warn_always
 
 
 def warn(words: str, category: type[Warning] = UserWarning) -> None:
@@ -56,7 +56,7 @@ def program_stack() -> list[str]:
     """
     frames = traceback.extract_stack()[:-1]
     command = [at for at, frame in enumerate(frames) if frame.filename.startswith(_COMMAND)]
-    frames = frames[command[-1] + 1 if command else 0:]
+    frames = frames[command[-1] + 1 if command else 0 :]
     return traceback.format_list([frame for frame in frames if not frame.filename.startswith(_OWN)])
 
 

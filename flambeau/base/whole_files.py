@@ -22,7 +22,7 @@ from typing import IO
 ABANDONED = 3600.0
 _ENDING = ".saving"
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_swept: dict[str, float] = {}       # folder -> when this process last looked for abandoned files in it
+_swept: dict[str, float] = {}  # folder -> when this process last looked for abandoned files in it
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def _unnamed(folder: int, permissions: int) -> int | None:
         return None
     try:
         return os.open(".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, permissions, dir_fd=folder)
-    except OSError:     # whatever it is: a file with a name has it too, or hasn't
+    except OSError:  # whatever it is: a file with a name has it too, or hasn't
         return None
 
 
@@ -104,7 +104,7 @@ def _named(folder: int, name: str, permissions: int) -> tuple[int, str]:
 
 
 def _temporary(name: str) -> str:
-    short = name.encode()[:200].decode(errors="ignore")     # with what is added it must be a name still
+    short = name.encode()[:200].decode(errors="ignore")  # with what is added it must be a name still
     return f".{short}.{_machine()}.{os.getpid()}.{os.urandom(4).hex()}{_ENDING}"
 
 
@@ -176,7 +176,7 @@ def sweep(folder: str) -> None:
         for entry in entries:
             if not (entry.name.startswith(".") and entry.name.endswith(_ENDING)):
                 continue
-            with contextlib.suppress(OSError):      # somebody else removed it
+            with contextlib.suppress(OSError):  # somebody else removed it
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode) and (now - status.st_mtime > ABANDONED or _is_dead(entry.name)):
                     os.unlink(entry.path)

@@ -19,13 +19,13 @@ from contextlib import contextmanager
 INTEGERS = {"i1", "i8", "i16", "i32", "i64", "i128"}
 FLOATS = {"half", "bfloat", "float", "double"}
 KERNEL_PARAMETERS = [("p", "ptr"), ("begin", "i64"), ("end", "i64"), ("thread", "i64")]
-SCRATCH_WORD, BUFFER_WORDS = 1, 4   # words of a kernel's parameter block: its working memory, and the first buffer
-WATCH_WORD, WATCH_LOOK = -1, 0      # the word before it: 0 or the address of a watch, whose first word is the function that looks
+SCRATCH_WORD, BUFFER_WORDS = 1, 4  # words of a kernel's parameter block: its working memory, and the first buffer
+WATCH_WORD, WATCH_LOOK = -1, 0  # the word before it: 0 or the address of a watch, whose first word is the function that looks
 
 
 def scalar_type(type: str) -> str:
     """The element type of a vector type, or the type itself."""
-    return type[type.index("x") + 2:-1] if type[0] == "<" else type
+    return type[type.index("x") + 2 : -1] if type[0] == "<" else type
 
 
 def float_literal(value: float, type: str = "double") -> str:
@@ -64,41 +64,91 @@ class Value:
                 return b
         return self.f.emit(self.type, f"{op} {self.type} {a.name}, {b.name}")
 
-    def __add__(self, other): return self._binary(other, "add", "fadd contract")
-    def __radd__(self, other): return self._binary(other, "add", "fadd contract", True)
-    def __sub__(self, other): return self._binary(other, "sub", "fsub contract")
-    def __rsub__(self, other): return self._binary(other, "sub", "fsub contract", True)
-    def __mul__(self, other): return self._binary(other, "mul", "fmul contract")
-    def __rmul__(self, other): return self._binary(other, "mul", "fmul contract", True)
-    def __truediv__(self, other): return self._binary(other, "sdiv", "fdiv")
-    def __floordiv__(self, other): return self._binary(other, "sdiv", None)
-    def __mod__(self, other): return self._binary(other, "srem", "frem")
-    def __and__(self, other): return self._binary(other, "and", None)
-    def __or__(self, other): return self._binary(other, "or", None)
-    def __xor__(self, other): return self._binary(other, "xor", None)
-    def __lshift__(self, other): return self._binary(other, "shl", None)
-    def __rshift__(self, other): return self._binary(other, "lshr", None)
-    def __neg__(self): return self.f.value(0, self.type) - self if scalar_type(self.type) in INTEGERS else \
-        self.f.emit(self.type, f"fneg {self.type} {self.name}")
+    def __add__(self, other):
+        return self._binary(other, "add", "fadd contract")
 
-    def exact_mul(self, other): return self._binary(other, "mul", "fmul")   # rounded before anything is added to it
-    def unsigned_div(self, other): return self._binary(other, "udiv", None)
-    def unsigned_rem(self, other): return self._binary(other, "urem", None)
+    def __radd__(self, other):
+        return self._binary(other, "add", "fadd contract", True)
+
+    def __sub__(self, other):
+        return self._binary(other, "sub", "fsub contract")
+
+    def __rsub__(self, other):
+        return self._binary(other, "sub", "fsub contract", True)
+
+    def __mul__(self, other):
+        return self._binary(other, "mul", "fmul contract")
+
+    def __rmul__(self, other):
+        return self._binary(other, "mul", "fmul contract", True)
+
+    def __truediv__(self, other):
+        return self._binary(other, "sdiv", "fdiv")
+
+    def __floordiv__(self, other):
+        return self._binary(other, "sdiv", None)
+
+    def __mod__(self, other):
+        return self._binary(other, "srem", "frem")
+
+    def __and__(self, other):
+        return self._binary(other, "and", None)
+
+    def __or__(self, other):
+        return self._binary(other, "or", None)
+
+    def __xor__(self, other):
+        return self._binary(other, "xor", None)
+
+    def __lshift__(self, other):
+        return self._binary(other, "shl", None)
+
+    def __rshift__(self, other):
+        return self._binary(other, "lshr", None)
+
+    def __neg__(self):
+        return (
+            self.f.value(0, self.type) - self
+            if scalar_type(self.type) in INTEGERS
+            else self.f.emit(self.type, f"fneg {self.type} {self.name}")
+        )
+
+    def exact_mul(self, other):
+        return self._binary(other, "mul", "fmul")  # rounded before anything is added to it
+
+    def unsigned_div(self, other):
+        return self._binary(other, "udiv", None)
+
+    def unsigned_rem(self, other):
+        return self._binary(other, "urem", None)
 
     def _compare(self, other, integer: str, floating: str) -> Value:
         other = self.f.value(other, self.type)
         kind = scalar_type(self.type)
-        result = "i1" if self.type[0] != "<" else self.type[:self.type.index("x") + 2] + "i1>"
+        result = "i1" if self.type[0] != "<" else self.type[: self.type.index("x") + 2] + "i1>"
         op = f"fcmp {floating}" if kind in FLOATS else f"icmp {integer}"
         return self.f.emit(result, f"{op} {self.type} {self.name}, {other.name}")
 
-    def __lt__(self, other): return self._compare(other, "slt", "olt")
-    def __le__(self, other): return self._compare(other, "sle", "ole")
-    def __gt__(self, other): return self._compare(other, "sgt", "ogt")
-    def __ge__(self, other): return self._compare(other, "sge", "oge")
-    def equals(self, other) -> Value: return self._compare(other, "eq", "oeq")
-    def differs(self, other) -> Value: return self._compare(other, "ne", "une")
-    def unsigned_below(self, other) -> Value: return self._compare(other, "ult", "ult")
+    def __lt__(self, other):
+        return self._compare(other, "slt", "olt")
+
+    def __le__(self, other):
+        return self._compare(other, "sle", "ole")
+
+    def __gt__(self, other):
+        return self._compare(other, "sgt", "ogt")
+
+    def __ge__(self, other):
+        return self._compare(other, "sge", "oge")
+
+    def equals(self, other) -> Value:
+        return self._compare(other, "eq", "oeq")
+
+    def differs(self, other) -> Value:
+        return self._compare(other, "ne", "une")
+
+    def unsigned_below(self, other) -> Value:
+        return self._compare(other, "ult", "ult")
 
     def __bool__(self):
         raise TypeError("a kernel value has no truth while the kernel is being written; use f.when / f.select")
@@ -124,13 +174,14 @@ class Variable:
 class Function:
     """One LLVM function under construction."""
 
-    def __init__(self, name: str, parameters: list[tuple[str, str]], result: str = "void", linkage: str = "",
-                 attributes: str = ""):
+    def __init__(
+        self, name: str, parameters: list[tuple[str, str]], result: str = "void", linkage: str = "", attributes: str = ""
+    ):
         self.name, self.parameters, self.result, self.linkage = name, parameters, result, linkage
         self.attributes = attributes
         self.entry: list[str] = []
         self.lines: list[str] = []
-        self.preheader: list[str] | None = None     # lines in front of the loop that is being written
+        self.preheader: list[str] | None = None  # lines in front of the loop that is being written
         self.declarations: set[str] = set()
         self.metadata: list[str] = []
         self.counter = 0
@@ -164,14 +215,13 @@ class Function:
         if isinstance(x, Value):
             return x
         kind = scalar_type(type)
-        literal = float_literal(float(x), kind) if kind in FLOATS else \
-            ("true" if x else "false") if kind == "i1" else str(int(x))
+        literal = float_literal(float(x), kind) if kind in FLOATS else ("true" if x else "false") if kind == "i1" else str(int(x))
         if kind in ("half", "bfloat") and not isinstance(x, Value):
             literal = {0.0: "0.0", 1.0: "1.0"}[float(x)]
         if type[0] == "<":
             if float(x) == 0.0:
                 return Value(self, type, "zeroinitializer")
-            count = int(type[1:type.index("x")])
+            count = int(type[1 : type.index("x")])
             literal = "<" + ", ".join([f"{kind} {literal}"] * count) + ">"
         return Value(self, type, literal)
 
@@ -298,6 +348,7 @@ class Function:
         def otherwise() -> None:
             self.jump(after)
             self.start(other)
+
         yield otherwise
         self.jump(after)
         self.start(after)
@@ -359,8 +410,9 @@ class Function:
 
     def fma(self, a: Value, b, c) -> Value:
         b, c = self.value(b, a.type), self.value(c, a.type)
-        suffix = a.type if a.type[0] != "<" else "v" + a.type[1:-1].replace(" x ", "") \
-            .replace("float", "f32").replace("double", "f64")
+        suffix = (
+            a.type if a.type[0] != "<" else "v" + a.type[1:-1].replace(" x ", "").replace("float", "f32").replace("double", "f64")
+        )
         suffix = {"float": "f32", "double": "f64"}.get(suffix, suffix)
         return self.call(a.type, f"llvm.fma.{suffix}", a, b, c)
 

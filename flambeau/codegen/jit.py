@@ -29,14 +29,14 @@ from flambeau.codegen.object_cache.image import Image, map_image
 from flambeau.codegen.object_cache.link import link
 from flambeau.codegen.partition import halves
 
-if flags.perf:      # here, since kernels may be mapped on a thread that this module's importer waits for
+if flags.perf:  # here, since kernels may be mapped on a thread that this module's importer waits for
     from flambeau.codegen.object_cache import perf_map
 
-Address = SupportsIndex     # of machine code, which may be still to come
+Address = SupportsIndex  # of machine code, which may be still to come
 Functions = dict[str, int]  # addresses by name
 P = ParamSpec("P")
 
-_modules: dict[str, Functions | _Compilation] = {}      # by what stands for a text: itself, or its description
+_modules: dict[str, Functions | _Compilation] = {}  # by what stands for a text: itself, or its description
 _loaded: list[KernelRef] = []
 statistics = {"compiled": 0, "loaded": 0, "compile_seconds": 0.0, "load_seconds": 0.0}
 
@@ -52,14 +52,22 @@ class KernelRef:
 
     __slots__ = ("function", "arguments", "named", "pipeline", "entry", "single", "_describe", "_name", "_identity", "address")
 
-    def __init__(self, function: Callable[..., str], arguments: tuple[Any, ...], pipeline: Pipeline = EXPLICIT,
-                 entry: str = "kernel", name: str = "", named: dict[str, Any] | None = None, single: bool = True,
-                 describe: Callable[..., str] | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., str],
+        arguments: tuple[Any, ...],
+        pipeline: Pipeline = EXPLICIT,
+        entry: str = "kernel",
+        name: str = "",
+        named: dict[str, Any] | None = None,
+        single: bool = True,
+        describe: Callable[..., str] | None = None,
+    ) -> None:
         self.function, self.arguments, self.named = function, arguments, named or {}
         self.pipeline, self.entry, self.single = pipeline, entry, single
         self._name, self._describe = name, describe
         self._identity: str | None = None
-        self.address: int | None = None    # once it is known
+        self.address: int | None = None  # once it is known
 
     @property
     def name(self) -> str:
@@ -126,8 +134,9 @@ class KernelModule:
         ref = self._refs.get(entry)
         if ref is None:
             whole = self._text
-            ref = self._refs[entry] = KernelRef(whole.function, whole.arguments, whole.pipeline, entry, f"{whole.name}.{entry}",
-                                                whole.named, single=False)
+            ref = self._refs[entry] = KernelRef(
+                whole.function, whole.arguments, whole.pipeline, entry, f"{whole.name}.{entry}", whole.named, single=False
+            )
         return ref
 
     def functions(self) -> Functions:
@@ -144,16 +153,21 @@ def compiled(pipeline: Pipeline = EXPLICIT, entry: str = "kernel") -> Callable[[
     """Decorate a function that writes a kernel's text, which follows from its arguments, the processor and the compiler's
     sources: it then gives the kernel. The text is not written if the kernel is in the disk cache.
     """
+
     def decorate(write: Callable[P, str]) -> Callable[P, KernelRef]:
         return _once(write, lambda *arguments, **named: KernelRef(write, arguments, pipeline, entry, named=named))
+
     return decorate
 
 
 def compiled_module(pipeline: Pipeline = EXPLICIT) -> Callable[[Callable[P, str]], Callable[P, KernelModule]]:
     """The same for a text of several functions, which are given by name."""
+
     def decorate(write: Callable[P, str]) -> Callable[P, KernelModule]:
-        return _once(write, lambda *arguments, **named: KernelModule(
-            KernelRef(write, arguments, pipeline, "", named=named, single=False)))
+        return _once(
+            write, lambda *arguments, **named: KernelModule(KernelRef(write, arguments, pipeline, "", named=named, single=False))
+        )
+
     return decorate
 
 
@@ -225,7 +239,7 @@ def _from_disk(key: str, ref: KernelRef) -> Functions | None:
         return None
     try:
         functions = _mapped(image, ref)
-    except ImportError:     # it names what isn't there: if that is needed, compiling it will say so
+    except ImportError:  # it names what isn't there: if that is needed, compiling it will say so
         return None
     statistics["loaded"] += 1
     statistics["load_seconds"] += time.perf_counter() - start
@@ -246,7 +260,7 @@ class _Compilation:
     Python's main thread has a thread translate that one, too, and waits: an interruption must not find it in the middle of LLVM.
     """
 
-    _idle: list[_Compilation] = []          # what nobody translates yet
+    _idle: list[_Compilation] = []  # what nobody translates yet
 
     def __init__(self, ref: KernelRef, key: str) -> None:
         text = ref.text()
@@ -255,13 +269,13 @@ class _Compilation:
         self._ref, self._key, self._pipeline = ref, key, ref.pipeline
         self._texts = [text] if ref.pipeline.vectorise else halves(text)
         self._made: Functions | BaseException | None = None
-        self._claim = threading.Lock()      # of who translates it
+        self._claim = threading.Lock()  # of who translates it
         self._done = threading.Event()
 
     def announce(self) -> None:
         """Have this translated when the next one is written, or when it is asked for."""
         self._idle.append(self)
-        if flags.debug >= 2:        # what it prints stays in order
+        if flags.debug >= 2:  # what it prints stays in order
             self.functions()
 
     @classmethod
@@ -313,7 +327,7 @@ class _Compilation:
     def _keep(self, objects: list[bytes], start: float) -> Functions:
         """Link object files and put them into the caches."""
         image, ref = link(*objects), self._ref
-        if ref.single:      # others that have another name for it find it by this
+        if ref.single:  # others that have another name for it find it by this
             image.functions[ref.entry] = image.functions[ref.symbol]
         cache.write(self._key, image)
         functions = _modules[ref.identity()] = _mapped(image, ref)
@@ -339,7 +353,7 @@ def _on_a_thread(work: Callable[[], None]) -> threading.Thread | None:
     thread = threading.Thread(target=work, name="flambeau compiler")
     try:
         thread.start()
-    except RuntimeError:        # no more threads, or Python is ending
+    except RuntimeError:  # no more threads, or Python is ending
         work()
         return None
     return thread
@@ -354,6 +368,7 @@ def _at_the_same_time(calls: Sequence[Callable[[], bytes]]) -> list[bytes]:
             made[at] = calls[at]()
         except BaseException as error:
             made[at] = error
+
     others = [_on_a_thread(partial(work, at)) for at in range(1, len(calls))]
     work(0)
     for thread in others:

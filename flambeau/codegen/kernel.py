@@ -28,9 +28,7 @@ def suffix(type: str) -> str:
 class Kernel(Function):
     """A Function with vector helpers; `internal` helpers of a module are Kernels as well."""
 
-    def __init__(
-        self, name: str = "kernel", parameters: Sequence[tuple[str, str]] = KERNEL_PARAMETERS, internal: bool = False
-    ):
+    def __init__(self, name: str = "kernel", parameters: Sequence[tuple[str, str]] = KERNEL_PARAMETERS, internal: bool = False):
         super().__init__(
             name,
             list(parameters),
@@ -56,16 +54,13 @@ class Kernel(Function):
         name = f"llvm.masked.load.{suffix(type)}.p0"
         self.declarations.add(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
         return self.emit(
-            type,
-            f"call {type} @{name}(ptr {pointer.name}, i32 {align}, {mask.type} {mask.name}, {type} zeroinitializer)",
+            type, f"call {type} @{name}(ptr {pointer.name}, i32 {align}, {mask.type} {mask.name}, {type} zeroinitializer)"
         )
 
     def masked_store(self, value: Value, pointer: Value, mask: Value, align: int = 1) -> None:
         name = f"llvm.masked.store.{suffix(value.type)}.p0"
         self.declarations.add(f"declare void @{name}({value.type}, ptr, i32, {mask.type})")
-        self.line(
-            f"call void @{name}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, {mask.type} {mask.name})"
-        )
+        self.line(f"call void @{name}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, {mask.type} {mask.name})")
 
     def ceiling_division(self, a: Value, b: Value | int) -> Value:
         b = self.i64(b)

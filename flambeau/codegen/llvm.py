@@ -22,21 +22,21 @@ working = Gate()
 class Pipeline(NamedTuple):
     """What LLVM does to a kernel's text, and so how long it compiles."""
 
-    simplify: bool = True       # move what a loop does not change out of it, remove redundant work
-    combine: bool = False       # replace neighbouring instructions by fewer; part of simplify, at a quarter of its time
-    addresses: bool = True      # look for cheaper ways to find addresses in loops: a third of the time
-    vectorise: bool = False     # turn scalar loops into vectors: more than doubles the time
-    order: bool = True          # move instructions between blocks and within them: a tenth of the time
-    direct: bool = False        # translate instructions one by one, and keep their order: a quarter less time
-    brief: bool = False         # then allocate registers and nothing else: another quarter less
+    simplify: bool = True  # move what a loop does not change out of it, remove redundant work
+    combine: bool = False  # replace neighbouring instructions by fewer; part of simplify, at a quarter of its time
+    addresses: bool = True  # look for cheaper ways to find addresses in loops: a third of the time
+    vectorise: bool = False  # turn scalar loops into vectors: more than doubles the time
+    order: bool = True  # move instructions between blocks and within them: a tenth of the time
+    direct: bool = False  # translate instructions one by one, and keep their order: a quarter less time
+    brief: bool = False  # then allocate registers and nothing else: another quarter less
 
 
-EXPLICIT = Pipeline()                                           # the text states its vectors
-INDEXED = Pipeline(addresses=False)                             # and its addresses are a base and an index
+EXPLICIT = Pipeline()  # the text states its vectors
+INDEXED = Pipeline(addresses=False)  # and its addresses are a base and an index
 VECTORISED = Pipeline(addresses=False, vectorise=True)
-LIGHT = Pipeline(simplify=False, addresses=False)               # the text states what its loops keep in registers as well
-DIRECT = LIGHT._replace(direct=True)                            # and no choice stands in an inner loop: it would be a branch
-BRIEF = DIRECT._replace(brief=True)                             # and it is not the inner loop of anything
+LIGHT = Pipeline(simplify=False, addresses=False)  # the text states what its loops keep in registers as well
+DIRECT = LIGHT._replace(direct=True)  # and no choice stands in an inner loop: it would be a branch
+BRIEF = DIRECT._replace(brief=True)  # and it is not the inner loop of anything
 QUICK = Pipeline(simplify=False, addresses=False, order=False)  # and is so short that their order makes no difference
 COMBINED = Pipeline(simplify=False, combine=True, addresses=False)
 
@@ -50,14 +50,20 @@ _OMITTED = (
     "disable-partial-libcall-inlining", "disable-postra-machine-licm", "disable-postra-machine-sink", "disable-select-optimize",
     "disable-ssc", "disable-tail-duplicate", "enable-shrink-wrap=false", "no-stack-coloring",
 )  # fmt: skip
-_OMITTED_X86 = ("disable-x86-domain-reassignment", "disable-x86-lea-opt", "x86-cmov-converter=false", "x86-disable-avoid-SFB",
-                "x86-machine-combiner=false")
+_OMITTED_X86 = (
+    "disable-x86-domain-reassignment",
+    "disable-x86-lea-opt",
+    "x86-cmov-converter=false",
+    "x86-disable-avoid-SFB",
+    "x86-machine-combiner=false",
+)
 
 
 def _omit(triple: str) -> None:
     """Leave out, once and for all, what isn't worth its time."""
     import llvmlite.binding as llvm
-    _set_option("optimize-regalloc")    # which a brief machine would not do
+
+    _set_option("optimize-regalloc")  # which a brief machine would not do
     if llvm.llvm_version_info[0] == _RELEASE:
         for option in _OMITTED + (_OMITTED_X86 if triple.startswith("x86_64") else ()):
             _set_option(option)
@@ -65,12 +71,14 @@ def _omit(triple: str) -> None:
 
 def _set_option(option: str) -> None:
     import llvmlite.binding as llvm
+
     llvm.set_option("flambeau", "--" + option)
 
 
 @remembered
 def _target() -> Any:
     import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -78,7 +86,7 @@ def _target() -> Any:
     return target
 
 
-_idle: dict[tuple[bool, bool], list[Any]] = {}      # machines that nobody uses
+_idle: dict[tuple[bool, bool], list[Any]] = {}  # machines that nobody uses
 _starting = threading.RLock()
 
 
@@ -94,9 +102,14 @@ def _machine(direct: bool, brief: bool) -> Iterator[Any]:
 
 def _new_machine(brief: bool) -> Any:
     import llvmlite.binding as llvm
+
     return _target().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0 if brief else 1, reloc="pic",
-        codemodel="small")
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=0 if brief else 1,
+        reloc="pic",
+        codemodel="small",
+    )
 
 
 class _Options:
@@ -107,14 +120,19 @@ class _Options:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._users: list[int] = []         # threads, as often as they translate
+        self._users: list[int] = []  # threads, as often as they translate
         self._chosen: tuple[tuple[str, bool], ...] = ()
 
     @contextmanager
     def chosen(self, pipeline: Pipeline) -> Iterator[None]:
         addresses, order, direct = pipeline.addresses, pipeline.order, pipeline.direct
-        options = (("disable-lsr", not addresses), ("disable-cgp", not order), ("disable-post-ra", not order),
-                   ("fast-isel", direct), ("enable-misched", not direct))
+        options = (
+            ("disable-lsr", not addresses),
+            ("disable-cgp", not order),
+            ("disable-post-ra", not order),
+            ("fast-isel", direct),
+            ("enable-misched", not direct),
+        )
         own = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: self._chosen == options or all(user == own for user in self._users))
@@ -131,7 +149,7 @@ class _Options:
                 self._changed.notify_all()
 
     def _choose(self, options: tuple[tuple[str, bool], ...]) -> None:
-        if self._chosen != options:     # parsing options takes as long as parsing a small kernel
+        if self._chosen != options:  # parsing options takes as long as parsing a small kernel
             for option, value in options:
                 _set_option(f"{option}={str(value).lower()}")
             self._chosen = options
@@ -145,7 +163,8 @@ class Translation:
 
     def __init__(self, text: str, pipeline: Pipeline) -> None:
         import llvmlite.binding as llvm
-        with ExitStack() as held:   # and let go in reverse order: a module that outlives its context ends the process
+
+        with ExitStack() as held:  # and let go in reverse order: a module that outlives its context ends the process
             self._machine = machine = held.enter_context(_machine(pipeline.direct, pipeline.brief))
             held.enter_context(options.chosen(pipeline))
             context = held.enter_context(closing(llvm.create_context()))
@@ -161,6 +180,7 @@ class Translation:
         longest call goes past that lock.
         """
         from llvmlite.binding import ffi
+
         with self._held, ffi.OutputString() as error:
             memory = _emission()(self._machine, self._module, 1, error)
             if not memory:
@@ -174,6 +194,7 @@ class Translation:
 def _improve(module: Any, machine: Any, pipeline: Pipeline) -> None:
     """What is done to the module before it is translated."""
     import llvmlite.binding as llvm
+
     tuning = llvm.create_pipeline_tuning_options(speed_level=2 if pipeline.vectorise else 1)
     tuning.loop_vectorization = tuning.loop_unrolling = pipeline.vectorise
     builder = llvm.create_pass_builder(machine, tuning)
@@ -199,6 +220,7 @@ def _improve(module: Any, machine: Any, pipeline: Pipeline) -> None:
 @remembered
 def _emission() -> Any:
     from llvmlite.binding import ffi
+
     locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
     free = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
     free.argtypes, free.restype = locked.argtypes, locked.restype

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-ENOUGH_LINES = 1000     # from which two threads are done sooner than one; what is shorter is translated beside others
+ENOUGH_LINES = 1000  # from which two threads are done sooner than one; what is shorter is translated beside others
 INLINED = "alwaysinline"
 
 _FUNCTION = re.compile(r"^define [^\n]*\n.*?^}\n?", re.DOTALL | re.MULTILINE)
@@ -32,7 +32,7 @@ def halves(text: str) -> list[str]:
 
 
 def _is_inlined(function: str) -> bool:
-    return INLINED in function[:function.index("\n")]
+    return INLINED in function[: function.index("\n")]
 
 
 def _written(function: str, own: bool) -> str:

@@ -14,9 +14,9 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.jit import KernelRef
 from flambeau.ir.loops import Nest
 
-SCRATCH = -1    # the slot of an operand that lies in the plan's working memory
+SCRATCH = -1  # the slot of an operand that lies in the plan's working memory
 Strides = tuple[int, ...]
-Slots = tuple[int, ...]     # of outputs first, then of inputs
+Slots = tuple[int, ...]  # of outputs first, then of inputs
 
 
 class Phase(NamedTuple):
@@ -52,11 +52,11 @@ class Loops(NamedTuple):
 
     @property
     def writes(self) -> Slots:
-        return self._slots()[:len(self.nest.outputs)]
+        return self._slots()[: len(self.nest.outputs)]
 
     @property
     def reads(self) -> Slots:
-        return self._slots()[len(self.nest.outputs):]
+        return self._slots()[len(self.nest.outputs) :]
 
     def _slots(self) -> Slots:
         return self.slots or tuple(range(len(self.nest.outputs) + len(self.nest.inputs)))
@@ -66,8 +66,14 @@ class Loops(NamedTuple):
         return f"loops {self.nest.name} over {axes}"
 
 
-def elementwise(nest: Nest, shape: Sequence[int], strides: Sequence[Strides], slots: Slots | None = None,
-                offsets: Mapping[int, int] | None = None, scalar_slot: int | None = None) -> Loops:
+def elementwise(
+    nest: Nest,
+    shape: Sequence[int],
+    strides: Sequence[Strides],
+    slots: Slots | None = None,
+    offsets: Mapping[int, int] | None = None,
+    scalar_slot: int | None = None,
+) -> Loops:
     """`nest` for every index of `shape`: no axis is kept."""
     return Loops(nest, (), ((),) * len(strides), shape, strides, None, False, slots, offsets, scalar_slot)
 

@@ -16,21 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import (
-    FLOAT8,
-    bfloat16,
-    bool_,
-    complex32,
-    float16,
-    float32,
-    float64,
-    int32,
-    int64,
-    uint64,
-)
-from flambeau.base.dtype import (
-    dtype as DType,
-)
+from flambeau.base.dtype import FLOAT8, bfloat16, bool_, complex32, float16, float32, float64, int32, int64, uint64
+from flambeau.base.dtype import dtype as DType
 from flambeau.codegen import small_floats
 from flambeau.codegen.loops.outline import apart_function, rare_function, repeat_function, sometimes_function
 from flambeau.ir.functions import expand
@@ -135,7 +122,7 @@ class Lowering:
         self.report: Callable[[Any], object] = _unreported
         self._values: dict[Expr, Value] = {}
         self._expanded: dict[Expr, Expr] = {}
-        self._stand_ins: dict[Expr, Expr] = {}      # subexpression whose value is known -> the leaf in its place
+        self._stand_ins: dict[Expr, Expr] = {}  # subexpression whose value is known -> the leaf in its place
 
     def value(self, expr: Expr, env: dict[Expr, Value]) -> Value:
         """The register that holds `expr`; `env` binds leaves (or any subexpressions) to registers."""
@@ -149,7 +136,7 @@ class Lowering:
         root = self._expanded.get(expr)
         if root is None:
             for node in env:
-                if node.args and node not in self._stand_ins:       # a rewriting must not look into it
+                if node.args and node not in self._stand_ins:  # a rewriting must not look into it
                     stand_in = self._stand_ins[node] = leaf(f"known{len(self._stand_ins)}", node.dtype)
                     values[stand_in] = env[node]
             root = self._expanded[expr] = expand(substitute(expr, self._stand_ins) if self._stand_ins else expr)
@@ -496,8 +483,11 @@ class Lowering:
         kind, size = memory_type(dtype), dtype.itemsize
         type = self.type(kind)
         if self.mask:
-            return self._call(f"llvm.masked.load.{self._suffix(kind)}.p0", type, [
-                ("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask), (type, "zeroinitializer")])
+            return self._call(
+                f"llvm.masked.load.{self._suffix(kind)}.p0",
+                type,
+                [("ptr", pointer), ("i32", str(size)), (self.type("i1"), self.mask), (type, "zeroinitializer")],
+            )
         return self._line(f"load {type}, ptr {pointer}, align {size}")
 
     def _gather(self, dtype: DType, pointers: list[str]) -> str:

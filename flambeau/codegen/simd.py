@@ -23,7 +23,7 @@ def apply_function(f: Kernel, name: str, dtype: DType, value: Value) -> Value:
 
 def lanes_of(value: Value) -> int:
     """How many elements a vector has; 0 for a single number."""
-    return int(value.type[1:value.type.index("x")]) if value.type[0] == "<" else 0
+    return int(value.type[1 : value.type.index("x")]) if value.type[0] == "<" else 0
 
 
 def total_of(f: Kernel, value: Value) -> Value:

@@ -50,7 +50,7 @@ def widen(low: Lowering, dtype: DType, raw: str) -> str:
     """The float32 value of a code in a register of i8."""
     b = _Bits(low)
     code = b.convert("zext", raw, "i8", "i32")
-    if dtype not in FORMATS:     # an exponent alone; that of zero is 2^-127, which float32 has without a leading one
+    if dtype not in FORMATS:  # an exponent alone; that of zero is 2^-127, which float32 has without a leading one
         bits = b.choose(b.do("icmp eq", code, 0), 0x00400000, b.do("shl", code, 23))
         return b.convert("bitcast", b.choose(b.do("icmp eq", code, 255), NAN, bits), "i32", "float")
     form = FORMATS[dtype]
@@ -75,7 +75,7 @@ def narrow(low: Lowering, dtype: DType, value: str) -> str:
     size = b.do("and", bits, 0x7FFFFFFF)
     if dtype not in FORMATS:
         exponent, rest = b.do("lshr", size, 23), b.do("and", size, 0x7FFFFF)
-        half = b.choose(b.do("icmp eq", exponent, 0), 0x400001, 0x400000)      # a tie goes up, but not from the least exponent
+        half = b.choose(b.do("icmp eq", exponent, 0), 0x400001, 0x400000)  # a tie goes up, but not from the least exponent
         up = b.convert("zext", b.do("icmp uge", rest, half), "i1", "i32")
         code = b.choose(b.do("icmp uge", size, INFINITY), 0xFF, b.do("add", exponent, up))
         return b.convert("trunc", code, "i32", "i8")

@@ -227,18 +227,14 @@ def max_memory_reserved(device: Any = None) -> int:
 
 def memory_cached(device: Any = None) -> int:
     """The older name of memory_reserved."""
-    warnings.warn(
-        "`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`", FutureWarning, stacklevel=2
-    )
+    warnings.warn("`torch.cuda.memory_cached` has been renamed to `torch.cuda.memory_reserved`", FutureWarning, stacklevel=2)
     return 0
 
 
 def max_memory_cached(device: Any = None) -> int:
     """The older name of max_memory_reserved."""
     warnings.warn(
-        "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`",
-        FutureWarning,
-        stacklevel=2,
+        "`torch.cuda.max_memory_cached` has been renamed to `torch.cuda.max_memory_reserved`", FutureWarning, stacklevel=2
     )
     return 0
 

@@ -2,7 +2,5 @@
 
 from flambeau import cuda as _cuda
 
-__all__ = (
-    "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables"
-).split()
+__all__ = ("CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables").split()
 globals().update({name: getattr(_cuda, name) for name in __all__})

@@ -2,7 +2,5 @@
 
 from flambeau import cuda as _cuda
 
-__all__ = (
-    "Event ExternalStream Stream"
-).split()
+__all__ = ("Event ExternalStream Stream").split()
 globals().update({name: getattr(_cuda, name) for name in __all__})

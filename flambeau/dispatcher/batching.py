@@ -19,9 +19,7 @@ from flambeau.transform.functions import VmapInfo, dims_of, placed
 from flambeau.transform.levels import Level, mapped
 
 
-def record_behind(
-    operator: OpOverload | OpOverloadPacket, args: Sequence[Any], kwargs: dict[str, Any]
-) -> OperatorRecord:
+def record_behind(operator: OpOverload | OpOverloadPacket, args: Sequence[Any], kwargs: dict[str, Any]) -> OperatorRecord:
     """The record that answers this call of an overload, or of the operator that has it."""
     if isinstance(operator, OpOverload):
         found = operator._record
@@ -68,7 +66,6 @@ def _by_rule(record: OperatorRecord, batch: Batch, values: list[Any]) -> Any:
     made = record.vmap(VmapInfo(batch.size, batch.randomness), dims, *all_of[0], **all_of[1])
     if not (isinstance(made, tuple) and len(made) == 2):
         raise RuntimeError(
-            f"Expected the vmap rule of {record} to have two returns, an output and out_dims. Got a {type(made)} "
-            f"instead. {MORE}"
+            f"Expected the vmap rule of {record} to have two returns, an output and out_dims. Got a {type(made)} instead. {MORE}"
         )
     return placed(batch, *made)

@@ -84,6 +84,7 @@ def _delivered(schema: FunctionSchema, name: str) -> Callable[..., Any] | None:
         if len(outs) == 1 and not isinstance(result, tuple):
             return out_argument.deliver(targets[0], result, record_of(name))
         return out_argument.deliver(tuple(targets), tuple(result), record_of(name))
+
     return write
 
 
@@ -105,11 +106,13 @@ def _answer_with(qualified_name: str, arguments: list[str]) -> Callable[..., Any
 
 def _copied(schema: FunctionSchema, view: Callable[..., Any]) -> Callable[..., Any]:
     """What answers `view_copy`: a copy of what the view shows, or of each of several."""
+
     def copy(*args: Any, **kwargs: Any) -> Any:
         shown = view(*args, **kwargs)
         if isinstance(shown, list):
             return [x.clone(memory_format=contiguous_format) for x in shown]
         return shown.clone(memory_format=contiguous_format) if shown.layout is strided else shown.clone()
+
     copy.__name__ = copy.__qualname__ = schema.name.rpartition("::")[2]
     return copy
 
@@ -153,8 +156,9 @@ def _adapted(schema: FunctionSchema, name: str, overload: str, target: Callable[
     return caller_of(schema, name, overload, target, target)
 
 
-def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any],
-              called: Callable[..., Any]) -> Callable[..., Any] | None:
+def caller_of(
+    schema: FunctionSchema, name: str, overload: str, target: Callable[..., Any], called: Callable[..., Any]
+) -> Callable[..., Any] | None:
     """A function with the schema's arguments that calls `called` with those that the target takes; None if it lacks one."""
     passed = _passed(schema, target)
     if passed is None:
@@ -171,8 +175,11 @@ def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable
             scope[f"default{i}_"] = _default_of(argument)
             own += f"=default{i}_"
         parameters.append(own)
-    refusals = "".join(f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
-                       f"        unsupported_({schema.name!r}, {a.name!r})\n" for a in refused)
+    refusals = "".join(
+        f"    if {_python_name(a.name)} is not default{schema.arguments.index(a)}_:\n"
+        f"        unsupported_({schema.name!r}, {a.name!r})\n"
+        for a in refused
+    )
     result = f"answer_({', '.join(call)})"
     if called is not target:
         result = f"return {result}"
@@ -181,9 +188,17 @@ def caller_of(schema: FunctionSchema, name: str, overload: str, target: Callable
     else:
         result = f"return {_returned(schema, result)}"
     own_name = f"{name}_{overload}"
-    compile_source(f"<flambeau aten {name}.{overload}>", _SOURCE.format(
-        name=own_name, parameters=", ".join(parameters), schema=str(schema).replace("\\", "\\\\"), refusals=refusals,
-        result=result), scope)
+    compile_source(
+        f"<flambeau aten {name}.{overload}>",
+        _SOURCE.format(
+            name=own_name,
+            parameters=", ".join(parameters),
+            schema=str(schema).replace("\\", "\\\\"),
+            refusals=refusals,
+            result=result,
+        ),
+        scope,
+    )
     made: Callable[..., Any] = scope[own_name]
     return made
 
@@ -195,8 +210,9 @@ def _returned(schema: FunctionSchema, call: str) -> str:
     return f"list({call})" if schema.returns and isinstance(schema.returns[0].type, ListType) else call
 
 
-def direct_call(schema: FunctionSchema, texts: Mapping[str, str],
-                defaults: Collection[str]) -> tuple[Callable[..., Any], str] | None:
+def direct_call(
+    schema: FunctionSchema, texts: Mapping[str, str], defaults: Collection[str]
+) -> tuple[Callable[..., Any], str] | None:
     """What answers an operator of PyTorch's, and the source of its call with arguments that are written as `texts` says by
     their names, where "{}" stands for the function; None where only the function of `answer_of` will do.
 
@@ -229,8 +245,9 @@ def _python_name(name: str) -> str:
     return name + "_" if keyword.iskeyword(name) else name
 
 
-def _passed(schema: FunctionSchema, target: Callable[..., Any], texts: Mapping[str, str] | None = None,
-            defaults: Collection[str] = ()) -> tuple[list[str], list[Argument]] | None:
+def _passed(
+    schema: FunctionSchema, target: Callable[..., Any], texts: Mapping[str, str] | None = None, defaults: Collection[str] = ()
+) -> tuple[list[str], list[Argument]] | None:
     """How the target is given the schema's arguments, as source, and which it can't be told; None if it lacks one it must be.
 
     texts: how each argument is written, if not by its name. defaults: which may be left out where the target has the same.
@@ -252,7 +269,7 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any], texts: Mapping[s
             continue
         own = _python_name(argument.name) if texts is None else texts[argument.name]
         if str(argument.type).removeprefix("Optional[").startswith("List[int]"):
-            own = f"(tuple({own}) if {own}.__class__ is list else {own})"   # what plans are kept by must be hashable
+            own = f"(tuple({own}) if {own}.__class__ is list else {own})"  # what plans are kept by must be hashable
         into = _parameter_for(argument, i, positions, parameters, named, taken)
         if into is not None:
             taken[into] = own
@@ -273,7 +290,7 @@ def _passed(schema: FunctionSchema, target: Callable[..., Any], texts: Mapping[s
     for n, p in parameters.items():
         if n not in taken and p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             return None
-    if varied not in taken:     # which would take the place of what is left out
+    if varied not in taken:  # which would take the place of what is left out
         for into in needless:
             del taken[into]
     call: list[str] = []
@@ -294,8 +311,14 @@ def _is_plain(default: Any, other: Any) -> bool:
     return simple and default.__class__ is other.__class__ and bool(default == other)
 
 
-def _parameter_for(argument: Argument, at: int, positions: Sequence[str], parameters: dict[str, inspect.Parameter],
-                   named: set[str], taken: dict[str, str]) -> str | None:
+def _parameter_for(
+    argument: Argument,
+    at: int,
+    positions: Sequence[str],
+    parameters: dict[str, inspect.Parameter],
+    named: set[str],
+    taken: dict[str, str],
+) -> str | None:
     """The parameter that takes an argument: of the same name, else in the same place."""
     if argument.name in parameters and argument.name not in taken:
         return argument.name

@@ -110,9 +110,7 @@ def split(schema: FunctionSchema, values: Sequence[Any]) -> tuple[tuple[Any, ...
     return tuple(args), {argument.name: value for argument, value in named if not _left_out(argument, value)}
 
 
-def fill_defaults(
-    schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def fill_defaults(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(args, kwargs) with all defaults, what is keyword-only by name."""
     values = bind(schema, args, kwargs)
     count = schema.positional
@@ -139,8 +137,7 @@ def result_of(schema: FunctionSchema, result: Any) -> Any:
         )
     if len(result) != len(returns):
         raise RuntimeError(
-            f"Expected PythonKernelHolder for {schema.name} to return {len(returns)} elements, but it returned "
-            f"{len(result)}"
+            f"Expected PythonKernelHolder for {schema.name} to return {len(returns)} elements, but it returned {len(result)}"
         )
     return tuple(_one_result(made.type, value) for made, value in zip(returns, result))
 

@@ -107,13 +107,17 @@ class DispatchMode:
 def _public_functions() -> Iterable[Callable[..., Any]]:
     """What is answered here besides the methods of Tensor: functions, operators that have none, and views."""
     yield from NAMESPACE.values()
-    yield from (f.__wrapped__ for f in NAMESPACE.values() if hasattr(f, "__wrapped__"))   # as this package calls them
+    yield from (f.__wrapped__ for f in NAMESPACE.values() if hasattr(f, "__wrapped__"))  # as this package calls them
     yield from FOREACH.values()
     yield from views.DECLARED
     yield from RENAMED
     yield from (convert, index, _unsafe_view)
-    yield from (f for room in (loss, margin_loss) for name, f in vars(room).items()
-                if isinstance(f, FunctionType) and not name.startswith("_") and f.__name__ == name)
+    yield from (
+        f
+        for room in (loss, margin_loss)
+        for name, f in vars(room).items()
+        if isinstance(f, FunctionType) and not name.startswith("_") and f.__name__ == name
+    )
     for declared in OPERATORS.values():
         made = getattr(declared, "public", None)
         if made is not None:
@@ -167,7 +171,8 @@ def graph_operator(function: Callable[..., Any]) -> str | None:
     if any(line.partition(" | ")[0].endswith("-> Any") for line in declared.schemas[name].values()):
         raise NotImplementedError(
             f"{declared.name}: its declaration doesn't say what it returns; annotate the result (-> Tensor), or write its "
-            "schema=, so that it can be an operator of a graph")
+            "schema=, so that it can be an operator of a graph"
+        )
     return name
 
 
@@ -193,9 +198,12 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
         if any(dispatching(type(x)) for x in asked):
             return overrides.dispatch(function, args, kwargs, asked)
         transformed(args, kwargs)
-        return own(*args, **kwargs)     # asks them itself, or is made of what does
-    if modes.local.autocast_enabled.get("cpu") and getattr(function, "operator", None) is not None and autocasting(
-            function.operator):  # type: ignore[attr-defined]
+        return own(*args, **kwargs)  # asks them itself, or is made of what does
+    if (
+        modes.local.autocast_enabled.get("cpu")
+        and getattr(function, "operator", None) is not None
+        and autocasting(function.operator)
+    ):  # type: ignore[attr-defined]
         with cast_arguments(function.operator, args, kwargs) as (given, keywords):  # type: ignore[attr-defined]
             return _answer(function, own, tuple(given), keywords)
     return _answer(function, own, args, kwargs)
@@ -246,7 +254,7 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         found = _overload(function, name, args, kwargs)
     declared = getattr(function, "operator", None)
     if found is None and declared is not None and not getattr(declared, "composite", False) and kwargs.get("out") is None:
-        packet = schema_index.own_packet(function)     # a form that PyTorch's operator hasn't
+        packet = schema_index.own_packet(function)  # a form that PyTorch's operator hasn't
         found = resolve(packet, args, kwargs) if packet and packet != name else None
     if found is None:
         return own(*args, **kwargs)
@@ -268,7 +276,7 @@ def _overload(function: FunctionType, name: str, args: tuple[Any, ...], kwargs: 
     """
     found = resolve(name, args, kwargs)
     if found is None and len(args) > 1 and function in LOOK_THEMSELVES:
-        names = list(interception.plain_signature(function).parameters)[:len(args)]
+        names = list(interception.plain_signature(function).parameters)[: len(args)]
         found = resolve(name, args[:1], dict(zip(names[1:], args[1:])) | kwargs)
     return found
 
@@ -284,8 +292,10 @@ def made_of_others(function: FunctionType, name: str) -> bool:
     """Whether a function's body calls the operators that it is made of, which are answered themselves."""
     declared = getattr(function, "operator", None)
     packet = builtin_schemas.qualified(name)
-    composite = all(builtin_schemas.is_composite(packet, o) or builtin_schemas.is_script(packet, o)
-                    for o in builtin_schemas.overloads_of(packet))
+    composite = all(
+        builtin_schemas.is_composite(packet, o) or builtin_schemas.is_script(packet, o)
+        for o in builtin_schemas.overloads_of(packet)
+    )
     if declared is not None:
         return composite and getattr(declared, "composite", False)
     return composite or (_is_view_front(name) and function not in views.DECLARED)
@@ -322,8 +332,8 @@ def resolve(
 
     namespace, _, short = builtin_schemas.qualified(name).partition("::")
     packet = getattr(getattr(ops, namespace), short)
-    composite: Any = None       # an overload that PyTorch makes of others, if no other one fits
-    by_value: Any = None        # one that takes a number where a tensor is given
+    composite: Any = None  # an overload that PyTorch makes of others, if no other one fits
+    by_value: Any = None  # one that takes a number where a tensor is given
     named = {("self" if key == "input" else key): value for key, value in kwargs.items() if key != "out" or value is not None}
     with_out = "out" in named
     for overload_name in packet.overloads():
@@ -366,7 +376,7 @@ def _with_options(schema: FunctionSchema, kwargs: dict[str, Any]) -> dict[str, A
     return {**kwargs, "device": kwargs.get("device") or devices.get_default_device(), "pin_memory": False}
 
 
-_ONE_BY_ONE = (int, SymInt)     # sizes, which may be given as arguments of their own
+_ONE_BY_ONE = (int, SymInt)  # sizes, which may be given as arguments of their own
 
 
 def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
@@ -381,7 +391,7 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
                 given[at:end] = [given[at:end]]
             break
         if str(argument.type) == "List[Tensor]" and at < len(given) and isinstance(given[at], Tensor):
-            given[at:] = [given[at:]]   # tensors one by one
+            given[at:] = [given[at:]]  # tensors one by one
             break
     named = dict(kwargs)
     if any(_is_truth_for_number(a, given[at] if at < len(given) else named.get(a.name)) for at, a in enumerate(arguments)):
@@ -395,13 +405,16 @@ def _fitted(schema: FunctionSchema, args: Sequence[Any], kwargs: dict[str, Any])
 
 
 LATE.append(lambda function: _concerned.cache_clear())
+
+
 def _is_truth_for_number(argument: Any, value: Any) -> bool:
     """Whether a bool is given where a schema has an integer, or several: it belongs to another overload, var(x, unbiased)."""
     kind = argument.type.element if isinstance(argument.type, OptionalType) else argument.type
     if isinstance(kind, ListType):
         kind = kind.element
-        return type(kind) is IntType and (value.__class__ is bool or (
-            isinstance(value, (list, tuple)) and any(x.__class__ is bool for x in value)))
+        return type(kind) is IntType and (
+            value.__class__ is bool or (isinstance(value, (list, tuple)) and any(x.__class__ is bool for x in value))
+        )
     return type(kind) is IntType and value.__class__ is bool
 
 

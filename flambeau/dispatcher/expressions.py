@@ -81,8 +81,10 @@ def gradient(declared: Pointwise, operands: Sequence[Any]) -> Any:
     """The result of a pointwise operator that is the gradient of another one's operand, for (gradient, saved values...)."""
     if declared.name in _WHOLE and len(operands) == 2:
         return _WHOLE[declared.name](*operands)
-    leaves = [leaf(f"x{i}", declared.dtypes([x])[0] if isinstance(x, Tensor) else declared.dtypes(operands)[0])
-              for i, x in enumerate(operands)]
+    leaves = [
+        leaf(f"x{i}", declared.dtypes([x])[0] if isinstance(x, Tensor) else declared.dtypes(operands)[0])
+        for i, x in enumerate(operands)
+    ]
     like = operands[0]
     values: dict[Expr, Any] = dict(zip(leaves, operands))
     root = declared.expression(leaves, (), ())
@@ -99,10 +101,13 @@ def gradient(declared: Pointwise, operands: Sequence[Any]) -> Any:
 def _value(node: Expr, given: list[Any], like: Tensor) -> Any:
     if node.op == "constant":
         return node.value
-    if node.op == "cast":   # between floating dtypes the tensors keep their own
+    if node.op == "cast":  # between floating dtypes the tensors keep their own
         x = given[0]
-        widened = isinstance(x, Tensor) and node.dtype.is_floating_point and not (
-            x._layout.dtype.is_floating_point or x._layout.dtype.is_complex)
+        widened = (
+            isinstance(x, Tensor)
+            and node.dtype.is_floating_point
+            and not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex)
+        )
         return x.to(like._layout.dtype) if widened else x
     if given and not any(isinstance(x, Tensor) for x in given):
         if node.op in ("add", "sub", "mul", "neg"):

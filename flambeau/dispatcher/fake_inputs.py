@@ -24,7 +24,7 @@ __all__ = ["admitted", "answer", "without_mode"]
 
 #: What makes tensors over memory with values, which are then known.
 _OVER_VALUES = frozenset("as_tensor asarray from_numpy frombuffer from_dlpack".split())
-_MOST_KNOWN = 1     # elements of results whose values are worked out from known ones
+_MOST_KNOWN = 1  # elements of results whose values are worked out from known ones
 
 
 class without_mode:
@@ -75,7 +75,7 @@ def _with_symbols(mode: Any, function: FunctionType, own: Callable[..., Any], ar
     if not mode.has_symbols(function.__name__, args, kwargs):
         return NotImplemented
     called = dispatch_modes.overload_of(function, args, kwargs)
-    if function.__name__ == "item":     # whose operator's own body is this function
+    if function.__name__ == "item":  # whose operator's own body is this function
         return mode.with_symbols(namespaces.ops.aten._local_scalar_dense.default, args, kwargs)
     if called is None:
         made = dispatch_modes.lowered(function, own, args, kwargs)
@@ -173,7 +173,7 @@ def _hand_on(
         return
     values, named = known
     with without_mode():
-        if args and result is args[0]:      # written to
+        if args and result is args[0]:  # written to
             values = values[0].clone(), *values[1:]
         fakes.remember(result, own(*values, **named))
 

@@ -79,8 +79,9 @@ def _fake_by(name: str, profiles: set[OpProfile]) -> Callable[..., Any]:
     outcomes: dict[tuple[TensorMetadata | None, ...], Any] = {}
     for profile in profiles:
         if outcomes.setdefault(profile.args_profile, profile.out_profile) != profile.out_profile:
-            raise RuntimeError(f"The operator {name} was seen with arguments of one kind, and results of several: no fake can be "
-                               "generated")
+            raise RuntimeError(
+                f"The operator {name} was seen with arguments of one kind, and results of several: no fake can be generated"
+            )
 
     def fake(*args: Any, **kwargs: Any) -> Any:
         key = tuple(map(TensorMetadata.maybe_from_tensor, args))

@@ -64,7 +64,7 @@ class _Local(threading.local):
     """The operator whose fake runs in this thread, and for which mode's fake tensors; None for tensors on meta."""
 
     operator: tuple[OperatorRecord, Callable, Any] | None = None
-    shape_env: Any = None       # where sizes that depend on data get their names
+    shape_env: Any = None  # where sizes that depend on data get their names
 
 
 _local = _Local()

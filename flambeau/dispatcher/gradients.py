@@ -30,7 +30,7 @@ _NO_KERNEL = (
 
 
 _MODES = ("nothing", "warn")
-_fallback = {"mode": "warn"}     # what becomes of operators without an autograd kernel whose arguments want gradients
+_fallback = {"mode": "warn"}  # what becomes of operators without an autograd kernel whose arguments want gradients
 
 
 def get_fallback_mode() -> str:
@@ -201,7 +201,7 @@ def warn_in_backward(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tens
             y.register_hook(warn)  # type: ignore[attr-defined]
             base = y._base  # type: ignore[attr-defined]
             if base is not None and base._node is not None and any(y is x for x in inputs):
-                base.register_hook(warn)    # a view that was written to
+                base.register_hook(warn)  # a view that was written to
         elif any(y is x for x in inputs):
             continue
         elif y._layout.dtype.is_floating_point or y._layout.dtype.is_complex:

@@ -75,8 +75,9 @@ def derivative(
     return register
 
 
-def _as_declared(schema: FunctionSchema, rule: Callable[..., Any], names: Sequence[str], node: str | None,
-                 differentiable: int | None) -> Operator:
+def _as_declared(
+    schema: FunctionSchema, rule: Callable[..., Any], names: Sequence[str], node: str | None, differentiable: int | None
+) -> Operator:
     """An operator with the schema's arguments that has nothing but a rule."""
 
     def implementation(*args: Any) -> Any:
@@ -84,7 +85,8 @@ def _as_declared(schema: FunctionSchema, rule: Callable[..., Any], names: Sequen
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     implementation.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(a.name, kind, annotation=_annotation(a.type)) for a in schema.arguments if not a.is_out])
+        [inspect.Parameter(a.name, kind, annotation=_annotation(a.type)) for a in schema.arguments if not a.is_out]
+    )
     made = Operator(schema.name.rpartition("::")[2], implementation, node)
     made.rule, made.rule_names, made.differentiable = rule, tuple(names), differentiable
     return made
@@ -99,6 +101,7 @@ def _annotation(kind: Any) -> str:
 
 
 # ---------------------------------------------------------------- the step of an overload
+
 
 def _derivative_of(overload: Any) -> Any:
     """The derivative of an overload in PyTorch's operators; None if it has none."""
@@ -143,9 +146,11 @@ def _step_of(overload: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] 
 
 
 #: Operators whose results don't depend on values, or only by steps.
-_CONSTANT = frozenset("""detach detach_ lift_fresh empty_like zeros_like ones_like full_like rand_like randn_like
+_CONSTANT = frozenset(
+    """detach detach_ lift_fresh empty_like zeros_like ones_like full_like rand_like randn_like
     randint_like new_empty new_empty_strided new_full new_ones new_zeros bernoulli_ uniform_ normal_
-    random_ exponential_ geometric_ log_normal_ cauchy_ resize_ set_ _local_scalar_dense requires_grad_""".split())
+    random_ exponential_ geometric_ log_normal_ cauchy_ resize_ set_ _local_scalar_dense requires_grad_""".split()
+)
 
 
 def _differs(schema: FunctionSchema) -> bool:
@@ -215,8 +220,11 @@ def _in_place_step(overload: Any) -> Callable | None:
     name = overload._opname.removesuffix("_")
     wanted = [str(a.real_type) for a in overload._schema.arguments]
     packet = f"{overload._namespace}::{name}"
-    alike = [o for o in builtin_schemas.overloads_of(packet)    # pow_.Scalar is that of pow.Tensor_Scalar
-             if [str(a.real_type) for a in builtin_schemas.schema_of(packet, o).arguments] == wanted]
+    alike = [
+        o
+        for o in builtin_schemas.overloads_of(packet)  # pow_.Scalar is that of pow.Tensor_Scalar
+        if [str(a.real_type) for a in builtin_schemas.schema_of(packet, o).arguments] == wanted
+    ]
     if not alike:
         return None
     own = overload._overloadname
@@ -281,7 +289,7 @@ class _Recorder:
         declared = self.declared
         try:
             given = self.bound(values)
-        except TypeError:   # a form of the public function that the declared operator doesn't have
+        except TypeError:  # a form of the public function that the declared operator doesn't have
             if self.otherwise is None:
                 raise
             return self.otherwise(values, result, edge)
@@ -320,7 +328,8 @@ def _whole(x: Any, result: Any) -> Any:
                 x = shallow(y)
                 break
     elif type(x) is not Tensor or not any(
-            y is not x and y._storage is x._storage and y._layout is x._layout for y in each_tensor([result])):
+        y is not x and y._storage is x._storage and y._layout is x._layout for y in each_tensor([result])
+    ):
         return x
     return hand_over(_detach(), (x,), {}) if x._index != WRITTEN else x
 
@@ -338,9 +347,9 @@ def _record_pointwise(declared: Pointwise, given: list[Any], result: Any) -> Any
     operands = [as_operand(declared, x, i) for i, x in enumerate(given[:count])]
     if not declared.differentiable:
         return None
-    values = tuple([x.item() if isinstance(x, Tensor) else x for x in given[count:count + numbers]])
+    values = tuple([x.item() if isinstance(x, Tensor) else x for x in given[count : count + numbers]])
     written = result._index == WRITTEN
-    node = record(declared, result, operands, values, tuple(given[count + numbers:]), operands if written else None)
+    node = record(declared, result, operands, values, tuple(given[count + numbers :]), operands if written else None)
     result._node = node
     return node
 
@@ -359,8 +368,11 @@ def _recorder_of(overload: Any) -> _Recorder | None:
             continue
         made: Any = getattr(target, "operator", None)
         differentiable = isinstance(made, Pointwise) or (
-            isinstance(made, Operator) and not made.composite and made.rule is not None
-            and not any(p.kind is p.VAR_POSITIONAL for p in made.signature.parameters.values()))
+            isinstance(made, Operator)
+            and not made.composite
+            and made.rule is not None
+            and not any(p.kind is p.VAR_POSITIONAL for p in made.signature.parameters.values())
+        )
         if differentiable:
             bound = _binder(schema, overload, target, made)
             if bound is not None:
@@ -368,7 +380,7 @@ def _recorder_of(overload: Any) -> _Recorder | None:
                 return _Recorder(made, bound, own, _Recorder(_repeating(overload), list, first))
         if isinstance(made, Operator) and not made.composite and made.rule is None:
             return None
-        break   # what answers the overload is no declared operator
+        break  # what answers the overload is no declared operator
     return _Recorder(_repeating(overload), list, first)
 
 
@@ -386,8 +398,11 @@ def _binder(schema: FunctionSchema, overload: Any, target: Callable, declared: A
     if passed is None:
         return None
     signature = declared.signature if isinstance(declared, Operator) else signature_of(declared.body)
-    names = list(signature.parameters) if isinstance(declared, Operator) else [
-        *declared.operands, *declared.numbers, *declared.statics]
+    names = (
+        list(signature.parameters)
+        if isinstance(declared, Operator)
+        else [*declared.operands, *declared.numbers, *declared.statics]
+    )
     collect = builtin.caller_of(schema, overload._opname, overload._overloadname, target, lambda *a, **k: (a, k))
     positional = [a.name for a in schema.arguments if not a.kwarg_only]
 

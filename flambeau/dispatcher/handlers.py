@@ -66,7 +66,7 @@ def hand_over(overload: Any, args: Sequence[Any], kwargs: dict[str, Any], name: 
             + "".join(f"  - {who}\n" for who in refused)
             + "\nFor more information, try re-running with TORCH_LOGS=not_implemented"
         )
-    if inside or before or not overload.is_view:   # of a view, taken where a program records nothing, autograd keeps track
+    if inside or before or not overload.is_view:  # of a view, taken where a program records nothing, autograd keeps track
         made = _outside(overload, made, args, kwargs)
     if asked and overload.is_view:  # it counts its writes with what it shows
         for x in interception.watched([made]):
@@ -91,8 +91,10 @@ def _asked(
         mode = stack.pop()  # what it calls belongs to the modes outside
         if isinstance(getattr(mode.__torch_dispatch__, "__self__", None), type):
             stack.append(mode)
-            raise RuntimeError(f"Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
-                               f"plain method: {type(mode).__name__}")
+            raise RuntimeError(
+                f"Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
+                f"plain method: {type(mode).__name__}"
+            )
         try:
             made = _rule(overload, type(mode), mode, mode.__torch_dispatch__)(overload, types, args, kwargs)
         finally:

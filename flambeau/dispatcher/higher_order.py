@@ -15,14 +15,16 @@ from flambeau.core.operator.publishing import NAMESPACE
 __all__ = ["ANSWERS", "NAMES", "flow"]
 
 #: All operators of this kind that PyTorch has.
-NAMES = frozenset("""
+NAMES = frozenset(
+    """
 aoti_call_delegate associative_scan auto_functionalized auto_functionalized_v2 autograd_function_apply call_torchbind
 cond custom_function_call executorch_call_delegate flat_apply flex_attention flex_attention_backward foreach_map
 graphsafe_run_with_rng_state hints_wrapper inductor_compiled_code invoke_leaf_function invoke_quant
 invoke_quant_packed invoke_subgraph local_map_hop map_impl out_dtype print run_and_save_rng_state run_const_graph
 run_dtensor_rng_op run_with_rng_state scan strict_mode tag_activation_checkpoint while_loop while_loop_stack_output
 with_effects wrap wrap_activation_checkpoint wrap_with_autocast wrap_with_set_grad_enabled
-""".split())
+""".split()
+)
 ANSWERS: dict[str, Callable[..., Any]] = {}
 
 

@@ -80,7 +80,7 @@ class Ops(types.ModuleType):
         register = self.registrations.pop(name, None)
         if register is not None:
             register()
-            if name in self.__dict__:   # which has asked for it
+            if name in self.__dict__:  # which has asked for it
                 return self.__dict__[name]
         made = (_HigherOrder if name == "higher_order" else Namespace)(name)
         setattr(self, name, made)
@@ -111,7 +111,7 @@ def forget(packet_name: str, overload: str) -> None:
 
 def _redeclared(before: OpDef) -> None:
     """Drop the objects of the operators of a declaration in whose place another one came."""
-    for packet_name in before.__dict__.get("own_schemas", ()):      # if nobody asked for them, nobody has the objects
+    for packet_name in before.__dict__.get("own_schemas", ()):  # if nobody asked for them, nobody has the objects
         namespace, _, name = packet_name.partition("::")
         space = ops.__dict__.get(namespace)
         if space is not None and name in space.__dict__:

@@ -83,7 +83,7 @@ class OpOverload(OperatorBase):
         try:
             return self._op(*args, **kwargs)
         except TypeError:
-            if self._record is None:    # in the words of the schema, if it is what refuses these arguments
+            if self._record is None:  # in the words of the schema, if it is what refuses these arguments
                 calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             raise
 
@@ -324,8 +324,9 @@ class OpOverloadPacket(OperatorBase):
         return f"{self._namespace}.{self.__name__}"
 
 
-_CPU_KEYS = [DispatchKey[name] for name in ("AutogradCPU", "Autograd", "CompositeImplicitAutograd", "CPU",
-                                            "CompositeExplicitAutograd")]
+_CPU_KEYS = [
+    DispatchKey[name] for name in ("AutogradCPU", "Autograd", "CompositeImplicitAutograd", "CPU", "CompositeExplicitAutograd")
+]
 
 
 class HigherOrderOperator(OperatorBase):

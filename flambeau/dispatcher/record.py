@@ -44,7 +44,7 @@ class OperatorRecord:
         self.tags: list[Any] = []
         self.kernels: dict[str, Callable] = {}  #: by the name of a dispatch key
         self.replaced: dict[str, list[tuple[Callable, str]]] = {}  #: kernels that a later one stands for, with their sources
-        self.alias_analysis = "FROM_SCHEMA"     #: how TorchScript learns what shares memory
+        self.alias_analysis = "FROM_SCHEMA"  #: how TorchScript learns what shares memory
         self.sources: dict[str, str] = {}  #: where each kernel was registered, for messages
         self.fake: Callable | None = None
         self.gradient: Gradient | None = None

@@ -21,7 +21,7 @@ def under(name: str, key: str) -> bool:
     """Whether an operator of PyTorch, "ns::name.overload", is registered under the key of this name; "" is any."""
     namespace, short, overload = qualified(name)
     if builtin_schemas.is_script(f"{namespace}::{short}", overload or "default"):
-        return False    # TorchScript's alone
+        return False  # TorchScript's alone
     composite = builtin_schemas.is_composite(f"{namespace}::{short}", overload or "default")
     if key == "":
         return True
@@ -38,7 +38,7 @@ def _is_batched(namespace: str, short: str, overload: str) -> bool:
     try:
         schema = builtin_schemas.schema_of(f"{namespace}::{short}", overload)
     except RuntimeError:
-        return False    # of a class that isn't there
+        return False  # of a class that isn't there
     if namespace != "aten" or any(argument.is_out for argument in schema.arguments):
         return False
     targets = builtin.targets(schema, short, overload)

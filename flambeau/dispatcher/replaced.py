@@ -24,7 +24,7 @@ KEYS = frozenset([*ABOVE_AUTOGRAD, "CPU", "Meta", "CompositeExplicitAutograd", "
 # By "aten::add.Tensor", then by dispatch key: the kernels that there are, of which the last is asked for.
 _KERNELS: dict[str, dict[str, list[Callable[..., Any]]]] = {}
 _attention: list[interception.Attention] = []
-names: frozenset[str] = frozenset()     #: of the operators that have one, without overloads: "add", "flambeau::frobnicate"
+names: frozenset[str] = frozenset()  #: of the operators that have one, without overloads: "add", "flambeau::frobnicate"
 
 
 def _changed() -> None:
@@ -82,5 +82,6 @@ def run(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _on_meta(values: Iterable[Any]) -> bool:
-    return any(x._layout.device.type == "meta" if isinstance(x, Tensor) else isinstance(x, (list, tuple)) and _on_meta(x)
-               for x in values)
+    return any(
+        x._layout.device.type == "meta" if isinstance(x, Tensor) else isinstance(x, (list, tuple)) and _on_meta(x) for x in values
+    )

@@ -52,7 +52,13 @@ class Argument:
     __slots__ = ("_given", "_marked", "alias_info", "default_value", "kwarg_only", "name", "type")
 
     def __init__(
-        self, name: str, type: Type, alias_info: AliasInfo | None, default: Any, given: bool, kwarg_only: bool,
+        self,
+        name: str,
+        type: Type,
+        alias_info: AliasInfo | None,
+        default: Any,
+        given: bool,
+        kwarg_only: bool,
         marked: str = "Tensor",
     ) -> None:
         self.name, self.type, self.alias_info = name, type, alias_info
@@ -295,9 +301,7 @@ class _Reader:
             while self.accept("."):
                 parts.append(self.expect("ident"))
             short = ".".join(parts[3:])
-            raise self.fail(
-                f"\nUnknown custom class type {short}. Please ensure it is registered.", self.tokens[self.at - 1]
-            )
+            raise self.fail(f"\nUnknown custom class type {short}. Please ensure it is registered.", self.tokens[self.at - 1])
         found = types.named(word)
         if found is None:
             raise self.fail(_UNKNOWN_TYPE, token)
@@ -327,9 +331,7 @@ class _Reader:
             if inner.count is not None and self.here.kind != "[":
                 return [self.single(inner.element)] * inner.count
             self.expect("[")
-            if isinstance(
-                inner.element, types.BoolType | types.IntType | types.FloatType | types.ComplexType | types.StringType
-            ):
+            if isinstance(inner.element, types.BoolType | types.IntType | types.FloatType | types.ComplexType | types.StringType):
                 items: list[Any] = []
                 if not self.accept("]"):
                     items.append(self.single(inner.element))
@@ -346,9 +348,7 @@ class _Reader:
         token = self.here
         if token.kind == "string":
             self.at += 1
-            text = json.loads(
-                '"' + token.text[1:-1].replace("\\'", "'").replace('"', '\\"').replace('\\\\"', '\\"') + '"'
-            )
+            text = json.loads('"' + token.text[1:-1].replace("\\'", "'").replace('"', '\\"').replace('\\\\"', '\\"') + '"')
             return device(text) if isinstance(kind, types.DeviceObjType) else text
         if token.kind == "ident":
             self.at += 1
@@ -441,7 +441,5 @@ def parse_schema(text: str) -> FunctionSchema:
         if argument.has_default_value():
             seen = argument
         elif seen is not None and not argument.kwarg_only and not isinstance(argument.type, ListType):
-            raise RuntimeError(
-                f"Non-default positional argument follows default argument. Parameter {argument.name} in {made}"
-            )
+            raise RuntimeError(f"Non-default positional argument follows default argument. Parameter {argument.name} in {made}")
     return made

@@ -30,8 +30,7 @@ def _takes(new: Any, old: Any) -> bool:
 
 def _same_frame(new: Any, old: Any) -> bool:
     """Whether two schemas have the same name and results, but for narrower types of these."""
-    if (new.name, new.overload_name, new.is_vararg, new.is_varret) != (
-            old.name, old.overload_name, old.is_vararg, old.is_varret):
+    if (new.name, new.overload_name, new.is_vararg, new.is_varret) != (old.name, old.overload_name, old.is_vararg, old.is_varret):
         return False
     if len(new.returns) != len(old.returns):
         return False
@@ -73,11 +72,15 @@ def forward_compatible(new: Any, old: Any) -> tuple[bool, str]:
             return False, f"'{one.name}' is not forward compatible with the older version of the schema"
     for argument in new.arguments[before:after]:
         if not argument.has_default_value():
-            return False, (f"Function schema is not forward compatible since the new argument '{argument.name}' of type "
-                           f"{passed(argument.type)} did not provide a default value.")
+            return False, (
+                f"Function schema is not forward compatible since the new argument '{argument.name}' of type "
+                f"{passed(argument.type)} did not provide a default value."
+            )
         if _is_container(argument.type):
-            return False, (f"Function schema is not forward compatible since the new argument '{argument.name}' of type "
-                           f"{passed(argument.type)} has a container type as its default value.")
+            return False, (
+                f"Function schema is not forward compatible since the new argument '{argument.name}' of type "
+                f"{passed(argument.type)} has a container type as its default value."
+            )
     for one, other in zip(new.arguments[after:], old.arguments[before:]):
         if not _takes(other, one):
             return False, f"Out argument '{one.name}' is not FC with the older version of the schema"

@@ -43,8 +43,12 @@ for _kind, _name in ((SchemaArgType, "_SchemaArgType"), (SchemaArgument, "_Schem
     _kind.__module__, _kind.__name__, _kind.__qualname__ = public_module("_C"), _name, _name
 
 #: Arguments that are written to where another one is true, which the schema doesn't say.
-_TRAINED = {"aten::batch_norm": "training", "aten::native_batch_norm": "training", "aten::instance_norm": "use_input_stats",
-            "aten::rrelu_with_noise": "training"}
+_TRAINED = {
+    "aten::batch_norm": "training",
+    "aten::native_batch_norm": "training",
+    "aten::instance_norm": "use_input_stats",
+    "aten::rrelu_with_noise": "training",
+}
 _BUFFERS = ("running_mean", "running_var", "noise")
 
 
@@ -86,8 +90,7 @@ class SchemaInfo:
         """The places of the arguments that have the same memory as this one, itself among them."""
         own = self.values.get(self.schema.arguments[place].name)
         others = enumerate(self.schema.arguments)
-        return [at for at, other in others if at == place or (
-            own is not None and is_alias_of(own, self.values.get(other.name)))]
+        return [at for at, other in others if at == place or (own is not None and is_alias_of(own, self.values.get(other.name)))]
 
     def _writes(self, place: int) -> bool:
         argument = self.schema.arguments[place]
@@ -110,8 +113,12 @@ class SchemaInfo:
             found = [self.schema.returns[argument.index]]
         else:
             found = [self.schema.arguments[place] for place in self._together(argument.index)]
-        return {name for x in found if x.alias_info is not None for name in
-                x.alias_info.before_set | (x.alias_info.after_set if after else set())}
+        return {
+            name
+            for x in found
+            if x.alias_info is not None
+            for name in x.alias_info.before_set | (x.alias_info.after_set if after else set())
+        }
 
     def may_alias(self, one: SchemaArgument, other: SchemaArgument) -> bool:
         """Whether two arguments or results may share memory."""
@@ -126,5 +133,3 @@ class SchemaInfo:
 
 
 SchemaInfo.__name__ = SchemaInfo.__qualname__ = "_SchemaInfo"
-
-

@@ -201,7 +201,6 @@ class IntType(Type):
         except (TypeError, RuntimeError):
             raise _refuse(value) from None
 
-
     def isSubtypeOf(self, other: Type) -> bool:
         return isinstance(other, (IntType, NumberType)) or super().isSubtypeOf(other)
 

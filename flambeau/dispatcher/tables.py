@@ -18,8 +18,13 @@ __all__ = ["FALLBACKS", "NativeLibrary", "computed", "dangling", "dump", "dump_t
 
 _ALIASES = ("Autograd", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 #: Kinds of tensors that have no autograd key of their own.
-_OF_AUTOGRAD_OTHER = ("FPGA", "Vulkan", "Metal", "MkldnnCPU", *(
-    f"{kind}{device}" for kind in ("Quantized", "Sparse", "SparseCsr") for device in BACKENDS))
+_OF_AUTOGRAD_OTHER = (
+    "FPGA",
+    "Vulkan",
+    "Metal",
+    "MkldnnCPU",
+    *(f"{kind}{device}" for kind in ("Quantized", "Sparse", "SparseCsr") for device in BACKENDS),
+)
 _BACKEND_KEYS = frozenset((*BACKENDS, *_OF_AUTOGRAD_OTHER, *(f"NestedTensor{device}" for device in BACKENDS)))
 #: Keys for which PyTorch has a kernel that serves all operators.
 _IN_FRAMEWORK = "registered in pytorch framework"
@@ -28,7 +33,9 @@ FALLBACKS: dict[str, str] = dict.fromkeys(
     AutogradOther AutogradCPU AutogradCUDA AutogradXLA AutogradMPS AutogradXPU AutogradHPU AutogradLazy AutogradMTIA AutogradMAIA
     AutogradPrivateUse1 AutogradMeta Tracer AutocastCPU AutocastMTIA AutocastMAIA AutocastXPU AutocastMPS AutocastCUDA
     FuncTorchBatched BatchedNestedTensor FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper PythonTLSSnapshot
-    FuncTorchDynamicLayerFrontMode PreDispatch PythonDispatcher""".split(), _IN_FRAMEWORK)
+    FuncTorchDynamicLayerFrontMode PreDispatch PythonDispatcher""".split(),
+    _IN_FRAMEWORK,
+)
 
 
 def _described(record: OperatorRecord, key: str) -> str:
@@ -61,8 +68,19 @@ def _kind_of(key: str) -> _Kind:
     return _Kind(key == "Undefined" or key in _BACKEND_KEYS, autograd, _backends_of(key))
 
 
-_NO_KEYS = frozenset(("Dense", "Quantized", "Sparse", "SparseCsr", "NestedTensor", "AutogradFunctionality",
-                      "FuncTorchBatchedDecomposition", "CompositeImplicitAutogradNestedTensor", *_ALIASES))
+_NO_KEYS = frozenset(
+    (
+        "Dense",
+        "Quantized",
+        "Sparse",
+        "SparseCsr",
+        "NestedTensor",
+        "AutogradFunctionality",
+        "FuncTorchBatchedDecomposition",
+        "CompositeImplicitAutogradNestedTensor",
+        *_ALIASES,
+    )
+)
 _KINDS = {key.name: _kind_of(key.name) for key in DispatchKey if key.name not in _NO_KEYS}
 _ORDER = {name: place for place, name in enumerate((*_KINDS, *_ALIASES))}
 
@@ -121,15 +139,20 @@ def dump(record: OperatorRecord | None) -> str:
         own = (record.kernels[key], record.sources.get(key, ""))
         for place, (kernel, source) in enumerate([own, *reversed(record.replaced.get(key, []))]):
             described = getattr(kernel, "debug", None) or source
-            lines.append(f"{label}{' (inactive)' * (place > 0)}: {described} :: {getattr(kernel, 'signature', '(none)')} "
-                         "[ boxed unboxed ]")
+            lines.append(
+                f"{label}{' (inactive)' * (place > 0)}: {described} :: {getattr(kernel, 'signature', '(none)')} [ boxed unboxed ]"
+            )
     return "\n".join(lines) + "\n"
 
 
 def dangling() -> list[str]:
     """What is registered of the operators that have kernels and no schema."""
-    return [dump(record) for overloads in RECORDS.values() for record in overloads.values()
-            if record.schema is None and record.kernels]
+    return [
+        dump(record)
+        for overloads in RECORDS.values()
+        for record in overloads.values()
+        if record.schema is None and record.kernels
+    ]
 
 
 # ---------------------------------------------------------------- registering as native code does
@@ -180,8 +203,9 @@ class NativeLibrary:
         self._define(f"{name}{_T_T}", "CONSERVATIVE")
         return self._implement(name, dispatch, debug)
 
-    def def_schema_t_t(self, schema: str, dispatch: str = "", alias: str = "", debug: str = "default_def_schema_t_t"
-                       ) -> NativeLibrary:
+    def def_schema_t_t(
+        self, schema: str, dispatch: str = "", alias: str = "", debug: str = "default_def_schema_t_t"
+    ) -> NativeLibrary:
         """Define an operator by its schema, with a kernel."""
         return self._implement(self._define(schema, alias), dispatch, debug)
 
@@ -210,8 +234,10 @@ class NativeLibrary:
         """Have a key fall through for operators without a kernel for it. RuntimeError where it has a fallback."""
         key = dispatch or self._key
         if key in FALLBACKS and FALLBACKS[key] != _IN_FRAMEWORK:
-            raise RuntimeError(f"Tried to register multiple backend fallbacks for the same dispatch key {key}; previous "
-                               f"registration {_PLACE}, new registration {_PLACE}")
+            raise RuntimeError(
+                f"Tried to register multiple backend fallbacks for the same dispatch key {key}; previous "
+                f"registration {_PLACE}, new registration {_PLACE}"
+            )
         before = FALLBACKS.get(key)
         FALLBACKS[key] = f"fallthrough {_PLACE}"
         self._undo.append(lambda: FALLBACKS.pop(key) and None if before is None else FALLBACKS.__setitem__(key, before))

@@ -33,7 +33,7 @@ def answer_for(tensor: Any, policy: str | None, device: bool, layout: bool) -> N
     tensor.__dict__["_answers_for"] = frozenset().union(*[_ASKED[each] for each in wanted])
     cls = type(tensor)
     for name, form in _FORMS.items():
-        if getattr(cls, name) is vars(Tensor)[name]:    # unless the class says it itself
+        if getattr(cls, name) is vars(Tensor)[name]:  # unless the class says it itself
             setattr(cls, name, form(vars(Tensor)[name]))
 
 

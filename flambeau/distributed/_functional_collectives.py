@@ -117,14 +117,20 @@ def reduce_scatter_single(self: torch.Tensor, reduceOp: str, scatter_dim: int, g
 
 
 @functional("reduce_scatter_tensor_coalesced")
-def reduce_scatter_tensor_coalesced(inputs: Sequence[torch.Tensor], reduceOp: str, scatter_dim: Sequence[int], group: Any,
-                                    tag: str = "") -> list[torch.Tensor]:
+def reduce_scatter_tensor_coalesced(
+    inputs: Sequence[torch.Tensor], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
+) -> list[torch.Tensor]:
     """reduce_scatter_single of several tensors, each along its own dimension."""
     return [reduce_scatter_single(each, reduceOp, dim, group, tag) for each, dim in zip(inputs, scatter_dim)]
 
 
-def all_to_all_single(self: torch.Tensor, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None,
-                      group: Any, tag: str = "") -> torch.Tensor:
+def all_to_all_single(
+    self: torch.Tensor,
+    output_split_sizes: Sequence[int] | None,
+    input_split_sizes: Sequence[int] | None,
+    group: Any,
+    tag: str = "",
+) -> torch.Tensor:
     """What all ranks send this one, along the first dimension; sizes by rank, equal ones without them."""
     return AsyncCollectiveTensor(
         copying.all_to_all_single_autograd(wait_tensor(self), output_split_sizes, input_split_sizes, group, tag)

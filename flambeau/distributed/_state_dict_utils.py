@@ -60,9 +60,7 @@ def _offload_state_dict_to_cpu(
     return result if _keeps(ranks_only) else {}
 
 
-def _create_cpu_state_dict(
-    state_dict: dict[str, Any], pin_memory: bool = False, share_memory: bool = False
-) -> dict[str, Any]:
+def _create_cpu_state_dict(state_dict: dict[str, Any], pin_memory: bool = False, share_memory: bool = False) -> dict[str, Any]:
     """A copy to be filled by `_copy_state_dict`, in memory that other processes can map if it is to be shared."""
     result: dict[str, Any] = staged(state_dict, None, share_memory)
     return result

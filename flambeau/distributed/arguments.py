@@ -13,17 +13,22 @@ def check_tensor(value: Any, name: str) -> None:
     if not isinstance(value, torch.Tensor):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             "
-            f"but got {type(value)} instead.")
+            f"but got {type(value)} instead."
+        )
 
 
 def check_tensors(value: Any, name: str) -> None:
     """Raise TypeError unless it is a list of tensors."""
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             "
-                        f"but got {type(value)} instead.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             "
+            f"but got {type(value)} instead."
+        )
     if not all(isinstance(each, torch.Tensor) for each in value):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             "
-                        f"but got {type(value)} with elements of type {[type(each) for each in value]}.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             "
+            f"but got {type(value)} with elements of type {[type(each) for each in value]}."
+        )
 
 
 def check_same_dtype(*tensors: Any) -> None:

@@ -13,7 +13,7 @@ from flambeau.base.naming import called
 from flambeau.distributed.mpi import library
 
 _OURS = ("gloo", "mpi")
-_OPEN = ("fake", "ucc", "undefined")    # names without an engine here, which a program may give one
+_OPEN = ("fake", "ucc", "undefined")  # names without an engine here, which a program may give one
 _REFUSED = {"nccl": "NCCL", "xccl": "XCCL", "ucc": "UCC"}
 
 
@@ -32,7 +32,12 @@ class Backend(str):
     backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
     default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
     backend_capability: ClassVar[dict[str, list[str]]] = {
-        GLOO: ["cpu", "cuda"], NCCL: ["cuda"], XCCL: ["xpu"], UCC: ["cpu", "cuda"], MPI: ["cpu", "cuda"]}
+        GLOO: ["cpu", "cuda"],
+        NCCL: ["cuda"],
+        XCCL: ["xpu"],
+        UCC: ["cpu", "cuda"],
+        MPI: ["cpu", "cuda"],
+    }
     _plugins: ClassVar[dict[str, Plugin]] = {}
 
     def __new__(cls, name: str) -> Backend:
@@ -41,8 +46,9 @@ class Backend(str):
         return str.__new__(cls, name.lower())
 
     @classmethod
-    def register_backend(cls, name: str, func: Callable[..., Any], extended_api: bool = False,
-                         devices: str | Sequence[str] | None = None) -> None:
+    def register_backend(
+        cls, name: str, func: Callable[..., Any], extended_api: bool = False, devices: str | Sequence[str] | None = None
+    ) -> None:
         """Have func make the groups of backend `name`: func(store, rank, size, timeout), or with extended_api func(options of the
         group, pg_options). It returns a ProcessGroup, or an object with operations of one. devices: the types of device that it
         is for, and is the default of if they have none. Raises AssertionError if there is a backend of this name.
@@ -51,8 +57,11 @@ class Backend(str):
         if upper in cls._plugins or (hasattr(cls, upper) and name.lower() not in _OPEN):
             raise AssertionError(f"{upper} c10d backend already exist")
         if devices is None:
-            warnings.warn(f"Device capability of {name} unspecified, assuming `cpu` and `cuda` or `xpu`. Please specify it via "
-                          "the `devices` argument of `register_backend`.", stacklevel=2)
+            warnings.warn(
+                f"Device capability of {name} unspecified, assuming `cpu` and `cuda` or `xpu`. Please specify it via "
+                "the `devices` argument of `register_backend`.",
+                stacklevel=2,
+            )
         wanted = ["cpu", "cuda", "xpu"] if devices is None else [devices] if isinstance(devices, str) else list(devices)
         setattr(cls, upper, name.lower())
         if name.lower() not in cls.backend_list:
@@ -103,8 +112,9 @@ def _by_device(name: str) -> dict[str, str]:
         if not (device and colon and backend) or ":" in backend:
             raise ValueError(f"Invalid device:backend pairing: {part!r} in {name!r}: write <device>:<backend>,<device>:<backend>")
         if device in found:
-            raise ValueError(f"Duplicate device type {device} in backend string: {name}. Only one backend per device type is "
-                             "allowed.")
+            raise ValueError(
+                f"Duplicate device type {device} in backend string: {name}. Only one backend per device type is allowed."
+            )
         found[device] = backend
     return found
 
@@ -117,7 +127,7 @@ def checked_backend(backend: Any) -> str | None:
     devices = _by_device(name) if ":" in name else {"cpu": name}
     for device, each in devices.items():
         if device == "cuda" and each == "nccl" and "cpu" in devices:
-            continue    # there is no such device here, so that nobody asks for it
+            continue  # there is no such device here, so that nobody asks for it
         if Backend.plugin(each) is not None:
             continue
         if each in _REFUSED:

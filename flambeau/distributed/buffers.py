@@ -59,8 +59,9 @@ def divided(flat: Any, tensors: Sequence[Any]) -> Finish:
         start = 0
         with torch.no_grad():
             for target in targets:
-                target.copy_(flat[start:start + target.numel()].view(target.shape))
+                target.copy_(flat[start : start + target.numel()].view(target.shape))
                 start += target.numel()
+
     return finish
 
 
@@ -72,4 +73,5 @@ def both(first: Finish, second: Finish) -> Finish:
     def finish() -> None:
         first()
         second()
+
     return finish

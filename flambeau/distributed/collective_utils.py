@@ -37,8 +37,9 @@ def _made(data_or_fn: Any, stage_name: str | None, success: bool = True) -> Sync
         return SyncPayload(stage_name, False, None, error)
 
 
-def broadcast(data_or_fn: T | Callable[[], T], *, success: bool = True, stage_name: str | None = None, rank: int = 0,
-              pg: Any = None) -> T:
+def broadcast(
+    data_or_fn: T | Callable[[], T], *, success: bool = True, stage_name: str | None = None, rank: int = 0, pg: Any = None
+) -> T:
     """A value, or what a function returns, of one rank. success: whether the work before went well there.
 
     Raises RuntimeError in all if it didn't, or the function raised.
@@ -66,17 +67,21 @@ def all_gather(data_or_fn: T | Callable[[], T], stage_name: str | None = None, p
         all_gather_object(everyone, own, group=pg)
     failed = [(rank, each) for rank, each in enumerate(everyone) if not each.success]
     if failed:
-        words = [f"Rank {rank} failed" + (f": stage {each.stage_name}" if each.stage_name else "")
-                 + f": exception {each.exception}" for rank, each in failed]
+        words = [
+            f"Rank {rank} failed" + (f": stage {each.stage_name}" if each.stage_name else "") + f": exception {each.exception}"
+            for rank, each in failed
+        ]
         raise RuntimeError("; ".join(words)) from failed[0][1].exception
     return [each.payload for each in everyone]
 
 
-def all_gather_object_enforce_type(pg: Any, object_list: list[Any], obj: Any,
-                                   type_checker: Callable[[Any, Any], bool] = lambda x, y: type(x) is type(y)) -> None:
+def all_gather_object_enforce_type(
+    pg: Any, object_list: list[Any], obj: Any, type_checker: Callable[[Any, Any], bool] = lambda x, y: type(x) is type(y)
+) -> None:
     """all_gather_object; TypeError if objects are of different types."""
     all_gather_object(object_list, obj, group=pg)
     for rank, (first, second) in enumerate(pairwise(object_list)):
         if not type_checker(first, second):
-            raise TypeError(f"Object type at index {rank} is {type(first)}, while object type at index {rank + 1} is "
-                            f"{type(second)}")
+            raise TypeError(
+                f"Object type at index {rank} is {type(first)}, while object type at index {rank + 1} is {type(second)}"
+            )

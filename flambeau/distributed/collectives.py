@@ -21,8 +21,10 @@ from flambeau.distributed.work import Work
 
 _REPLACED = "`torch.distributed.{}` is deprecated. Please use `torch.distributed.{}` instead."
 _PRIVATE = "`torch.distributed.{}` is a private function and will be deprecated. Please use `torch.distributed.{}` instead."
-_COALESCED = ("`torch.distributed.{}` will be deprecated. If you must use it, please revisit our documentation later at "
-              "https://pytorch.org/docs/main/distributed.html#collective-functions")
+_COALESCED = (
+    "`torch.distributed.{}` will be deprecated. If you must use it, please revisit our documentation later at "
+    "https://pytorch.org/docs/main/distributed.html#collective-functions"
+)
 
 
 def _check_complex(tensor: Any, op: Any, name: str) -> None:
@@ -70,12 +72,19 @@ def all_reduce_coalesced(tensors: Any, op: Any = ReduceOp.SUM, group: Any = None
         return warn_outside("all_reduce_coalesced")
     if any(tensor.dtype.is_complex for tensor in tensors) and not supports_complex(op):
         raise ValueError(f"all_reduce does not support {op} on complex tensors")
-    return _ended(group_of(group).allreduce_coalesced(tensors, _with(options.AllreduceCoalescedOptions, async_op, reduceOp=op)),
-                  async_op)
+    return _ended(
+        group_of(group).allreduce_coalesced(tensors, _with(options.AllreduceCoalescedOptions, async_op, reduceOp=op)), async_op
+    )
 
 
-def reduce(tensor: Any, dst: int | None = None, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False,
-           group_dst: int | None = None) -> Work | None:
+def reduce(
+    tensor: Any,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
     """The tensor of rank `dst` (in the world; group_dst: in the group) becomes the reduction of all."""
     if outside(group):
         return warn_outside("reduce")
@@ -84,47 +93,55 @@ def reduce(tensor: Any, dst: int | None = None, op: Any = ReduceOp.SUM, group: A
     return _ended(group_of(group).reduce([tensor], _with(options.ReduceOptions, async_op, reduceOp=op, rootRank=root)), async_op)
 
 
-def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-                   ) -> Work | None:
+def reduce_scatter(
+    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
     """`output` becomes the reduction over all processes of input_list[rank]."""
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
     check_same_dtype(output, input_list)
     if outside(group):
         return warn_outside("reduce_scatter")
-    return _ended(group_of(group).reduce_scatter([output], [input_list], _with(options.ReduceScatterOptions, async_op,
-                                                                               reduceOp=op)), async_op)
+    return _ended(
+        group_of(group).reduce_scatter([output], [input_list], _with(options.ReduceScatterOptions, async_op, reduceOp=op)),
+        async_op,
+    )
 
 
-def reduce_scatter_single(output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-                          ) -> Work | None:
+def reduce_scatter_single(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
     """`output` becomes the rank's part, along the first dimension, of the reduction of all `input`s."""
     check_tensor(output, "output")
     check_tensor(input, "input")
     if outside(group):
         return warn_outside("reduce_scatter_tensor")
-    return _ended(group_of(group)._reduce_scatter_base(output, input, _with(options.ReduceScatterOptions, async_op,
-                                                                            reduceOp=op)), async_op)
+    return _ended(
+        group_of(group)._reduce_scatter_base(output, input, _with(options.ReduceScatterOptions, async_op, reduceOp=op)), async_op
+    )
 
 
 @deprecated(_REPLACED.format("reduce_scatter_tensor", "reduce_scatter_single"))
-def reduce_scatter_tensor(output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-                          ) -> Work | None:
+def reduce_scatter_tensor(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
     """The older name of reduce_scatter_single."""
     return reduce_scatter_single(output, input, op, group, async_op)
 
 
 @deprecated(_PRIVATE.format("_reduce_scatter_base", "reduce_scatter_single"))
-def _reduce_scatter_base(output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-                         ) -> Work | None:
+def _reduce_scatter_base(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
     return reduce_scatter_single(output, input, op, group, async_op)
 
 
 # ---------------------------------------------------------------------------------------------------- copies
 
 
-def broadcast(tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
-              ) -> Work | None:
+def broadcast(
+    tensor: Any, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+) -> Work | None:
     """Every process's tensor becomes that of rank `src` (in the world; group_src: in the group)."""
     if outside(group):
         return warn_outside("broadcast")
@@ -149,8 +166,9 @@ def all_gather_single(output_tensor: Any, input_tensor: Any, group: Any = None, 
     check_tensor(output_tensor, "output_tensor")
     if outside(group):
         return warn_outside("all_gather_into_tensor")
-    return _ended(group_of(group)._allgather_base(output_tensor, input_tensor, _with(options.AllgatherOptions, async_op)),
-                  async_op)
+    return _ended(
+        group_of(group)._allgather_base(output_tensor, input_tensor, _with(options.AllgatherOptions, async_op)), async_op
+    )
 
 
 @deprecated(_REPLACED.format("all_gather_into_tensor", "all_gather_single"))
@@ -165,8 +183,9 @@ def _all_gather_base(output_tensor: Any, input_tensor: Any, group: Any = None, a
 
 
 @deprecated(_COALESCED.format("all_gather_coalesced"))
-def all_gather_coalesced(output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
-                         ) -> Work | None:
+def all_gather_coalesced(
+    output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
     """output_tensor_lists[r][i] becomes input_tensor_list[i] of rank r."""
     if outside(group):
         return warn_outside("all_gather_coalesced")
@@ -177,12 +196,20 @@ def all_gather_coalesced(output_tensor_lists: Any, input_tensor_list: Any, group
     for outputs in output_tensor_lists:
         check_tensors(outputs, "output_tensor_lists")
         check_same_dtype(outputs)
-    return _ended(group_of(group).allgather_coalesced(output_tensor_lists, input_tensor_list,
-                                                      _with(options.AllgatherOptions, async_op)), async_op)
+    return _ended(
+        group_of(group).allgather_coalesced(output_tensor_lists, input_tensor_list, _with(options.AllgatherOptions, async_op)),
+        async_op,
+    )
 
 
-def gather(tensor: Any, gather_list: Any = None, dst: int | None = None, group: Any = None, async_op: bool = False,
-           group_dst: int | None = None) -> Work | None:
+def gather(
+    tensor: Any,
+    gather_list: Any = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
     """At rank `dst` (default 0) gather_list[r] becomes `tensor` of rank r; others give no list."""
     check_tensor(tensor, "tensor")
     if gather_list:
@@ -193,12 +220,20 @@ def gather(tensor: Any, gather_list: Any = None, dst: int | None = None, group: 
     own = group_of(group)
     root = group_rank_of(group, dst, group_dst, 0)
     _only_at_root(own, root, gather_list, "gather_list", "destination")
-    return _ended(own.gather([gather_list] if own.rank() == root else [], [tensor],
-                             _with(options.GatherOptions, async_op, rootRank=root)), async_op)
+    return _ended(
+        own.gather([gather_list] if own.rank() == root else [], [tensor], _with(options.GatherOptions, async_op, rootRank=root)),
+        async_op,
+    )
 
 
-def scatter(tensor: Any, scatter_list: Any = None, src: int | None = None, group: Any = None, async_op: bool = False,
-            group_src: int | None = None) -> Work | None:
+def scatter(
+    tensor: Any,
+    scatter_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
     """`tensor` becomes scatter_list[rank] of rank `src` (default 0); others give no list."""
     check_tensor(tensor, "tensor")
     if scatter_list:
@@ -209,8 +244,12 @@ def scatter(tensor: Any, scatter_list: Any = None, src: int | None = None, group
     own = group_of(group)
     root = group_rank_of(group, src, group_src, 0)
     _only_at_root(own, root, scatter_list, "scatter_list", "source")
-    return _ended(own.scatter([tensor], [scatter_list] if own.rank() == root else [],
-                              _with(options.ScatterOptions, async_op, rootRank=root)), async_op)
+    return _ended(
+        own.scatter(
+            [tensor], [scatter_list] if own.rank() == root else [], _with(options.ScatterOptions, async_op, rootRank=root)
+        ),
+        async_op,
+    )
 
 
 def _only_at_root(group: ProcessGroup, root: int, listed: Any, name: str, kind: str) -> None:
@@ -220,16 +259,26 @@ def _only_at_root(group: ProcessGroup, root: int, listed: Any, name: str, kind: 
         raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{kind} ranks.")
 
 
-def all_to_all_single(output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None,
-                      async_op: bool = False) -> Work | None:
+def all_to_all_single(
+    output: Any,
+    input: Any,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
     """Pieces of `input` along its first dimension go to the ranks in turn; those that come make `output`."""
     if outside(group):
         return warn_outside("all_to_all_single")
     check_tensor(output, "output")
     check_tensor(input, "input")
     check_same_dtype(output, input)
-    return _ended(group_of(group).alltoall_base(output, input, output_split_sizes or [], input_split_sizes or [],
-                                                _with(options.AllToAllOptions, async_op)), async_op)
+    return _ended(
+        group_of(group).alltoall_base(
+            output, input, output_split_sizes or [], input_split_sizes or [], _with(options.AllToAllOptions, async_op)
+        ),
+        async_op,
+    )
 
 
 def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False) -> Work | None:
@@ -239,8 +288,9 @@ def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = Non
     check_tensors(output_tensor_list, "output_tensor_list")
     check_tensors(input_tensor_list, "input_tensor_list")
     check_same_dtype(output_tensor_list, input_tensor_list)
-    return _ended(group_of(group).alltoall(output_tensor_list, input_tensor_list, _with(options.AllToAllOptions, async_op)),
-                  async_op)
+    return _ended(
+        group_of(group).alltoall(output_tensor_list, input_tensor_list, _with(options.AllToAllOptions, async_op)), async_op
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- barriers

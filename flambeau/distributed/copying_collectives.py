@@ -91,8 +91,9 @@ def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any
     """This rank's part, along a dimension, of the reduction of all ranks' tensors."""
     own = group_of(group, tag)
     if self.shape[scatter_dim] % own.size():
-        raise AssertionError(f"input dimension {scatter_dim} ({self.shape[scatter_dim]} must be a multiple of group_size "
-                             f"{own.size()})")
+        raise AssertionError(
+            f"input dimension {scatter_dim} ({self.shape[scatter_dim]} must be a multiple of group_size {own.size()})"
+        )
     given = self.detach()
     given = torch.cat(torch.chunk(given, own.size(), dim=scatter_dim)) if scatter_dim else given.contiguous()
     made = given.new_empty((given.shape[0] // own.size(), *given.shape[1:]))
@@ -101,15 +102,17 @@ def reduce_scatter_single(self: Any, reduceOp: str, scatter_dim: int, group: Any
 
 
 @functional("reduce_scatter_tensor_coalesced")
-def reduce_scatter_tensor_coalesced(inputs: Sequence[Any], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
-                                    ) -> list[Any]:
+def reduce_scatter_tensor_coalesced(
+    inputs: Sequence[Any], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
+) -> list[Any]:
     """reduce_scatter_single of several tensors."""
     return [reduce_scatter_single(each, reduceOp, dim, group, tag) for each, dim in zip(inputs, scatter_dim)]
 
 
 @functional("all_to_all_single")
-def all_to_all_single(self: Any, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None, group: Any,
-                      tag: str = "") -> Any:
+def all_to_all_single(
+    self: Any, output_split_sizes: Sequence[int] | None, input_split_sizes: Sequence[int] | None, group: Any, tag: str = ""
+) -> Any:
     """What all ranks send this one, along the first dimension."""
     own = group_of(group, tag)
     given = self.detach().contiguous()
@@ -194,15 +197,18 @@ def all_to_all_single_autograd(self: Any, output_split_sizes: Any, input_split_s
 
 # ---------------------------------------------------------------------------------------------- as operators of torch.ops
 
-_operators.define({
-    "all_reduce": all_reduce,
-    "all_reduce_coalesced": all_reduce_coalesced,
-    "all_gather_into_tensor": lambda given, size, group: all_gather_single(given, 0, group),
-    "all_gather_into_tensor_coalesced": lambda given, size, group: all_gather_into_tensor_coalesced(given, group),
-    "reduce_scatter_tensor": lambda given, op, size, group: reduce_scatter_single(given, op, 0, group),
-    "reduce_scatter_tensor_coalesced":
-        lambda given, op, size, group: reduce_scatter_tensor_coalesced(given, op, [0] * len(given), group),
-    "all_to_all_single": all_to_all_single,
-    "broadcast": broadcast,
-    "wait_tensor": lambda tensor: tensor.view_as(tensor),
-})
+_operators.define(
+    {
+        "all_reduce": all_reduce,
+        "all_reduce_coalesced": all_reduce_coalesced,
+        "all_gather_into_tensor": lambda given, size, group: all_gather_single(given, 0, group),
+        "all_gather_into_tensor_coalesced": lambda given, size, group: all_gather_into_tensor_coalesced(given, group),
+        "reduce_scatter_tensor": lambda given, op, size, group: reduce_scatter_single(given, op, 0, group),
+        "reduce_scatter_tensor_coalesced": lambda given, op, size, group: reduce_scatter_tensor_coalesced(
+            given, op, [0] * len(given), group
+        ),
+        "all_to_all_single": all_to_all_single,
+        "broadcast": broadcast,
+        "wait_tensor": lambda tensor: tensor.view_as(tensor),
+    }
+)

@@ -42,6 +42,5 @@ def set_debug_level_from_env() -> None:
 def _of_environment() -> DebugLevel:
     name = os.environ.get("TORCH_DISTRIBUTED_DEBUG") or "OFF"
     if name.upper() not in DebugLevel.__members__:
-        raise ValueError(
-            f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL; it is {name}.")
+        raise ValueError(f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL; it is {name}.")
     return DebugLevel[name.upper()]

@@ -65,9 +65,7 @@ class DeviceMesh:
     ) -> None:
         if mesh is None:
             raise TypeError("The mesh argument is required except for PRIVATE USAGE ONLY!")
-        ranks = (
-            mesh.detach().to(dtype=torch.int) if isinstance(mesh, torch.Tensor) else torch.tensor(mesh, dtype=torch.int)
-        )
+        ranks = mesh.detach().to(dtype=torch.int) if isinstance(mesh, torch.Tensor) else torch.tensor(mesh, dtype=torch.int)
         if backend_override is not None and len(backend_override) != ranks.ndim:
             raise ValueError(
                 "backend_override should have the same length as the number of mesh dimensions, "
@@ -122,14 +120,11 @@ class DeviceMesh:
             c10d.init_process_group()
         world = c10d.get_world_size()
         if self.size() > world:
-            raise RuntimeError(
-                f"Mesh should not be bigger than default world size {world}, but found {self.size()} ranks!"
-            )
+            raise RuntimeError(f"Mesh should not be bigger than default world size {world}, but found {self.size()} ranks!")
         names = self._mesh_dim_names or tuple(f"dim_{index}" for index in range(self.ndim))
         chosen = overrides or ((None, None),) * self.ndim
         self._groups = [
-            self._init_group(axis, name, override)
-            for axis, name, override in zip(self._axes, names, chosen, strict=True)
+            self._init_group(axis, name, override) for axis, name, override in zip(self._axes, names, chosen, strict=True)
         ]
 
     def _init_group(self, axis: Axis, name: str, override: tuple[str | None, Any]) -> Any:
@@ -279,8 +274,7 @@ class DeviceMesh:
             root._flatten_mapping[name] = known
         elif known._axes != (axis,):
             raise ValueError(
-                f"Flatten mesh with mesh_dim_name {name} has been created before, "
-                "Please specify another valid mesh_dim_name."
+                f"Flatten mesh with mesh_dim_name {name} has been created before, Please specify another valid mesh_dim_name."
             )
         return known
 
@@ -310,9 +304,7 @@ class DeviceMesh:
             overrides = _overrides(backend_override, len(mesh_sizes), mesh_dim_names) if backend_override else None
             made = [
                 mesh._init_group(axis, name, override)
-                for axis, name, override in zip(
-                    inner, mesh_dim_names, overrides or ((None, None),) * len(inner), strict=True
-                )
+                for axis, name, override in zip(inner, mesh_dim_names, overrides or ((None, None),) * len(inner), strict=True)
             ]
             mesh._groups = [*self._groups[:index], *made, *self._groups[index + 1 :]]
         return mesh
@@ -384,9 +376,7 @@ class DeviceMesh:
 
     def __repr__(self) -> str:
         names = self._mesh_dim_names
-        shape = (
-            f"({', '.join(f'{n}={s}' for n, s in zip(names, self.shape, strict=True))})" if names else f"{self.shape}"
-        )
+        shape = f"({', '.join(f'{n}={s}' for n, s in zip(names, self.shape, strict=True))})" if names else f"{self.shape}"
         # A dimension of one rank steps over nothing: its stride is written ().
         steps = [tuple(step for size, step in axis if size > 1) for axis in self._axes]
         stride = tuple(each[0] if len(each) == 1 else each for each in steps)
@@ -447,9 +437,7 @@ def _rank_lists(rank_map: tuple[int, ...], axes: Sequence[Axis]) -> list[list[in
     return lists
 
 
-def _overrides(
-    chosen: dict[int | str, Any], ndim: int, names: Sequence[str] | None = None
-) -> list[tuple[str | None, Any]]:
+def _overrides(chosen: dict[int | str, Any], ndim: int, names: Sequence[str] | None = None) -> list[tuple[str | None, Any]]:
     """Backend and options of each dimension, from a table by index or name."""
     left = dict(chosen)
 

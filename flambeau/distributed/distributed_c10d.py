@@ -76,13 +76,18 @@ _ABSENT = absent(
 globals().update(_ABSENT)
 reduce_op = reduce_ops.OlderReduceOp()
 _get_default_group, _rank_not_in_group, _resolve_process_group = (
-    registry.get_default_group, registry.outside, registry.named_group)
+    registry.get_default_group,
+    registry.outside,
+    registry.named_group,
+)
 _Work = work.Work
 _make_nccl_premul_sum = reduce_ops.premul_sum
 
 
-_get_global_rank = deprecated("`torch.distributed.distributed_c10d._get_global_rank` is deprecated, please use "
-                              "`torch.distributed.distributed_c10d.get_global_rank` instead")(registry.get_global_rank)
+_get_global_rank = deprecated(
+    "`torch.distributed.distributed_c10d._get_global_rank` is deprecated, please use "
+    "`torch.distributed.distributed_c10d.get_global_rank` instead"
+)(registry.get_global_rank)
 _NAMES = [name for _, names in _HOMES for name in names.split()]
 __all__ = [name for name in (*_NAMES, *_ABSENT, "is_torchelastic_launched", "reduce_op") if not name.startswith("_")]
 
@@ -110,16 +115,18 @@ def _get_process_group_name(pg: process_group.ProcessGroup) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_pg_map":   # (backend, store) of each group there is
+    if name == "_pg_map":  # (backend, store) of each group there is
         return {group: (group.name(), group._store) for group in registry.registry.groups}
     raise AttributeError(f"module 'flambeau.distributed.distributed_c10d' has no attribute '{name}'")
 
 
 def _get_pg_default_device(group: Any = None) -> Any:
     """The device that a group's objects travel on: the CPU. Raises ValueError if the group isn't there."""
-    warn("`_get_pg_default_device` will be deprecated, it only stays for backward-compatibility reason. If you need to find a "
-         "device for object collectives, please use `_get_object_coll_device`. If you need to query the device types supported "
-         "by group, please use `_device_capability(group)`. ")
+    warn(
+        "`_get_pg_default_device` will be deprecated, it only stays for backward-compatibility reason. If you need to find a "
+        "device for object collectives, please use `_get_object_coll_device`. If you need to query the device types supported "
+        "by group, please use `_device_capability(group)`. "
+    )
     return device(_get_object_coll_device(group))
 
 

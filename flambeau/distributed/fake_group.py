@@ -67,8 +67,11 @@ class FakeProcessGroup(ProcessGroup):
         return _copied([(each, listed(inputs)[0]) for each in inner(outputs)])
 
     def _allgather_base(self, output: Any, input: Any, opts: Any = None) -> Work:
-        return _copied([(output.reshape(self.size(), *input.shape), input)] if output.is_contiguous() else
-                       [(part, input) for part in output.chunk(self.size())])
+        return _copied(
+            [(output.reshape(self.size(), *input.shape), input)]
+            if output.is_contiguous()
+            else [(part, input) for part in output.chunk(self.size())]
+        )
 
     def allgather_coalesced(self, output_lists: Any, inputs: Any, opts: Any = None) -> Work:
         """Each of output_lists becomes the inputs."""
@@ -87,8 +90,9 @@ class FakeProcessGroup(ProcessGroup):
         given = inner(inputs)
         return _copied([(listed(outputs)[0], given[self.rank()])] if given else [])
 
-    def alltoall_base(self, output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None,
-                      opts: Any = None) -> Work:
+    def alltoall_base(
+        self, output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, opts: Any = None
+    ) -> Work:
         """The pieces for others are taken for theirs; where sizes differ, as much as both have."""
         rows = min(output.shape[0], input.shape[0]) if output.dim() and input.dim() else None
         return _copied([(output[:rows], input[:rows]) if rows is not None else (output, input)])

@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-_BYTES = 1024       # of an encoded call
-_DIGESTS = 4096     # digests that are kept
-_SHORT = 200        # characters of a fact that is told as it is
+_BYTES = 1024  # of an encoded call
+_DIGESTS = 4096  # digests that are kept
+_SHORT = 200  # characters of a fact that is told as it is
 _TYPES = {          # PyTorch's names of calls
     "all_reduce": "ALLREDUCE", "all_gather": "ALLGATHER", "all_gather_into_tensor": "_ALLGATHER_BASE",
     "reduce_scatter_tensor": "_REDUCE_SCATTER_BASE", "all_to_all": "ALLTOALL", "all_to_all_single": "ALLTOALL_BASE",
@@ -52,8 +52,11 @@ class Fingerprint:
 
     def facts(self) -> list[Any]:
         """What the digest stands for, in a few bytes: call, sizes, dtypes, and the rest."""
-        return [self.call, *(each if len(str(each)) < _SHORT else zlib.crc32(str(each).encode())
-                             for each in (self._sizes(), self._dtypes())), self.how]
+        return [
+            self.call,
+            *(each if len(str(each)) < _SHORT else zlib.crc32(str(each).encode()) for each in (self._sizes(), self._dtypes())),
+            self.how,
+        ]
 
     def _sizes(self) -> list[int] | None:
         return [layout.numel for layout in self.layouts] if self.sized else None
@@ -68,7 +71,7 @@ class Fingerprint:
         dtypes = [layout.dtype.scalar_name for layout in layouts]
         entry = [number - 1, _TYPES.get(self.call, self.call.upper()), shapes, dtypes, self.how]
         text = json.dumps(entry).encode()
-        if len(text) > _BYTES:      # long lists of tensors: what is common to all, and a digest of the rest
+        if len(text) > _BYTES:  # long lists of tensors: what is common to all, and a digest of the rest
             entry[2:4] = [[[zlib.crc32(str(shapes).encode())]], dtypes[:1]]
             text = json.dumps(entry).encode()
         return text.ljust(_BYTES)
@@ -79,8 +82,10 @@ def _described(entry: list[Any]) -> str:
     if not shapes:
         return f"CollectiveFingerPrint(SequenceNumber={number}, OpType={kind})"
     listed = ", ".join(" ".join(map(str, shape)) for shape in shapes)
-    return (f"CollectiveFingerPrint(SequenceNumber={number}, OpType={kind}, TensorShape=[{listed}], "
-            f"TensorDtypes={' '.join(dtypes)}, TensorDeviceTypes=cpu)")
+    return (
+        f"CollectiveFingerPrint(SequenceNumber={number}, OpType={kind}, TensorShape=[{listed}], "
+        f"TensorDtypes={' '.join(dtypes)}, TensorDeviceTypes=cpu)"
+    )
 
 
 def compare(encoded: Sequence[bytes], own: int) -> None:
@@ -92,12 +97,15 @@ def compare(encoded: Sequence[bytes], own: int) -> None:
             continue
         words = []
         for index, name, show in (
-            (0, "Sequence number", str), (1, "Op type", str),
+            (0, "Sequence number", str),
+            (1, "Op type", str),
             (2, "Tensor Tensor shapes", lambda shapes: ", ".join(" ".join(map(str, shape)) for shape in shapes)),
-            (3, "Tensor Tensor dtypes", " ".join), (4, "Arguments", lambda how: how or "SUM"),
+            (3, "Tensor Tensor dtypes", " ".join),
+            (4, "Arguments", lambda how: how or "SUM"),
         ):
-            if other[index] != mine[index] and (index < 4 or other[1] == mine[1]):   # other calls have other arguments
+            if other[index] != mine[index] and (index < 4 or other[1] == mine[1]):  # other calls have other arguments
                 words.append(f"  {name}: {show(mine[index])}vs {show(other[index])}")
         raise RuntimeError(
             f"Detected mismatch between collectives on ranks. Rank {own} is running collective: {_described(mine)}, but Rank "
-            f"{rank} is running collective: {_described(other)}.Collectives differ in the following aspects: {''.join(words)}")
+            f"{rank} is running collective: {_described(other)}.Collectives differ in the following aspects: {''.join(words)}"
+        )

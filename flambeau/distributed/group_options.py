@@ -23,7 +23,7 @@ class BuiltinCommHookType(enum.Enum):
 
 
 class _Options:
-    timeout: timedelta | None = None    # None: that of the group
+    timeout: timedelta | None = None  # None: that of the group
     asyncOp = True
 
     def __init__(self) -> None:

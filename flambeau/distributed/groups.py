@@ -90,8 +90,16 @@ def init_process_group(
     registry.default = made
 
 
-def _made(rank: int, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str | None,
-          description: str, options: Any) -> ProcessGroup:
+def _made(
+    rank: int,
+    ranks: Sequence[int],
+    store: Store,
+    timeout: timedelta,
+    name: str,
+    backend: str | None,
+    description: str,
+    options: Any,
+) -> ProcessGroup:
     """The group of some ranks, by the engine or by a plugin. rank: this process's in the world."""
     config = BackendConfig(backend)
     plugin = plugin_of(config)
@@ -187,7 +195,8 @@ def new_subgroups(
     if group_size is None:
         raise ValueError(
             "Default group size only takes effect when CUDA is available.If your subgroup using a backend that does not depend "
-            "on CUDA,please pass in 'group_size' correctly.")
+            "on CUDA,please pass in 'group_size' correctly."
+        )
     if group_size <= 0:
         raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
     ranks = ranks_of(group_of(group))
@@ -196,7 +205,7 @@ def new_subgroups(
         raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})")
     if size % group_size:
         raise ValueError(f"The world size ({size}) must be divisible by 'group_size={group_size}'")
-    parts = [ranks[start:start + group_size] for start in range(0, size, group_size)]
+    parts = [ranks[start : start + group_size] for start in range(0, size, group_size)]
     return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
 
 
@@ -245,15 +254,24 @@ def split_group(
     own = None
     for ranks in split_ranks:
         members = [ranks_of(parent)[rank] for rank in ranks]
-        made = new_group(members, timeout or getattr(parent, "_timeout", None), backend, pg_options, True,
-                         group_desc=group_desc or f"{parent.group_desc}:split")
+        made = new_group(
+            members,
+            timeout or getattr(parent, "_timeout", None),
+            backend,
+            pg_options,
+            True,
+            group_desc=group_desc or f"{parent.group_desc}:split",
+        )
         own = own if outside(made) else made
     return own
 
 
-def shrink_group(ranks_to_exclude: list[int], group: ProcessGroup | None = None, shrink_flags: int = 0, pg_options: Any = None
-                 ) -> ProcessGroup:
+def shrink_group(
+    ranks_to_exclude: list[int], group: ProcessGroup | None = None, shrink_flags: int = 0, pg_options: Any = None
+) -> ProcessGroup:
     """A group without some of its ranks, by backends that go on when ranks are lost. As with Gloo, none does here: TypeError."""
     own = group_of(group)
-    raise TypeError(f"shrink_group() requires a backend that supports shrinking, which {own.name()} does not: make a group of "
-                    "the ranks that stay by new_group, and begin again with fewer processes when some are lost")
+    raise TypeError(
+        f"shrink_group() requires a backend that supports shrinking, which {own.name()} does not: make a group of "
+        "the ranks that stay by new_group, and begin again with fewer processes when some are lost"
+    )

@@ -19,8 +19,14 @@ def parse_args(args: Sequence[str] | None = None) -> argparse.Namespace:
     """The command's options."""
     parser = get_args_parser()
     parser.prog = "launch"
-    parser.add_argument("--use-env", "--use_env", default=False, action="store_true", dest="use_env",
-                        help="programs read LOCAL_RANK, as they do with torchrun")
+    parser.add_argument(
+        "--use-env",
+        "--use_env",
+        default=False,
+        action="store_true",
+        dest="use_env",
+        help="programs read LOCAL_RANK, as they do with torchrun",
+    )
     return parser.parse_args(args)
 
 

@@ -28,7 +28,7 @@ def _unpacked(data: Any, size: int) -> Any:
 
 def _widened(data: Any, size: int) -> Any:
     made = torch.zeros(size, dtype=torch.uint8)
-    made[:data.numel()] = data
+    made[: data.numel()] = data
     return made
 
 
@@ -48,8 +48,9 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     return None
 
 
-def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
-                  group_dst: int | None = None) -> None:
+def gather_object(
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None, group_dst: int | None = None
+) -> None:
     """At rank `dst` (default 0) object_gather_list[r] becomes `obj` of rank r."""
     if outside(group):
         return warn_outside("gather_object")
@@ -70,8 +71,9 @@ def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: in
     return None
 
 
-def broadcast_object_list(object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
-                          group_src: int | None = None) -> None:
+def broadcast_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+) -> None:
     """The objects become those of rank `src` (default 0). All lists have one length."""
     if outside(group):
         return warn_outside("broadcast_object_list")
@@ -90,12 +92,17 @@ def broadcast_object_list(object_list: list[Any], src: int | None = None, group:
 def _divide(data: Any, sizes: Any, objects: list[Any]) -> None:
     start = 0
     for index, size in enumerate(sizes.tolist()):
-        objects[index] = _unpacked(data[start:start + size], size)
+        objects[index] = _unpacked(data[start : start + size], size)
         start += size
 
 
-def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None,
-                        src: int | None = None, group: Any = None, group_src: int | None = None) -> None:
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+) -> None:
     """scatter_object_output_list[0] becomes scatter_object_input_list[rank] of rank `src` (default 0)."""
     if outside(group):
         return warn_outside("scatter_object_list")
@@ -116,8 +123,14 @@ def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_in
     return None
 
 
-def send_object_list(object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None,
-                     group_dst: int | None = None, use_batch: bool = False) -> None:
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
     """Send objects to a rank."""
     if outside(group):
         return warn_outside("send_object_list")
@@ -128,8 +141,14 @@ def send_object_list(object_list: list[Any], dst: int | None = None, group: Any 
     return None
 
 
-def recv_object_list(object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None,
-                     group_src: int | None = None, use_batch: bool = False) -> int:
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
     """Receive as many objects as the list has; the rank in the world that sent them."""
     if outside(group):
         warn_outside("recv_object_list")
@@ -142,5 +161,11 @@ def recv_object_list(object_list: list[Any], src: int | None = None, group: Any 
     return sender
 
 
-__all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
-           "send_object_list"]
+__all__ = [
+    "all_gather_object",
+    "broadcast_object_list",
+    "gather_object",
+    "recv_object_list",
+    "scatter_object_list",
+    "send_object_list",
+]

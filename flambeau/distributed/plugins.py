@@ -39,8 +39,16 @@ def plugin_of(config: BackendConfig) -> tuple[Plugin, list[str]] | None:
     return None if plugin is None else (plugin, [device for device, each in devices.items() if each == name])
 
 
-def created(plugin: tuple[Plugin, list[str]], store: Store, ranks: Sequence[int], rank: int, timeout: timedelta, name: str,
-            description: str, options: Any) -> ProcessGroup:
+def created(
+    plugin: tuple[Plugin, list[str]],
+    store: Store,
+    ranks: Sequence[int],
+    rank: int,
+    timeout: timedelta,
+    name: str,
+    description: str,
+    options: Any,
+) -> ProcessGroup:
     """The group of a plugin. ranks: its processes' in the world; rank: this one's."""
     (creator, extended), devices = plugin
     own = list(ranks).index(rank)

@@ -55,11 +55,13 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
 class P2POp:
     """isend or irecv with its arguments, for batch_isend_irecv. Raises ValueError for another function."""
 
-    def __init__(self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0,
-                 group_peer: int | None = None) -> None:
+    def __init__(
+        self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0, group_peer: int | None = None
+    ) -> None:
         if op not in (isend, irecv):
             raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
+            )
         check_tensor(tensor, "tensor")
         self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
         self.group_peer = group_rank_of(group, peer, group_peer)

@@ -104,8 +104,7 @@ def combination_of(op: Any, dtype: DType) -> str:
 
 def supports_complex(reduceOp: Any) -> bool:
     """Whether a reduction is defined for complex numbers: not those that compare or look at bits."""
-    return reduceOp not in (
-        ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+    return reduceOp not in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
 def before(op: Any, tensor: Any) -> Any:

@@ -99,7 +99,6 @@ def ranks_of(group: ProcessGroup) -> list[int]:
     return registry.groups[group].ranks if group in registry.groups else list(range(group.size()))
 
 
-
 def get_rank(group: Any = None) -> int:
     """This process's rank in a group (default: in the world); -1 if it isn't in it."""
     return -1 if outside(group) else group_of(group).rank()

@@ -13,8 +13,10 @@ class _remote_device:
     """_remote_device("worker1/cpu"), _remote_device("rank:1/cpu"), or a device of this process. Raises ValueError for others."""
 
     def __init__(self, remote_device: Any) -> None:
-        wrong = ValueError(f"Could not parse remote_device: {remote_device}. The valid format is '<workername>/<device>' or "
-                           "'rank:<rank>/<device>' or '<device>'")
+        wrong = ValueError(
+            f"Could not parse remote_device: {remote_device}. The valid format is '<workername>/<device>' or "
+            "'rank:<rank>/<device>' or '<device>'"
+        )
         if isinstance(remote_device, torch.device):
             remote_device = str(remote_device)
         if not isinstance(remote_device, str):

@@ -22,8 +22,15 @@ from flambeau.distributed.elastic.node_agent import LOCAL_RANK
 from flambeau.distributed.errors import DistError
 from flambeau.distributed.launcher.api import LaunchConfig, elastic_launch
 
-__all__ = ["config_from_args", "determine_local_world_size", "get_args_parser", "main", "parse_args", "parse_min_max_nnodes",
-           "run"]
+__all__ = [
+    "config_from_args",
+    "determine_local_world_size",
+    "get_args_parser",
+    "main",
+    "parse_args",
+    "parse_min_max_nnodes",
+    "run",
+]
 
 _MASTER_PORT = 29500
 
@@ -53,12 +60,24 @@ def get_args_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="torchrun", description="Start the processes of a distributed training.")
 
     def option(name: str, *more: str, **kwargs: Any) -> None:
-        parser.add_argument(*more, f"--{name}", *({f"--{name.replace('-', '_')}"} - {f"--{name}"}),
-                            action=_FromEnvironment, dest=name.replace("-", "_"), **kwargs)
+        parser.add_argument(
+            *more,
+            f"--{name}",
+            *({f"--{name.replace('-', '_')}"} - {f"--{name}"}),
+            action=_FromEnvironment,
+            dest=name.replace("-", "_"),
+            **kwargs,
+        )
 
     def flag(name: str, *more: str, **kwargs: Any) -> None:
-        parser.add_argument(*more, f"--{name}", *({f"--{name.replace('-', '_')}"} - {f"--{name}"}),
-                            action=_FlagFromEnvironment, dest=name.replace("-", "_"), **kwargs)
+        parser.add_argument(
+            *more,
+            f"--{name}",
+            *({f"--{name.replace('-', '_')}"} - {f"--{name}"}),
+            action=_FlagFromEnvironment,
+            dest=name.replace("-", "_"),
+            **kwargs,
+        )
 
     option("nnodes", default="1:1", help="number of nodes, or MIN:MAX")
     option("nproc-per-node", default="1", help="processes of each node: a number, auto or cpu")
@@ -141,7 +160,7 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, str, list[
         settings["rank"] = args.node_rank
         if least != most:
             if args.rdzv_endpoint:
-                backend = "c10d"    # an elastic number of nodes has no fixed ranks
+                backend = "c10d"  # an elastic number of nodes has no fixed ranks
             else:
                 raise ValueError("--nnodes MIN:MAX needs --rdzv-endpoint, at which nodes meet as they come")
         elif most > 0 and not 0 <= args.node_rank < most:
@@ -153,10 +172,19 @@ def config_from_args(args: argparse.Namespace) -> tuple[LaunchConfig, str, list[
             raise ValueError(f"--local-ranks-filter takes local ranks, 0,1, not {args.local_ranks_filter!r}")
         shown = {int(rank) for rank in ranks}
     config = LaunchConfig(
-        min_nodes=least, max_nodes=most, nproc_per_node=determine_local_world_size(args.nproc_per_node), run_id=run_id,
-        role=args.role, rdzv_endpoint=endpoint, rdzv_backend=backend, rdzv_configs=settings, max_restarts=int(args.max_restarts),
-        monitor_interval=float(args.monitor_interval), signals_to_handle=args.signals_to_handle,
-        logs_specs=DefaultLogsSpecs(args.log_dir, Std.from_str(str(args.redirects)), Std.from_str(str(args.tee)), shown))
+        min_nodes=least,
+        max_nodes=most,
+        nproc_per_node=determine_local_world_size(args.nproc_per_node),
+        run_id=run_id,
+        role=args.role,
+        rdzv_endpoint=endpoint,
+        rdzv_backend=backend,
+        rdzv_configs=settings,
+        max_restarts=int(args.max_restarts),
+        monitor_interval=float(args.monitor_interval),
+        signals_to_handle=args.signals_to_handle,
+        logs_specs=DefaultLogsSpecs(args.log_dir, Std.from_str(str(args.redirects)), Std.from_str(str(args.tee)), shown),
+    )
     if args.no_python:
         if args.module:
             raise ValueError("Don't use both the '--no-python' flag and the '--module' flag at the same time.")
@@ -172,8 +200,11 @@ def run(args: argparse.Namespace, local_rank_argument: bool = False) -> None:
     if local_rank_argument:
         words.insert(len(words) - len(args.training_script_args), f"--local-rank={LOCAL_RANK}")
     if config.nproc_per_node > 1 and "OMP_NUM_THREADS" not in os.environ:
-        print(f"torchrun: OMP_NUM_THREADS is 1 in each of {config.nproc_per_node} processes, so that they don't compete for "
-              "cores; set it for more", file=sys.stderr)
+        print(
+            f"torchrun: OMP_NUM_THREADS is 1 in each of {config.nproc_per_node} processes, so that they don't compete for "
+            "cores; set it for more",
+            file=sys.stderr,
+        )
     elastic_launch(config, command)(*words)
 
 

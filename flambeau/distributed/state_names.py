@@ -88,16 +88,12 @@ def states_by_name(
 ) -> dict[str, Any]:
     """An optimizer's state dict, or one like it, by names; `shown` makes each value. KeyError for a parameter without a name."""
     numbered = [_name_of(parameter, names) for group in optimizer.param_groups for parameter in group["params"]]
-    state = {
-        numbered[index]: {key: shown(value) for key, value in each.items()} for index, each in found["state"].items()
-    }
+    state = {numbered[index]: {key: shown(value) for key, value in each.items()} for index, each in found["state"].items()}
     groups = [{**group, "params": [numbered[index] for index in group["params"]]} for group in found["param_groups"]]
     return {"state": state, "param_groups": groups}
 
 
-def numbered_states(
-    optimizer: torch.optim.Optimizer, found: Mapping[str, Any], names: Mapping[int, str]
-) -> dict[str, Any]:
+def numbered_states(optimizer: torch.optim.Optimizer, found: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     """A state dict by names as the optimizer's load_state_dict takes it: by numbers, states placed as their parameters are.
 
     Groups are the optimizer's; their settings are those that any of their parameters had.

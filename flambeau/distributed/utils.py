@@ -23,12 +23,19 @@ def _sync_params_and_buffers(process_group: Any, module_states: Sequence[Any], b
         work.wait()
 
 
-def _sync_module_states(module: Any, process_group: Any, broadcast_bucket_size: int, src: int,
-                        params_and_buffers_to_ignore: Collection[str], broadcast_buffers: bool = True) -> None:
+def _sync_module_states(
+    module: Any,
+    process_group: Any,
+    broadcast_bucket_size: int,
+    src: int,
+    params_and_buffers_to_ignore: Collection[str],
+    broadcast_buffers: bool = True,
+) -> None:
     """A module's parameters, and its buffers if wanted, become those of rank `src` of a group, but those of these names."""
     states = [*module.named_parameters(), *(module.named_buffers() if broadcast_buffers else ())]
-    _sync_params_and_buffers(process_group, [each for name, each in states if name not in params_and_buffers_to_ignore],
-                             broadcast_bucket_size, src)
+    _sync_params_and_buffers(
+        process_group, [each for name, each in states if name not in params_and_buffers_to_ignore], broadcast_bucket_size, src
+    )
 
 
 def _verify_param_shape_across_processes(process_group: Any, tensors: Sequence[Any], logger: Any = None) -> None:
@@ -41,15 +48,19 @@ def _verify_param_shape_across_processes(process_group: Any, tensors: Sequence[A
     rank = process_group.rank()
     for other, theirs in enumerate(everyone):
         if len(theirs) != len(own):
-            raise RuntimeError(f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank "
-                               f"{other} has inconsistent {len(theirs)} params.")
+            raise RuntimeError(
+                f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank "
+                f"{other} has inconsistent {len(theirs)} params."
+            )
     for other, theirs in enumerate(everyone):
         for index, (mine, its) in enumerate(zip(own, theirs)):
             if mine != its:
                 what = f"sizes {list(mine[0])}" if mine[0] != its[0] else f"dtype {mine[1]}"
                 that = "" if mine[0] == its[0] == mine[0] and other == 0 else f" ({list(its[0])}, {its[1]})"
-                raise RuntimeError(f"[{rank}]: params[{index}] in this process with {what} appears not to match "
-                                   f"{'sizes' if mine[0] != its[0] else 'dtype'} of the same param in process {other}{that}.")
+                raise RuntimeError(
+                    f"[{rank}]: params[{index}] in this process with {what} appears not to match "
+                    f"{'sizes' if mine[0] != its[0] else 'dtype'} of the same param in process {other}{that}."
+                )
 
 
 def _apply_to_tensors(fn: Callable[[Any], Any], container: Any) -> Any:
@@ -89,8 +100,9 @@ def _recursive_to(inputs: Any, target_device: Any, use_side_stream_for_tensor_co
     return [_apply_to_tensors(lambda tensor: tensor.to(target_device), inputs)]
 
 
-def _to_kwargs(inputs: Any, kwargs: Any, target_device: Any, use_side_stream_for_tensor_copies: bool = False
-               ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _to_kwargs(
+    inputs: Any, kwargs: Any, target_device: Any, use_side_stream_for_tensor_copies: bool = False
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Positional and named arguments on a device, as one of each for each device."""
     return (tuple(_recursive_to(tuple(inputs or ()), target_device)), tuple(_recursive_to(dict(kwargs or {}), target_device)))
 
@@ -122,9 +134,11 @@ def _free_storage(tensor: Any) -> None:
     storage = tensor._typed_storage()._untyped_storage
     if storage.size():
         if tensor.storage_offset():
-            raise RuntimeError("Freeing a tensor's storage is unsafe when it is not the sole occupant\n"
-                               f"storage offset: {tensor.storage_offset()}\nstorage size: {storage.size()}\n"
-                               f"tensor shape: {tensor.shape}")
+            raise RuntimeError(
+                "Freeing a tensor's storage is unsafe when it is not the sole occupant\n"
+                f"storage offset: {tensor.storage_offset()}\nstorage size: {storage.size()}\n"
+                f"tensor shape: {tensor.shape}"
+            )
         storage.resize_(0)
 
 
@@ -133,7 +147,7 @@ def _replace_by_prefix(state_dict: dict[str, Any], old_prefix: str, new_prefix: 
     if old_prefix == new_prefix:
         raise ValueError("old_prefix and new_prefix must be distinct")
     for key in [key for key in state_dict if key.startswith(old_prefix)]:
-        state_dict[new_prefix + key[len(old_prefix):]] = state_dict.pop(key)
+        state_dict[new_prefix + key[len(old_prefix) :]] = state_dict.pop(key)
 
 
 def _p_assert(cond: Any, s: str, raise_assertion_error: bool = True) -> None:

@@ -26,7 +26,7 @@ _OPERATORS = {
 
 
 class _Thread(threading.local):
-    inside = False      # a functional collective, which is told of in the place of what it calls
+    inside = False  # a functional collective, which is told of in the place of what it calls
 
 
 _thread = _Thread()

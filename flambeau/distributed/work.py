@@ -24,8 +24,13 @@ class Work:
     failed. outputs: the tensors that it writes.
     """
 
-    def __init__(self, operation: Operation | None = None, wait: Callable[[float | None], None] | None = None,
-                 outputs: Sequence[Any] = (), source: Callable[[int], int] | None = None) -> None:
+    def __init__(
+        self,
+        operation: Operation | None = None,
+        wait: Callable[[float | None], None] | None = None,
+        outputs: Sequence[Any] = (),
+        source: Callable[[int], int] | None = None,
+    ) -> None:
         self._operation = Over() if operation is None else operation
         self._wait = _nothing if wait is None else wait
         self._outputs, self._source = list(outputs), source

@@ -28,8 +28,7 @@ class Bernoulli(Odds, ExponentialFamily):
         super().__init__(self.param_shape, validate_args=validate_args)
 
     mean = formula(lambda d: d.probs)
-    mode = formula(
-        lambda d: torch.where(d.probs == 0.5, torch.nan, (d.probs > 0.5).to(d.probs)), "NaN for a probability of 1/2.")
+    mode = formula(lambda d: torch.where(d.probs == 0.5, torch.nan, (d.probs > 0.5).to(d.probs)), "NaN for a probability of 1/2.")
     variance = formula(lambda d: d.probs * (1 - d.probs))
 
     def _pick(self, shape: Size) -> Tensor:

@@ -31,7 +31,8 @@ class Binomial(Odds, Distribution):
         super().__init__(self.param_shape, validate_args=validate_args)
 
     support = constraints.dependent_property(
-        lambda d: constraints.integer_interval(0, d.total_count), is_discrete=True, event_dim=0)
+        lambda d: constraints.integer_interval(0, d.total_count), is_discrete=True, event_dim=0
+    )
     mean = formula(lambda d: d.total_count * d.probs)
     mode = formula(lambda d: torch.minimum(((d.total_count + 1) * d.probs).floor(), d.total_count))
     variance = formula(lambda d: d.total_count * d.probs * (1 - d.probs))

@@ -40,14 +40,15 @@ class Categorical(Odds, Distribution):
         super().__init__(batch_shape, validate_args=validate_args)
 
     support = constraints.dependent_property(
-        lambda d: constraints.integer_interval(0, d._num_events - 1), is_discrete=True, event_dim=0)
+        lambda d: constraints.integer_interval(0, d._num_events - 1), is_discrete=True, event_dim=0
+    )
     mean = variance = formula(lambda d: torch.full_like(d.probs[..., 0], math.nan), "NaN: categories are no numbers.")
     mode = formula(lambda d: d.probs.argmax(-1))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         count = Size(sample_shape).numel()
         with torch.no_grad():
-            drawn = self.probs.reshape(-1, self._num_events).multinomial(count, replacement=True)   # (rows, samples)
+            drawn = self.probs.reshape(-1, self._num_events).multinomial(count, replacement=True)  # (rows, samples)
         return drawn.mT.reshape(self._extended_shape(sample_shape))
 
     def _log_density(self, k: Tensor) -> Tensor:
@@ -55,7 +56,7 @@ class Categorical(Odds, Distribution):
         return logits.gather(-1, k[..., :1])[..., 0]
 
     def entropy(self) -> Tensor:
-        least = torch.finfo(self.logits.dtype).min      # so that 0 times minus infinity is 0
+        least = torch.finfo(self.logits.dtype).min  # so that 0 times minus infinity is 0
         return -(self.probs * self.logits.clamp(min=least)).sum(-1)
 
     def _outcomes(self) -> Tensor:

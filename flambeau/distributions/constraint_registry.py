@@ -39,8 +39,7 @@ class ConstraintRegistry:
             return functools.partial(self.register, constraint)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not isinstance(kind, type) or not issubclass(kind, constraints.Constraint):
-            raise TypeError(
-                f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
+            raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
         self._registry[kind] = factory
         return factory
 
@@ -58,11 +57,13 @@ transform_to = ConstraintRegistry()
 
 def _both(*kinds: Any) -> Callable[[Any], Any]:
     """Register a factory for these constraints with both."""
+
     def register(factory: Any) -> Any:
         for kind in kinds:
             biject_to.register(kind, factory)
             transform_to.register(kind, factory)
         return factory
+
     return register
 
 
@@ -103,12 +104,17 @@ for _kind in (constraints.positive_definite, constraints.positive_semidefinite):
 
 def _nested(registry: ConstraintRegistry) -> None:
     """Constraints made of constraints: their transforms are made of the same registry's."""
-    registry.register(constraints.independent, lambda constraint: IndependentTransform(
-        registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims))
-    registry.register(constraints.cat, lambda constraint: CatTransform(
-        [registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths))
-    registry.register(constraints.stack, lambda constraint: StackTransform(
-        [registry(c) for c in constraint.cseq], constraint.dim))
+    registry.register(
+        constraints.independent,
+        lambda constraint: IndependentTransform(registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims),
+    )
+    registry.register(
+        constraints.cat,
+        lambda constraint: CatTransform([registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths),
+    )
+    registry.register(
+        constraints.stack, lambda constraint: StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+    )
 
 
 _nested(biject_to)

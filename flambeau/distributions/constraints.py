@@ -14,11 +14,39 @@ from flambeau import Tensor
 from flambeau.distributions.utils import formula, forwarded
 
 __all__ = [
-    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
-    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval", "is_dependent",
-    "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
-    "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square",
-    "stack", "symmetric", "unit_interval"]
+    "Constraint",
+    "MixtureSameFamilyConstraint",
+    "boolean",
+    "cat",
+    "corr_cholesky",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "half_open_interval",
+    "independent",
+    "integer_interval",
+    "interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "positive_semidefinite",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "stack",
+    "symmetric",
+    "unit_interval",
+]
 
 
 class Constraint:
@@ -27,7 +55,7 @@ class Constraint:
 
     is_discrete: Any = False
     event_dim: Any = 0
-    _shown: tuple[str, ...] = ()    # the attributes in the printed form
+    _shown: tuple[str, ...] = ()  # the attributes in the printed form
 
     def check(self, value: Tensor) -> Any:
         """Booleans that say which events lie in the set."""
@@ -103,7 +131,8 @@ class _IndependentConstraint(_OfBase):
 
     event_dim = formula(
         lambda c: c.base_constraint.event_dim + c.reinterpreted_batch_ndims,
-        "The base constraint's dimensions and the reinterpreted ones.")
+        "The base constraint's dimensions and the reinterpreted ones.",
+    )
 
     def check(self, value: Tensor) -> Any:
         each = self.base_constraint.check(value)
@@ -365,7 +394,7 @@ class _CorrCholesky(_LowerCholesky):
     def check(self, value: Tensor) -> Any:
         eps, n = torch.finfo(value.dtype).eps, value.shape[-1]
         errors = value.detach().square().sum(-1).sqrt() - 1
-        return (errors.abs() < 10 * n * eps).all(-1) & super().check(value)     # the error of a sum of n squares
+        return (errors.abs() < 10 * n * eps).all(-1) & super().check(value)  # the error of a sum of n squares
 
 
 class _Square(Constraint):

@@ -26,8 +26,9 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     _copied = ("_lims",)
     support = constraints.unit_interval
 
-    def __init__(self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
-                 validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501), validate_args: bool | None = None
+    ) -> None:
         self._lims = lims
         self._set_odds(probs, logits)
         if "probs" in vars(self):
@@ -57,14 +58,17 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         """log C = log |logit| - log |1 - 2 probs|, the same for probs and 1 - probs."""
         return self._either(
             lambda p, logit: logit.abs().log() - (-2 * torch.minimum(p, 1 - p)).log1p(),
-            lambda h: math.log(2) + h**2 * (4 / 3 + 104 / 45 * h**2))
+            lambda h: math.log(2) + h**2 * (4 / 3 + 104 / 45 * h**2),
+        )
 
-    mean = formula(lambda d: d._either(
-        lambda p, logit: p / (2 * p - 1) - 1 / logit,
-        lambda h: 1 / 2 + h * (1 / 3 + 16 / 45 * h**2)))
-    variance = formula(lambda d: d._either(
-        lambda p, logit: logit**-2 - p * (1 - p) / (1 - 2 * p) ** 2,
-        lambda h: 1 / 12 - h**2 * (1 / 15 - 128 / 945 * h**2)))
+    mean = formula(
+        lambda d: d._either(lambda p, logit: p / (2 * p - 1) - 1 / logit, lambda h: 1 / 2 + h * (1 / 3 + 16 / 45 * h**2))
+    )
+    variance = formula(
+        lambda d: d._either(
+            lambda p, logit: logit**-2 - p * (1 - p) / (1 - 2 * p) ** 2, lambda h: 1 / 12 - h**2 * (1 / 15 - 128 / 945 * h**2)
+        )
+    )
 
     def _draw(self, shape: Size) -> Tensor:
         return self._quantile(uniform_noise(shape, self.probs))

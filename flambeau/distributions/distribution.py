@@ -31,8 +31,8 @@ class Distribution:
     has_enumerate_support: Any = False
     _validate_args = __debug__
     _parameters: tuple[str, ...] = ()
-    _inner: tuple[str, ...] = ()        # attributes that are distributions of the same batch
-    _copied: tuple[str, ...] = ()       # attributes that expansion leaves as they are
+    _inner: tuple[str, ...] = ()  # attributes that are distributions of the same batch
+    _copied: tuple[str, ...] = ()  # attributes that expansion leaves as they are
     # a family's formulas
     _log_density: Any = None
     _cumulative: Any = None
@@ -83,7 +83,9 @@ class Distribution:
         except NotImplementedError:
             warnings.warn(
                 f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the "
-                "distribution with `validate_args=False` to turn off validation.", stacklevel=3)
+                "distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
             return
         for name, constraint in arg_constraints.items():
             if constraints.is_dependent(constraint) or not self._is_given(name):
@@ -93,7 +95,8 @@ class Distribution:
             if not torch._is_all_true(valid):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
-                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}")
+                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
 
     def _validate_sample(self, value: Tensor) -> None:
         """Raise ValueError unless `value` broadcasts with batch and event and lies in the support."""
@@ -101,9 +104,7 @@ class Distribution:
             raise ValueError("The value argument to log_prob must be a Tensor")
         kept = value.dim() - len(self._event_shape)
         if value.size()[kept:] != self._event_shape:
-            raise ValueError(
-                "The right-most size of value must match event_shape: "
-                f"{value.size()} vs {self._event_shape}.")
+            raise ValueError(f"The right-most size of value must match event_shape: {value.size()} vs {self._event_shape}.")
         shape = self._batch_shape + self._event_shape
         for have, want in zip(reversed(value.size()), reversed(shape)):
             if have != 1 and want != 1 and have != want:
@@ -113,12 +114,15 @@ class Distribution:
         except NotImplementedError:
             warnings.warn(
                 f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution "
-                "with `validate_args=False` to turn off validation.", stacklevel=3)
+                "with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
             return
         if not support.check(value).all():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
-                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}")
+                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
 
     # ---- shapes ----------------------------------------------------------------------------------------------------
 
@@ -157,7 +161,7 @@ class Distribution:
             if name in source.__dict__:
                 value = source.__dict__[name]
                 event_dim = arg_constraints[name].event_dim if name in arg_constraints else 0
-                setattr(self, name, value.expand(batch_shape + value.shape[value.dim() - event_dim:]))
+                setattr(self, name, value.expand(batch_shape + value.shape[value.dim() - event_dim :]))
         for name in source._inner:
             setattr(self, name, getattr(source, name).expand(batch_shape))
         for name in source._copied:
@@ -170,7 +174,8 @@ class Distribution:
         if type(self).__init__ is not cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method "
-                "must also define a custom .expand() method.")
+                "must also define a custom .expand() method."
+            )
         return type(self).__new__(type(self))
 
     # ---- what a family declares ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ class Folded(TransformedDistribution):
 
     has_rsample = True
     scale = forwarded("base_dist.scale", "The scale of the distribution that is folded.")
-    cdf = Distribution.cdf      # validates by the support of its own
+    cdf = Distribution.cdf  # validates by the support of its own
     mode = formula(lambda d: torch.zeros_like(d.scale))
 
     def _fold(self, base: Distribution, validate_args: bool | None) -> None:

@@ -35,7 +35,7 @@ class Gamma(ExponentialFamily):
 
     def _draw(self, shape: Size) -> Tensor:
         x = torch._standard_gamma(self.concentration.expand(shape)) / self.rate
-        x.detach().clamp_(min=torch.finfo(x.dtype).tiny)    # never 0, whose logarithm is infinite
+        x.detach().clamp_(min=torch.finfo(x.dtype).tiny)  # never 0, whose logarithm is infinite
         return x
 
     def log_prob(self, value: Any) -> Tensor:

@@ -30,7 +30,8 @@ class Geometric(Odds, Distribution):
             given = self.probs
             raise ValueError(
                 f"Expected parameter probs ({type(given).__name__} of shape {tuple(given.shape)}) of distribution {self!r} "
-                f"to be positive but found invalid values:\n{given[~given.gt(0)]}")
+                f"to be positive but found invalid values:\n{given[~given.gt(0)]}"
+            )
 
     mean = formula(lambda d: 1 / d.probs - 1)
     mode = formula(lambda d: torch.zeros_like(d.probs))
@@ -43,7 +44,7 @@ class Geometric(Odds, Distribution):
 
     def _log_density(self, k: Tensor) -> Tensor:
         p = self.probs
-        failure = torch.where((p == 1) & (k == 0), 0, p)      # 0 log(0) is 0
+        failure = torch.where((p == 1) & (k == 0), 0, p)  # 0 log(0) is 0
         return p.log() + k * (-failure).log1p()
 
     def entropy(self) -> Tensor:

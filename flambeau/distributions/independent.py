@@ -26,8 +26,10 @@ class Independent(Distribution):
     def __init__(self, base_distribution: Any, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
         batch = base_distribution.batch_shape
         if reinterpreted_batch_ndims > len(batch):
-            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
-                             f"actual {reinterpreted_batch_ndims} vs {len(batch)}")
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
+                f"actual {reinterpreted_batch_ndims} vs {len(batch)}"
+            )
         cut = len(batch) - reinterpreted_batch_ndims
         self.base_dist: Any = base_distribution
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
@@ -35,12 +37,13 @@ class Independent(Distribution):
 
     def _fill_expanded(self, source: Any, batch_shape: Size) -> None:
         super()._fill_expanded(source, batch_shape)
-        self.base_dist = source.base_dist.expand(batch_shape + source._event_shape[:source.reinterpreted_batch_ndims])
+        self.base_dist = source.base_dist.expand(batch_shape + source._event_shape[: source.reinterpreted_batch_ndims])
 
     has_rsample = forwarded("base_dist.has_rsample", "Whether the base has.")
     has_enumerate_support = formula(
         lambda d: d.reinterpreted_batch_ndims == 0 and d.base_dist.has_enumerate_support,
-        "Whether the base has, and nothing is reinterpreted.")
+        "Whether the base has, and nothing is reinterpreted.",
+    )
     mean, mode, variance = map(forwarded, ("base_dist.mean", "base_dist.mode", "base_dist.variance"))
 
     @constraints.dependent_property

@@ -35,7 +35,8 @@ class InverseGamma(TransformedDistribution):
     mode = formula(lambda d: d.rate / (1 + d.concentration))
     mean = formula(
         lambda d: torch.where(d.concentration > 1, d.rate / (d.concentration - 1), math.inf),
-        "Infinite for a concentration of at most 1.")
+        "Infinite for a concentration of at most 1.",
+    )
 
     @property
     def variance(self) -> Tensor:

@@ -54,7 +54,10 @@ def _rule(type_p: type, type_q: type) -> Callable[..., Tensor] | None:
     if _KL_REGISTRY[of_p] is not _KL_REGISTRY[of_q]:
         warnings.warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). "
-            f"Please register_kl({of_p[0].__name__}, {of_q[1].__name__})", RuntimeWarning, stacklevel=3)
+            f"Please register_kl({of_p[0].__name__}, {of_q[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return _KL_REGISTRY[of_p]
 
 
@@ -67,5 +70,6 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     function = _KL_MEMOIZE[key]
     if function is None:
         raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type {q.__class__.__name__}")
+            f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type {q.__class__.__name__}"
+        )
     return function(p, q)

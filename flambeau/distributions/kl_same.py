@@ -26,11 +26,7 @@ from flambeau.distributions.half_normal import HalfNormal
 from flambeau.distributions.independent import Independent
 from flambeau.distributions.kl import kl_divergence, register_kl
 from flambeau.distributions.laplace import Laplace
-from flambeau.distributions.lowrank_multivariate_normal import (
-    LowRankMultivariateNormal,
-    lowrank_log_det,
-    lowrank_mahalanobis,
-)
+from flambeau.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal, lowrank_log_det, lowrank_mahalanobis
 from flambeau.distributions.multivariate_normal import MultivariateNormal, half_log_det, mahalanobis
 from flambeau.distributions.normal import Normal
 from flambeau.distributions.one_hot_categorical import OneHotCategorical
@@ -133,7 +129,7 @@ def _gamma(p: Any, q: Any) -> Tensor:
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Any, q: Any) -> Tensor:
     ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    decay = torch.exp(-shift + torch.lgamma(ratio + 1))     # the mean of exp(-(x - loc) / scale) of q
+    decay = torch.exp(-shift + torch.lgamma(ratio + 1))  # the mean of exp(-(x - loc) / scale) of q
     return ratio * euler_constant - ratio.log() + shift + decay - (1 + euler_constant)
 
 
@@ -213,8 +209,11 @@ def _lowrank(p: Any, q: Any) -> Tensor:
     w, d = p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag
     diag, factors = q._unbroadcasted_cov_diag, _whitened_factors(q)
     trace = (
-        (d / diag).sum(-1) + _squares(w * diag.rsqrt().unsqueeze(-1))
-        - _squares(factors * d.sqrt().unsqueeze(-2)) - _squares(factors @ w))
+        (d / diag).sum(-1)
+        + _squares(w * diag.rsqrt().unsqueeze(-1))
+        - _squares(factors * d.sqrt().unsqueeze(-2))
+        - _squares(factors @ w)
+    )
     distance = lowrank_mahalanobis(q._unbroadcasted_cov_factor, diag, q.loc - p.loc, q._capacitance_tril)
     return _normals(p, q, distance, trace)
 
@@ -246,7 +245,8 @@ def _exponential_family(p: Any, q: Any) -> Tensor:
         # the run of blanks is PyTorch's
         raise NotImplementedError(
             f"The cross KL-divergence between different exponential families cannot{' ' * 29}"
-            "be computed using Bregman divergences")
+            "be computed using Bregman divergences"
+        )
     eta, normalizer, means = p._dual()
     theirs = q._natural_params
     terms = (_sum_rightmost((t - o) * mean, len(q.event_shape)) for o, t, mean in zip(eta, theirs, means))

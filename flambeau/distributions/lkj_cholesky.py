@@ -47,7 +47,7 @@ class LKJCholesky(Distribution):
         squares = self._beta.sample(sample_shape).unsqueeze(-1)
         below = normal_noise(self._extended_shape(sample_shape), squares).tril(-1)
         lengths = below.square().sum(-1, keepdim=True).sqrt()
-        rows = squares.sqrt() * (below / lengths).nan_to_num()      # the first row has no direction
+        rows = squares.sqrt() * (below / lengths).nan_to_num()  # the first row has no direction
         rest = (1 - rows.square().sum(-1)).clamp(min=torch.finfo(rows.dtype).tiny)
         return rows + rest.sqrt().diag_embed()
 

@@ -55,7 +55,10 @@ class LowRankMultivariateNormal(Distribution):
     _parameters = ("loc", "cov_factor", "cov_diag")
     _copied = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
     arg_constraints = {
-        "loc": constraints.real_vector, "cov_factor": constraints.real_matrix, "cov_diag": constraints.positive_vector}
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.real_matrix,
+        "cov_diag": constraints.positive_vector,
+    }
     loc: Tensor
     cov_factor: Tensor
     cov_diag: Tensor
@@ -64,12 +67,12 @@ class LowRankMultivariateNormal(Distribution):
         given = {"loc": (loc, 1), "cov_factor": (cov_factor, 2), "cov_diag": (cov_diag, 1)}
         event_shape = _checked_event(loc, cov_factor, cov_diag)
         try:
-            batch_shape = torch.broadcast_shapes(*(x.shape[:x.dim() - dims] for x, dims in given.values()))
+            batch_shape = torch.broadcast_shapes(*(x.shape[: x.dim() - dims] for x, dims in given.values()))
         except RuntimeError as error:
             shapes = ", ".join(f"{name} {x.shape}" for name, (x, _) in given.items())
             raise ValueError(f"Incompatible batch shapes: {shapes}") from error
         for name, (x, dims) in given.items():
-            setattr(self, name, x.expand(*batch_shape, *x.shape[x.dim() - dims:]))
+            setattr(self, name, x.expand(*batch_shape, *x.shape[x.dim() - dims :]))
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = capacitance_factor(cov_factor, cov_diag)
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
@@ -121,7 +124,8 @@ class LowRankMultivariateNormal(Distribution):
 
     def _log_density(self, x: Tensor) -> Tensor:
         distance = lowrank_mahalanobis(
-            self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, x - self.loc, self._capacitance_tril)
+            self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, x - self.loc, self._capacitance_tril
+        )
         return -(self._log_norm() + distance / 2)
 
     def entropy(self) -> Tensor:

@@ -29,19 +29,22 @@ class MixtureSameFamily(Distribution):
 
     def __init__(self, mixture_distribution: Any, component_distribution: Any, validate_args: bool | None = None) -> None:
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(
-                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
         of_mixture, of_component = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         for one, other in zip(reversed(of_mixture), reversed(of_component)):
             if one != 1 and other != 1 and one != other:
-                raise ValueError(f"`mixture_distribution.batch_shape` ({of_mixture}) is not compatible with "
-                                 f"`component_distribution.batch_shape`({of_component})")
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` ({of_mixture}) is not compatible with "
+                    f"`component_distribution.batch_shape`({of_component})"
+                )
         count, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if count != components:
-            raise ValueError(f"`mixture_distribution component` ({count}) does not equal "
-                             f"`component_distribution.batch_shape[-1]` ({components})")
+            raise ValueError(
+                f"`mixture_distribution component` ({count}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({components})"
+            )
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
         self._num_component = count
         self._event_ndims = len(component_distribution.event_shape)
@@ -53,8 +56,7 @@ class MixtureSameFamily(Distribution):
 
     mixture_distribution = forwarded("_mixture_distribution", "What chooses the component.")
     component_distribution = forwarded("_component_distribution", "The components.")
-    support = constraints.dependent_property(
-        lambda d: constraints.MixtureSameFamilyConstraint(d.component_distribution.support))
+    support = constraints.dependent_property(lambda d: constraints.MixtureSameFamilyConstraint(d.component_distribution.support))
 
     def _pad(self, x: Tensor) -> Tensor:
         """With the dimension of the components."""
@@ -89,7 +91,7 @@ class MixtureSameFamily(Distribution):
             mixture = mixture.expand(self._batch_shape)
         with torch.no_grad():
             chosen = mixture.sample(sample_shape)
-            samples = self.component_distribution.sample(sample_shape)      # all of them, of which one is taken
+            samples = self.component_distribution.sample(sample_shape)  # all of them, of which one is taken
         dim = chosen.dim()
         index = chosen.reshape(chosen.shape + (1,) * (1 + self._event_ndims))
         return samples.take_along_dim(index, dim).squeeze(dim)

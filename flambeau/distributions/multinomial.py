@@ -30,7 +30,7 @@ class Multinomial(OfCategories, Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self._categorical = Categorical(probs, logits)
-        self._binomial = Binomial(total_count, self.probs)      # the counts of each category
+        self._binomial = Binomial(total_count, self.probs)  # the counts of each category
         self.total_count = total_count
         super().__init__(self.param_shape[:-1], self.param_shape[-1:], validate_args=validate_args)
 
@@ -38,8 +38,7 @@ class Multinomial(OfCategories, Distribution):
         super()._fill_expanded(source, batch_shape)
         self._binomial = source._binomial.expand(batch_shape + source._event_shape)
 
-    support = constraints.dependent_property(
-        lambda d: constraints.multinomial(d.total_count), is_discrete=True, event_dim=1)
+    support = constraints.dependent_property(lambda d: constraints.multinomial(d.total_count), is_discrete=True, event_dim=1)
     mean = formula(lambda d: d.total_count * d.probs)
     variance = formula(lambda d: d._binomial.variance)
 

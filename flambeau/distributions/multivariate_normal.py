@@ -14,15 +14,17 @@ __all__ = ["MultivariateNormal"]
 
 # of a covariance matrix
 FORMS: dict[str, Any] = {
-    "covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
-    "scale_tril": constraints.lower_cholesky}
+    "covariance_matrix": constraints.positive_definite,
+    "precision_matrix": constraints.positive_definite,
+    "scale_tril": constraints.lower_cholesky,
+}
 
 
 def mahalanobis(factor: Tensor, x: Tensor) -> Tensor:
     """|L^-1 x|^2 of lower triangular factors L (..., n, n) and vectors x (..., n), broadcast."""
     batch_dim = factor.dim() - 2
     x = x.reshape((1,) * (batch_dim + 1 - x.dim()) + x.shape)
-    cut = x.dim() - 1 - batch_dim       # what stands in front are several vectors for each factor: the columns of one system
+    cut = x.dim() - 1 - batch_dim  # what stands in front are several vectors for each factor: the columns of one system
     columns = x.reshape((-1,) + x.shape[cut:]).movedim(0, -1)
     squares = torch.linalg.solve_triangular(factor, columns, upper=False).pow(2).sum(-2).movedim(-1, 0)
     return squares.reshape(x.shape[:cut] + squares.shape[1:])
@@ -107,8 +109,14 @@ class MultivariateNormal(OfFactor, Distribution):
     arg_constraints = {"loc": constraints.real_vector, **FORMS}
     loc: Tensor
 
-    def __init__(self, loc: Tensor, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
-                 validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Any = None,
+        precision_matrix: Any = None,
+        scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
         if loc.dim() == 0:
             raise ValueError("loc must be at least one-dimensional.")
         name, matrix = one_form((covariance_matrix, precision_matrix, scale_tril), ValueError)

@@ -27,8 +27,7 @@ class NegativeBinomial(Odds, Distribution):
 
     _parameters = ("total_count", "probs", "logits")
     support = constraints.nonnegative_integer
-    arg_constraints = {
-        "total_count": constraints.greater_than_eq(0), **ODDS, "probs": constraints.half_open_interval(0.0, 1.0)}
+    arg_constraints = {"total_count": constraints.greater_than_eq(0), **ODDS, "probs": constraints.half_open_interval(0.0, 1.0)}
     total_count: Tensor
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

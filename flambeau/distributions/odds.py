@@ -7,14 +7,7 @@ from typing import Any
 import flambeau as torch
 from flambeau import Tensor
 from flambeau.distributions import constraints
-from flambeau.distributions.utils import (
-    broadcast_all,
-    formula,
-    forwarded,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from flambeau.distributions.utils import broadcast_all, formula, forwarded, lazy_property, logits_to_probs, probs_to_logits
 from flambeau.nn.functional import binary_cross_entropy_with_logits
 
 

@@ -58,5 +58,5 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        p = self.probs      # cached with its history
+        p = self.probs  # cached with its history
         return self.sample(sample_shape) + (p - p.detach())

@@ -32,8 +32,7 @@ class Pareto(TransformedDistribution):
     def _steps(self) -> list[Any]:
         return [ExpTransform(), AffineTransform(0, self.scale)]
 
-    support = constraints.dependent_property(
-        lambda d: constraints.greater_than_eq(d.scale), is_discrete=False, event_dim=0)
+    support = constraints.dependent_property(lambda d: constraints.greater_than_eq(d.scale), is_discrete=False, event_dim=0)
     mode = formula(lambda d: d.scale)
 
     @property

@@ -58,7 +58,8 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(
-            ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args=validate_args)
+            ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args=validate_args
+        )
 
     temperature = forwarded("base_dist.temperature", "The temperature.")
     probs = forwarded("base_dist.probs", "The probabilities.")

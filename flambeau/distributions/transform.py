@@ -32,7 +32,7 @@ class Transform:
     domain: Any
     codomain: Any
     sign: Any = unknown("The derivative's sign, 1 or -1, of an increasing or decreasing transform of numbers.")
-    _arguments: tuple[str, ...] = ()       # the attributes that __init__ takes besides cache_size
+    _arguments: tuple[str, ...] = ()  # the attributes that __init__ takes besides cache_size
     _cached: tuple[Any, Any] = (None, None)
     _inverse_reference: Any = None
 
@@ -186,9 +186,11 @@ class ComposeTransform(Transform):
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
 
     domain = constraints.dependent_property(
-        lambda t: _chained((part.domain, part.codomain) for part in reversed(t.parts)), is_discrete=False)
+        lambda t: _chained((part.domain, part.codomain) for part in reversed(t.parts)), is_discrete=False
+    )
     codomain = constraints.dependent_property(
-        lambda t: _chained((part.codomain, part.domain) for part in t.parts), is_discrete=False)
+        lambda t: _chained((part.codomain, part.domain) for part in t.parts), is_discrete=False
+    )
 
     @lazy_property
     def bijective(self) -> bool:  # type: ignore[override]
@@ -225,7 +227,7 @@ class ComposeTransform(Transform):
         terms = []
         for i, part in enumerate(self.parts):
             image = y if i == last else part(x)
-            batch_dim = event_dim - part.domain.event_dim       # dimensions of the event beyond the part's
+            batch_dim = event_dim - part.domain.event_dim  # dimensions of the event beyond the part's
             terms.append(_sum_rightmost(part.log_abs_det_jacobian(x, image), batch_dim))
             x, event_dim = image, batch_dim + part.codomain.event_dim
         return functools.reduce(operator.add, terms)
@@ -251,9 +253,11 @@ class IndependentTransform(Transform):
         super().__init__(cache_size)
 
     domain = constraints.dependent_property(
-        lambda t: constraints.independent(t.base_transform.domain, t.reinterpreted_batch_ndims), is_discrete=False)
+        lambda t: constraints.independent(t.base_transform.domain, t.reinterpreted_batch_ndims), is_discrete=False
+    )
     codomain = constraints.dependent_property(
-        lambda t: constraints.independent(t.base_transform.codomain, t.reinterpreted_batch_ndims), is_discrete=False)
+        lambda t: constraints.independent(t.base_transform.codomain, t.reinterpreted_batch_ndims), is_discrete=False
+    )
     bijective = forwarded("base_transform.bijective", "Whether the base transform is.")
     sign = forwarded("base_transform.sign")
     forward_shape = forwarded("base_transform.forward_shape")

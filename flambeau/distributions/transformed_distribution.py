@@ -39,11 +39,12 @@ class TransformedDistribution(Distribution):
         event_dim = len(base_distribution.event_shape)
         if len(shape) < chain.domain.event_dim:
             raise ValueError(
-                f"base_distribution needs to have shape with size at least {chain.domain.event_dim}, but got {shape}.")
+                f"base_distribution needs to have shape with size at least {chain.domain.event_dim}, but got {shape}."
+            )
         result = Size(chain.forward_shape(shape))
-        wanted = Size(chain.inverse_shape(result))      # parameters of transforms broadcast with the base
+        wanted = Size(chain.inverse_shape(result))  # parameters of transforms broadcast with the base
         if wanted != shape:
-            base_distribution = base_distribution.expand(wanted[:len(wanted) - event_dim])
+            base_distribution = base_distribution.expand(wanted[: len(wanted) - event_dim])
         if chain.domain.event_dim > event_dim:
             base_distribution = Independent(base_distribution, chain.domain.event_dim - event_dim)
         self.base_dist: Any = base_distribution
@@ -55,7 +56,7 @@ class TransformedDistribution(Distribution):
         super()._fill_expanded(source, batch_shape)
         base = source.base_dist
         shape = ComposeTransform(source.transforms).inverse_shape(batch_shape + source._event_shape)
-        self.base_dist = base.expand(shape[:len(shape) - len(base.event_shape)])
+        self.base_dist = base.expand(shape[: len(shape) - len(base.event_shape)])
         self.transforms = source.transforms
         self.transforms = self._steps()
 
@@ -95,7 +96,7 @@ class TransformedDistribution(Distribution):
         base_dim, event_dim = len(self.base_dist.event_shape), len(self._event_shape)
         log_det: Any = 0.0
         for step, x, image in self._back(y):
-            batch_dim = event_dim - step.codomain.event_dim      # dimensions of the event beyond the step's
+            batch_dim = event_dim - step.codomain.event_dim  # dimensions of the event beyond the step's
             log_det = log_det + _sum_rightmost(step.log_abs_det_jacobian(x, image), batch_dim)
             event_dim = batch_dim + step.domain.event_dim
             y = x

@@ -15,8 +15,13 @@ from flambeau.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
 from flambeau.nn.functional import logsigmoid, pad, softplus
 
 __all__ = [
-    "CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "ReshapeTransform", "SoftmaxTransform",
-    "StickBreakingTransform"]
+    "CorrCholeskyTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "ReshapeTransform",
+    "SoftmaxTransform",
+    "StickBreakingTransform",
+]
 
 
 class ReshapeTransform(Transform):
@@ -55,7 +60,7 @@ class ReshapeTransform(Transform):
 
 
 def _batch(x: Tensor, event: Size) -> Size:
-    return x.shape[:x.dim() - len(event)]
+    return x.shape[: x.dim() - len(event)]
 
 
 def _exchanged(shape: Any, old: Size, new: Size) -> Size:
@@ -69,6 +74,7 @@ def _exchanged(shape: Any, old: Size, new: Size) -> Size:
 
 def _longer(by: int) -> Any:
     """A method: the shape with a last dimension longer by this."""
+
     def change(transform: Any, shape: Any) -> Any:
         at_least(1, shape)
         return shape[:-1] + (shape[-1] + by,) if by else shape
@@ -178,7 +184,7 @@ class CorrCholeskyTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         left = pad(1 - (y * y).cumsum(-1)[..., :-1], (1, 0), value=1)
         z = tril_matrix_to_vec(y, -1) / tril_matrix_to_vec(left, -1).sqrt()
-        return 0.5 * (z.log1p() - (-z).log1p())    # atanh
+        return 0.5 * (z.log1p() - (-z).log1p())  # atanh
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
         left = 1 - y.square().cumsum(-1)

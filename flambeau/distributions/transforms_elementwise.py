@@ -15,8 +15,15 @@ from flambeau.distributions.utils import _sum_rightmost, forwarded, lazy_propert
 from flambeau.nn.functional import logsigmoid, softplus
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform", "PowerTransform", "SigmoidTransform",
-    "SoftplusTransform", "TanhTransform"]
+    "AbsTransform",
+    "AffineTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "PowerTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "TanhTransform",
+]
 
 
 class _OfOneKind(Transform):
@@ -99,7 +106,7 @@ class TanhTransform(_Increasing):
         return torch.atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return math.log(4.0) - 2 * (x + softplus(-2 * x))   # log(1 - tanh(x)^2) without the difference
+        return math.log(4.0) - 2 * (x + softplus(-2 * x))  # log(1 - tanh(x)^2) without the difference
 
 
 class AbsTransform(_OfOneKind):
@@ -117,6 +124,7 @@ class AbsTransform(_OfOneKind):
 
 def _shape_with(*attributes: str) -> Any:
     """A method: the shape that results with parameters of these names, which are numbers or tensors."""
+
     def broadcast(transform: Any, shape: Any) -> Any:
         parameters = [getattr(transform, name) for name in attributes]
         return torch.broadcast_shapes(shape, *(p.shape for p in parameters if isinstance(p, Tensor)))
@@ -127,7 +135,8 @@ def _shape_with(*attributes: str) -> Any:
 def _same(transform: Any, other: object, *attributes: str) -> bool:
     """Whether the other is of the transform's class and has parameters, numbers or tensors, of the same values."""
     return isinstance(other, type(transform)) and all(
-        bool((torch.as_tensor(getattr(transform, name)) == getattr(other, name)).all()) for name in attributes)
+        bool((torch.as_tensor(getattr(transform, name)) == getattr(other, name)).all()) for name in attributes
+    )
 
 
 class PowerTransform(Transform):

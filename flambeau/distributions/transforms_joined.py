@@ -70,8 +70,9 @@ class CatTransform(_AlongDimension):
 
     _arguments = ("transforms", "dim", "lengths")
 
-    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None,
-                 cache_size: int = 0) -> None:
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = constraints.checked_lengths(lengths, len(self.transforms), "transforms")
 
@@ -95,8 +96,10 @@ class CatTransform(_AlongDimension):
         return torch.cat(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        terms = [_sum_rightmost(transform.log_abs_det_jacobian(before, after), self.event_dim - transform.event_dim)
-                 for transform, before, after in self._parts(x=x, y=y)]
+        terms = [
+            _sum_rightmost(transform.log_abs_det_jacobian(before, after), self.event_dim - transform.event_dim)
+            for transform, before, after in self._parts(x=x, y=y)
+        ]
         # the dimension, from the back, among those that are left; one of the event's is summed over
         dim = self.event_dim + self.dim - (x.dim() if self.dim >= 0 else 0)
         return torch.cat(terms, dim) if dim < 0 else functools.reduce(operator.add, terms)

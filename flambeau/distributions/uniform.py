@@ -28,9 +28,9 @@ class Uniform(Distribution):
 
     arg_constraints = formula(
         lambda d: {"low": constraints.less_than(d.high), "high": constraints.greater_than(d.low)},
-        "The constraints of the bounds, each by the other.")
-    support = constraints.dependent_property(
-        lambda d: constraints.interval(d.low, d.high), is_discrete=False, event_dim=0)
+        "The constraints of the bounds, each by the other.",
+    )
+    support = constraints.dependent_property(lambda d: constraints.interval(d.low, d.high), is_discrete=False, event_dim=0)
     _width = formula(lambda d: d.high - d.low)
     mean = formula(lambda d: (d.low + d.high) / 2)
     mode = formula(lambda d: d.high * math.nan, "NaN.")

@@ -17,11 +17,18 @@ import flambeau as torch
 from flambeau import Tensor
 
 __all__ = [
-    "broadcast_all", "clamp_probs", "euler_constant", "lazy_property", "logits_to_probs", "probs_to_logits",
-    "tril_matrix_to_vec", "vec_to_tril_matrix"]
+    "broadcast_all",
+    "clamp_probs",
+    "euler_constant",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
 
 euler_constant = 0.57721566490153286060
-half_log_tau = 0.5 * math.log(2 * math.pi)     # of the normal density
+half_log_tau = 0.5 * math.log(2 * math.pi)  # of the normal density
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -32,7 +39,8 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     numbers = [isinstance(value, (bool, int, float)) for value in values]
     if not all(number or _is_tensor(value) for number, value in zip(numbers, values)):
         raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
     if any(numbers):
         like = next((value for value in values if isinstance(value, Tensor)), None)
         kind = {"dtype": torch.get_default_dtype()} if like is None else {"dtype": like.dtype, "device": like.device}
@@ -118,6 +126,7 @@ def forwarded(path: str, doc: str | None = None) -> Any:
 
 def unknown(doc: str, message: str = "") -> Any:
     """A property that subclasses define: it raises NotImplementedError, with the class put into a message."""
+
     def refuse(instance: Any) -> Any:
         raise NotImplementedError(*[message.format(type(instance))] if message else [])
 
@@ -170,8 +179,10 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     count = vec.shape[-1]
     size = next(n for n in itertools.count(1) if _triangle(n, diag) >= count)
     if _triangle(size, diag) != count:
-        raise ValueError(f"The size of last dimension is {count} which cannot be expressed as "
-                         "the lower triangular part of a square D x D matrix.")
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as "
+            "the lower triangular part of a square D x D matrix."
+        )
     matrix = vec.new_zeros((*vec.shape[:-1], size, size))
     matrix[(..., *torch.tril_indices(size, size, diag))] = vec
     return matrix

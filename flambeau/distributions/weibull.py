@@ -43,7 +43,8 @@ class Weibull(TransformedDistribution):
     variance = formula(lambda d: d._moment(2) - d._moment(1) ** 2)
     mode = formula(
         lambda d: d.scale * ((d.concentration - 1) / d.concentration) ** d.concentration_reciprocal,
-        "scale (1 - 1 / k)^(1 / k), which is the mode for k >= 1.")
+        "scale (1 - 1 / k)^(1 / k), which is the mode for k >= 1.",
+    )
 
     def entropy(self) -> Tensor:
         inverse = self.concentration_reciprocal

@@ -44,8 +44,14 @@ class Wishart(OfFactor, ExponentialFamily):
     _parameters = ("df", *FORMS)
     df: Tensor
 
-    def __init__(self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
-                 validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        df: Any,
+        covariance_matrix: Any = None,
+        precision_matrix: Any = None,
+        scale_tril: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
         name, matrix = one_form((covariance_matrix, precision_matrix, scale_tril), AssertionError, "scale_tril")
         if not isinstance(df, Tensor):
             df = torch.tensor(df, dtype=matrix.dtype, device=matrix.device)
@@ -61,7 +67,8 @@ class Wishart(OfFactor, ExponentialFamily):
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         if self.df.lt(p).any():
             warnings.warn(
-                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2
+            )
         self._unbroadcasted_scale_tril = factor_of(name, matrix)
         self._set_chi2()
 
@@ -102,8 +109,7 @@ class Wishart(OfFactor, ExponentialFamily):
         p = self._event_shape[-1]
         a = self._dist_chi2.rsample(sample_shape).sqrt().diag_embed()
         i, j = torch.tril_indices(p, p, offset=-1)
-        a[..., i, j] = torch.randn(
-            Size(sample_shape) + self._batch_shape + (p * (p - 1) // 2,), dtype=a.dtype, device=a.device)
+        a[..., i, j] = torch.randn(Size(sample_shape) + self._batch_shape + (p * (p - 1) // 2,), dtype=a.dtype, device=a.device)
         factor = self._unbroadcasted_scale_tril @ a
         return factor @ factor.mT
 
@@ -114,7 +120,7 @@ class Wishart(OfFactor, ExponentialFamily):
             max_try_correction = 3 if self._batch_shape else 10
         sample_shape = Size(sample_shape)
         with torch.no_grad():
-            self._bartlett_sampling(sample_shape)       # PyTorch draws twice and keeps the second sample
+            self._bartlett_sampling(sample_shape)  # PyTorch draws twice and keeps the second sample
         sample = self._bartlett_sampling(sample_shape)
         singular = self._singular(sample)
         if singular.any():
@@ -129,7 +135,7 @@ class Wishart(OfFactor, ExponentialFamily):
     def _singular(self, sample: Tensor) -> Tensor:
         """Which samples, each a whole batch, hold a matrix that is not positive definite."""
         fine = self.support.check(sample)
-        return ~fine.reshape(fine.shape[:fine.dim() - len(self._batch_shape)] + (-1,)).all(-1)
+        return ~fine.reshape(fine.shape[: fine.dim() - len(self._batch_shape)] + (-1,)).all(-1)
 
     def _log_norm(self, half: Tensor) -> Tensor:
         """The logarithm of 2^(n p / 2) det(V)^(n / 2) mvgamma_p(n / 2), for n / 2 = `half`."""

@@ -38,6 +38,4 @@ def default_decompositions() -> CustomDecompTable:
     return CustomDecompTable()
 
 
-globals().update(
-    _unsupported.all_of("export.", "use export, whose errors say what to change", "Constraint")
-)
+globals().update(_unsupported.all_of("export.", "use export, whose errors say what to change", "Constraint"))

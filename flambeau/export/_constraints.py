@@ -203,7 +203,7 @@ class _Violations:
         for guard in self.env.guards:
             e = self.env.simplify(guard.expr)
             if e.kind == "true" and self._of_roots(guard.expr):
-                e = guard.expr      # true of what the root of a derived dimension gives, not of every size
+                e = guard.expr  # true of what the root of a derived dimension gives, not of every size
             if e in left or e.kind in ("true", "false") or _by_ranges(self.env, e):
                 continue
             left[e] = None
@@ -244,7 +244,7 @@ class _Violations:
                         f"{high}",
                         stack,
                     )
-                    break       # the others are the same
+                    break  # the others are the same
 
 
 def _by_ranges(env: ShapeEnv, e: Expr) -> bool:
@@ -393,5 +393,3 @@ def _check_hint(env: ShapeEnv, d: Dimension, e: Expr, found: dict[Expr, ValueRan
             return f"{start}export 0/1 specialized due to hint of {d.value} for dimension {place}."
         return f"{start}tracing inferred a static shape of {both.lower} for dimension {place}."
     return ""
-
-

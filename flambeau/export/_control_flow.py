@@ -94,7 +94,7 @@ class ControlFlow:
                 f"{list(map(_kind, given))}, not {list(map(_kind, body.results))}"
             )
         self._equate(given, body.results)
-        (node,) = test.module.graph.output_node().args[0]   # type: ignore[misc]
+        (node,) = test.module.graph.output_node().args[0]  # type: ignore[misc]
         test.module.graph.output_node().args = (node,)
         test.module.recompile()
         graphs = self._held(while_loop_cond_graph=test, while_loop_body_graph=body)
@@ -140,7 +140,7 @@ class ControlFlow:
         (recorded,), everything = self._recorded("scan", [body], inputs, [_sources(combine_fn, 0)], numbered=True)
         self._equate(carried, recorded.results)
         output = recorded.module.graph.output_node()
-        output.args = (list(output.args[0]),)   # type: ignore[arg-type]
+        output.args = (list(output.args[0]),)  # type: ignore[arg-type]
         recorded.module.recompile()
         graphs = self._held(scan_combine_graph=recorded)
         values, parts = ([self.mode.node_of(x) for x in xs] for xs in (carried, rows))
@@ -184,12 +184,7 @@ class ControlFlow:
         return graphs, everything
 
     def _traced(
-        self,
-        who: str,
-        function: Callable[..., Any],
-        inputs: list[torch.Tensor],
-        names: list[str] | None,
-        used: _Used | None,
+        self, who: str, function: Callable[..., Any], inputs: list[torch.Tensor], names: list[str] | None, used: _Used | None
     ) -> _Recorded:
         mode = self.mode
         with self._graph_of_its_own(used):
@@ -320,9 +315,7 @@ def _kind(x: torch.Tensor) -> tuple[Any, ...]:
     return tuple(x._layout.shape), x.dtype
 
 
-def _check_effects(
-    who: str, graph: Graph, inputs: list[torch.Tensor], results: list[torch.Tensor], nodes: list[Node]
-) -> None:
+def _check_effects(who: str, graph: Graph, inputs: list[torch.Tensor], results: list[torch.Tensor], nodes: list[Node]) -> None:
     """Raise UncapturedHigherOrderOpError for a function that writes to an input, or gives one back."""
     given = set(graph.find_nodes(op="placeholder"))
     for node in graph.nodes:

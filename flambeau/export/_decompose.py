@@ -27,13 +27,7 @@ from flambeau.core.operator.facets import record_of
 from flambeau.dispatcher import handlers
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload
 from flambeau.export._regions import is_stretch
-from flambeau.export.graph_signature import (
-    ExportGraphSignature,
-    InputKind,
-    OutputKind,
-    OutputSpec,
-    TensorArgument,
-)
+from flambeau.export.graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 from flambeau.fx import traceback as fx_traceback
 from flambeau.fx.experimental.proxy_mode import (
     ProxyTorchDispatchMode,
@@ -105,11 +99,11 @@ class _Again(Interpreter):
 
     def __init__(self, module: GraphModule, table: Table, proxies: _Proxies, mode: FunctionalTensorMode) -> None:
         super().__init__(module)
-        self.names: dict[int, str] = {}     # of the graphs that operators call
+        self.names: dict[int, str] = {}  # of the graphs that operators call
         self.made: dict[str, torch.nn.Module] = {}
-        self.renamed: dict[str, str] = {}   # from nodes of the program to the new ones
+        self.renamed: dict[str, str] = {}  # from nodes of the program to the new ones
         self.table, self.proxies, self.mode = table, proxies, mode
-        self.tracer: _Tracer = proxies.tracer   # type: ignore[assignment]
+        self.tracer: _Tracer = proxies.tracer  # type: ignore[assignment]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the program."""
@@ -145,7 +139,7 @@ class _Again(Interpreter):
         if n.target is torch.ops.aten._assert_scalar.default and isinstance(n.args[0], Node):
             truth = self.env[n.args[0]]
             if not is_symbolic_number(truth) or truth.node.shape_env.decide(truth.node.expr) is not None:
-                return self._check(n)       # known by now, as it is what the check itself says
+                return self._check(n)  # known by now, as it is what the check itself says
         env, fresh = self.proxies.sizes.env, n.meta.get("unbacked_bindings")
         with contextlib.nullcontext() if env is None or not fresh else env.again(fresh):
             made = super().run_node(n)
@@ -163,7 +157,7 @@ class _Again(Interpreter):
         """A check as the program has it."""
         name = self.tracer.graph._target_to_str("_assert_scalar")
         given = self._as_it_was(n.args[0]), n.args[1]
-        self.tracer.create_proxy("call_function", n.target, given, {}, name=name)   # type: ignore[arg-type]
+        self.tracer.create_proxy("call_function", n.target, given, {}, name=name)  # type: ignore[arg-type]
 
     def _as_it_was(self, x: Any) -> Any:
         """The number that a node gives, computed as in the program from what a run tells, whatever is known of it."""
@@ -198,7 +192,7 @@ class _Again(Interpreter):
             return self.proxies._proxy_of(self.mode.current(x))
 
         given, named = pytree.tree_map(proxy_of, (args, kwargs))
-        name = self.tracer.graph._target_to_str(n.target.__name__)     # type: ignore[union-attr]
+        name = self.tracer.graph._target_to_str(n.target.__name__)  # type: ignore[union-attr]
         proxy = self.tracer.create_proxy("call_function", n.target, given, named, name=name)  # type: ignore[arg-type]
         return self.proxies.track(pytree.tree_map(_without_memory, n.meta["val"]), proxy)
 
@@ -255,7 +249,7 @@ class _Proxies(ProxyTorchDispatchMode):
         super().__init__(tracer, "fake")
         self.sizes = sizes
         self.decomposition_table = table
-        self.original: Any = None   # the operator that is being taken apart
+        self.original: Any = None  # the operator that is being taken apart
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         before = self.original
@@ -369,7 +363,7 @@ def _input(node: Node, proxies: _Proxies, trained: bool) -> Any:
     if isinstance(value, torch.Tensor) or is_symbolic_number(value):
         made = _without_memory(value)
         if trained:
-            made.requires_grad = True   # the setter counts who holds the tensor; the method would look for views of it
+            made.requires_grad = True  # the setter counts who holds the tensor; the method would look for views of it
         return proxies.track(made, proxy)
     proxy.node.meta["val"] = value
     return value

@@ -39,15 +39,19 @@ def draft_export(
     which the module needs more than dynamic_shapes says have the hint Dim.AUTO. Arguments and errors are those of export.
     """
     given: dict[str, Any] = {
-        "preserve_module_call_signature": preserve_module_call_signature, "strict": strict,
+        "preserve_module_call_signature": preserve_module_call_signature,
+        "strict": strict,
         "prefer_deferred_runtime_asserts_over_guards": prefer_deferred_runtime_asserts_over_guards,
     }
     named = dict(kwargs or {})
     if hasattr(dynamic_shapes, "dynamic_shapes"):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, named)
     hints = None
-    with CaptureStructuredTrace() as capture, torch._functorch.config.patch(  # type: ignore[attr-defined]
-        fake_tensor_propagate_real_tensors=True, generate_fake_kernels_from_real_mismatches=True
+    with (
+        CaptureStructuredTrace() as capture,
+        torch._functorch.config.patch(  # type: ignore[attr-defined]
+            fake_tensor_propagate_real_tensors=True, generate_fake_kernels_from_real_mismatches=True
+        ),
     ):
         try:
             program = _export(mod, args, named, dynamic_shapes=dynamic_shapes, **given)
@@ -64,8 +68,10 @@ def draft_export(
     _check_arguments(program, report.op_profiles)
     program._report = report
     if not report.successful():
-        log.warning("%d issue(s) found during export, and it was not able to soundly produce a graph; "
-                    "print(ep._report) shows them", len(failures))
+        log.warning(
+            "%d issue(s) found during export, and it was not able to soundly produce a graph; print(ep._report) shows them",
+            len(failures),
+        )
     return program
 
 

@@ -26,10 +26,14 @@ from flambeau.fx.experimental.shape_env import user_frames
 
 __all__ = ["CaptureStructuredTrace", "DraftExportReport", "FailureReport", "FailureType"]
 
-_FAKES = ("Please refer to https://docs.google.com/document/d/1_W62p8WJOQQUzPsJYa7s701JXt0qf2OfLub2sbkHOaU/"
-          "edit#heading=h.ahugy69p2jmz for more detailed instructions on how to write a {} implementation.")
-_CHECKS = ("Please refer to https://docs.google.com/document/d/1kZ_BbB3JnoLbUZleDT6635dHs88ZVYId8jT-yTFgf3A/"
-           "edit#heading=h.boi2xurpqa0o for more details.")
+_FAKES = (
+    "Please refer to https://docs.google.com/document/d/1_W62p8WJOQQUzPsJYa7s701JXt0qf2OfLub2sbkHOaU/"
+    "edit#heading=h.ahugy69p2jmz for more detailed instructions on how to write a {} implementation."
+)
+_CHECKS = (
+    "Please refer to https://docs.google.com/document/d/1kZ_BbB3JnoLbUZleDT6635dHs88ZVYId8jT-yTFgf3A/"
+    "edit#heading=h.boi2xurpqa0o for more details."
+)
 
 
 class FailureType(IntEnum):
@@ -58,18 +62,24 @@ class FailureReport:
     def print(self, str_to_filename: dict[int, str]) -> str:
         """The text of it. str_to_filename: the files of stacks by their numbers."""
         return {
-            FailureType.MISSING_FAKE_KERNEL: self._missing, FailureType.MISMATCHED_FAKE_KERNEL: self._mismatched,
-            FailureType.GUARD_ADDED: self._guarded, FailureType.DATA_DEPENDENT_ERROR: self._data_dependent,
+            FailureType.MISSING_FAKE_KERNEL: self._missing,
+            FailureType.MISMATCHED_FAKE_KERNEL: self._mismatched,
+            FailureType.GUARD_ADDED: self._guarded,
+            FailureType.DATA_DEPENDENT_ERROR: self._data_dependent,
         }[self.failure_type](str_to_filename)
 
     def _missing(self, files: dict[int, str]) -> str:
-        return (f"Missing fake kernel.\n    torch.ops.{self.data['op']} is missing a fake kernel implementation.\n\n"
-                f"    {_FAKES.format('meta')}\n")
+        return (
+            f"Missing fake kernel.\n    torch.ops.{self.data['op']} is missing a fake kernel implementation.\n\n"
+            f"    {_FAKES.format('meta')}\n"
+        )
 
     def _mismatched(self, files: dict[int, str]) -> str:
-        return (f"Mismatched fake kernel.\n    torch.ops.{self.data['op']} has a fake kernel implementation, but it has "
-                f"incorrect behavior, based on the real kernel.\n    The reason for the mismatch is: {self.data['reason']}.\n\n"
-                f"    {_FAKES.format('fake')}\n")
+        return (
+            f"Mismatched fake kernel.\n    torch.ops.{self.data['op']} has a fake kernel implementation, but it has "
+            f"incorrect behavior, based on the real kernel.\n    The reason for the mismatch is: {self.data['reason']}.\n\n"
+            f"    {_FAKES.format('fake')}\n"
+        )
 
     def _guarded(self, files: dict[int, str]) -> str:
         return (
@@ -126,8 +136,13 @@ class DraftExportReport:
     their stacks.
     """
 
-    def __init__(self, failures: list[FailureReport], str_to_filename: dict[int, str],
-                 expressions_created: dict[int, dict[str, Any]], op_profiles: dict[str, set[OpProfile]]) -> None:
+    def __init__(
+        self,
+        failures: list[FailureReport],
+        str_to_filename: dict[int, str],
+        expressions_created: dict[int, dict[str, Any]],
+        op_profiles: dict[str, set[OpProfile]],
+    ) -> None:
         self.failures, self.str_to_filename = failures, str_to_filename
         self.expressions_created, self.op_profiles = expressions_created, op_profiles
 
@@ -141,10 +156,14 @@ class DraftExportReport:
     def __str__(self) -> str:
         if self.successful():
             frame = "#" * 94
-            return (f"\033[92m\n{frame}\nCongratulations: No issues are found during export, and it was able to soundly produce "
-                    f"a graph.\nYou can now change back to torch.export.export()\n{frame}\n\033[0m")
-        start = (f"\033[93m\n{_FRAME}\nWARNING: {len(self.failures)} issue(s) found during export, and it was not able to "
-                 f"soundly produce a graph.\nPlease follow the instructions to fix the errors.\n{_FRAME}\n\n")
+            return (
+                f"\033[92m\n{frame}\nCongratulations: No issues are found during export, and it was able to soundly produce "
+                f"a graph.\nYou can now change back to torch.export.export()\n{frame}\n\033[0m"
+            )
+        start = (
+            f"\033[93m\n{_FRAME}\nWARNING: {len(self.failures)} issue(s) found during export, and it was not able to "
+            f"soundly produce a graph.\nPlease follow the instructions to fix the errors.\n{_FRAME}\n\n"
+        )
         return start + "".join(f"{i}. {f.print(self.str_to_filename)}\n" for i, f in enumerate(self.failures, 1)) + "\033[0m"
 
     def apply_suggested_fixes(self) -> NoReturn:
@@ -211,8 +230,13 @@ class CaptureStructuredTrace:
         stack = [self._line(frame, line) for frame, line in frames]
         sources = _sources(env, expr.free_symbols)
         self.expressions_created[id(expr)] = {"result": str(expr), "user_stack": stack, "symbol_to_sources": sources}
-        return {"expr_node_id": id(expr), "user_stack": stack, "stack": stack, "symbol_to_sources": sources,
-                "frame_locals": _frame_locals(env, *frames[-1]) if frames else {}}
+        return {
+            "expr_node_id": id(expr),
+            "user_stack": stack,
+            "stack": stack,
+            "symbol_to_sources": sources,
+            "frame_locals": _frame_locals(env, *frames[-1]) if frames else {},
+        }
 
     def _line(self, frame: FrameType, line: int) -> dict[str, Any]:
         code = frame.f_code

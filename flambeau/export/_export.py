@@ -11,12 +11,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UserError, UserErrorType
-from flambeau._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-)
+from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
 from flambeau._subclasses.symbolic.state import describe
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
@@ -140,7 +135,8 @@ def _mode_of(mod: torch.nn.Module, given: Any, env: ShapeEnv) -> FakeTensorMode:
     found = next((x.fake_mode for x in tensors if isinstance(x, FakeTensor)), None)
     if found is None:
         return FakeTensorMode(
-            allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True)
+            allow_fallback_kernels=False, allow_non_fake_inputs=True, export=True, shape_env=env, static_shapes=True
+        )
     if found.shape_env is None:
         found.shape_env = env
     found.allow_non_fake_inputs = found.static_shapes = True
@@ -210,9 +206,7 @@ def _drop_unused_constants(mode: _tracer.ExportMode) -> None:
 def _signature(mode: _tracer.ExportMode, inputs: list[InputSpec], user: list[InputSpec]) -> ExportGraphSignature:
     """What the graph's inputs and outputs are. inputs: those of the module's state; user: those of the example inputs."""
     outputs = [_output(x) for x in mode.graph.output_node().args[0]]
-    constants = [
-        InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()
-    ]
+    constants = [InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(n), target) for n, (target, _) in mode.constants.items()]
     return ExportGraphSignature([*inputs, *constants, *user], outputs)
 
 
@@ -240,13 +234,13 @@ def _fake_inputs(
     env = fake_mode.shape_env
     made: dict[int, Any] = {}
     numbers: list[Any] = []
-    state = {id(x) for x in (*mod.parameters(), *mod.buffers())}     # an input is another tensor, though it be given
+    state = {id(x) for x in (*mod.parameters(), *mod.buffers())}  # an input is another tensor, though it be given
     names = list(dynamic_inputs.combined_args(mod, args, kwargs))
     for path, leaf, said in specs:
-        if path and isinstance(path[0], pytree.SequenceKey):    # said by position
+        if path and isinstance(path[0], pytree.SequenceKey):  # said by position
             path = (pytree.MappingKey(names[path[0].idx]), *path[1:])
         source = "L" + pytree.keystr(path)
-        if id(leaf) in made:    # the same tensor, given again: its sizes are as they were said first
+        if id(leaf) in made:  # the same tensor, given again: its sizes are as they were said first
             continue
         if isinstance(leaf, torch.Tensor):
             given = leaf.detach().clone().requires_grad_(leaf.requires_grad) if id(leaf) in state else leaf
@@ -305,7 +299,7 @@ def _user_inputs(mod: torch.nn.Module, given: Any, mode: _tracer.ExportMode) -> 
             full = "_".join([name, *[str(_key(k)) for k in path]])
             before = mode.tracer.tensor_tracker.get(id(value))
             node = mode.input(full, value).node
-            if before is not None and before.reference() is value:     # the graph uses only the second
+            if before is not None and before.reference() is value:  # the graph uses only the second
                 node.meta["repeats"] = before.proxy.node.name
             mode.first_input = mode.first_input or node
             specs.append(InputSpec(InputKind.USER_INPUT, argument_of(node.name, value), None))
@@ -333,7 +327,7 @@ def _on_fakes(mod: torch.nn.Module, fake_mode: FakeTensorMode) -> Iterator[None]
         for own, values in ((m._parameters, parameters), (m._buffers, buffers)):
             own.update({name: fake_mode.from_tensor(x) for name, x in values.items() if x is not None})
     cached = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)     # a cast belongs to the block that it is made in
+    torch.set_autocast_cache_enabled(False)  # a cast belongs to the block that it is made in
     kept, known = _held(mod), {path: set(vars(m)) for path, m in mod.named_modules()}
     try:
         yield
@@ -352,8 +346,13 @@ def _held(mod: torch.nn.Module, known: dict[str, set[str]] | None = None) -> dic
     """The tensors that are attributes of modules, or in lists and tuples of `known` names, but neither parameters nor buffers."""
     found: dict[str, torch.Tensor] = {}
     for path, module in mod.named_modules():
-        own = {name: x for name, x in vars(module).items() if not name.startswith("_") and not isinstance(x, dict) and (
-            known is None or isinstance(x, torch.Tensor) or name in known[path])}
+        own = {
+            name: x
+            for name, x in vars(module).items()
+            if not name.startswith("_")
+            and not isinstance(x, dict)
+            and (known is None or isinstance(x, torch.Tensor) or name in known[path])
+        }
         for key, x in pytree.tree_flatten_with_path(own)[0]:
             if isinstance(x, torch.Tensor):
                 name = key[0].key + pytree.keystr(key[1:])
@@ -367,7 +366,9 @@ def _warn_of_assigned(names: list[str]) -> None:
         warnings.warn(
             f"The tensor attribute{'s' if several else ''} {', '.join(names)} {'were' if several else 'was'} assigned during "
             "export. Such attributes must be registered as buffers using the `register_buffer` API "
-            "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).", stacklevel=2)
+            "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).",
+            stacklevel=2,
+        )
 
 
 def _written_buffers(mod: torch.nn.Module, mode: _tracer.ExportMode) -> list[tuple[torch.Tensor, torch.Tensor]]:

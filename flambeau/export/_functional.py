@@ -236,10 +236,12 @@ def interpolate(
     linear = {1: "linear1d", 2: "bilinear2d", 3: "trilinear3d"}.get(dims)
     known = ("nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear", "bicubic")
     if mode not in known or (antialias and (dims != 2 or mode not in ("bilinear", "bicubic"))):
-        raise NotImplementedError(f"torch.export: interpolate with mode={mode!r}, antialias={antialias} is not implemented in "
-                                  "flambeau; use 'nearest', 'bilinear' or 'bicubic'")
+        raise NotImplementedError(
+            f"torch.export: interpolate with mode={mode!r}, antialias={antialias} is not implemented in "
+            "flambeau; use 'nearest', 'bilinear' or 'bicubic'"
+        )
     if size is not None and (scale_factor is not None or recompute_scale_factor):
-        return NotImplemented       # the function itself says what is wrong
+        return NotImplemented  # the function itself says what is wrong
     sizes = None if size is None else [size] * dims if not isinstance(size, (list, tuple)) else list(size)
     scales = None
     if scale_factor is not None:
@@ -343,9 +345,7 @@ for _dims in (1, 2, 3):
 
 
 def _lp_pool(dims: int) -> None:
-    def rule(
-        op: Op, input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-    ) -> Any:
+    def rule(op: Op, input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
         kernel = [kernel_size] * dims if isinstance(kernel_size, int) else list(kernel_size)
         steps = [] if stride is None else [stride] * dims if isinstance(stride, int) else list(stride)
         count = 1

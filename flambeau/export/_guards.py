@@ -94,7 +94,7 @@ def guards_of(
     """
     found: list[Guard] = []
     where: dict[Expr, _Size] = {}
-    first: dict[Expr, _Size] = {}       # by the symbols that sizes had before the trace knew more of them
+    first: dict[Expr, _Size] = {}  # by the symbols that sizes had before the trace knew more of them
     related: list[tuple[_Size, Expr]] = []
     for at, (name, value) in enumerate(inputs):
         if isinstance(value, torch.Tensor):
@@ -173,7 +173,7 @@ def _relations(
     texts = {symbol(size.name): size for size in (*where.values(), *first.values())}
     own = {s: size.name for s, size in first.items()}
     found: list[Guard] = []
-    multiples: dict[Expr, tuple[_Size, Expr]] = {}      # by a symbol that no size is: one that is a multiple of it, and a number
+    multiples: dict[Expr, tuple[_Size, Expr]] = {}  # by a symbol that no size is: one that is a multiple of it, and a number
     for size, e in related:
         if e.is_symbol or not e.free_symbols:
             continue

@@ -96,9 +96,7 @@ class ModuleCalls:
             return
         for name in ("in_spec", "out_spec"):
             if getattr(first, name) != getattr(made, name):
-                raise AssertionError(
-                    f"{name} mismatch for _export_root.{path}: {getattr(first, name)} != {getattr(made, name)}"
-                )
+                raise AssertionError(f"{name} mismatch for _export_root.{path}: {getattr(first, name)} != {getattr(made, name)}")
         self.again[f"{path}@{self._count[path] - 1}"] = made
 
     def _argument(self, x: Any) -> Any:

@@ -22,8 +22,10 @@ METHODS: dict[str, Callable[..., Any]] = {}
 #: By the name in torch.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 #: Functions whose bodies are read: PyTorch's are Python too.
-BODY = frozenset("""multi_head_attention_forward softmin dropout1d dropout2d dropout3d gaussian_nll_loss
-    normalize unfold fold .__len__ .__iter__ .__reversed__ .__contains__ .__format__ .__repr__ .tolist""".split())
+BODY = frozenset(
+    """multi_head_attention_forward softmin dropout1d dropout2d dropout3d gaussian_nll_loss
+    normalize unfold fold .__len__ .__iter__ .__reversed__ .__contains__ .__format__ .__repr__ .tolist""".split()
+)
 
 
 def _function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +195,7 @@ def _at_least(rank: int) -> None:
         if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
             return NotImplemented
         x = tensors[0]
-        while x.dim() < rank:   # (n) is (1, n, 1) of three dimensions, (m, n) is (m, n, 1)
+        while x.dim() < rank:  # (n) is (1, n, 1) of three dimensions, (m, n) is (m, n, 1)
             x = op("unsqueeze", x, -1 if rank == 3 and x.dim() == 2 else 0)
         return x
 

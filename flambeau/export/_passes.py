@@ -108,7 +108,7 @@ class ExportPass(PassBase):
                 made.add_submodule(name, module)
             made.meta.update(graph_module.meta)
         finally:
-            self._again = outer     # type: ignore[assignment]
+            self._again = outer  # type: ignore[assignment]
         return PassResult(made, True)
 
     # ---- what becomes of each node
@@ -226,5 +226,3 @@ class ViewsAsCopies(ExportPass):
         """A copy for a view; any other operator as it is."""
         copy = view_copy_of(op) if isinstance(op, OpOverload) else None
         return super().call_operator(op if copy is None else copy, args, kwargs, meta)
-
-

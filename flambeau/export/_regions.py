@@ -84,7 +84,7 @@ class _Fold:
 
     def __init__(self, graph: Graph, submodules: dict[str, Any], grad: bool, inputs: dict[Node, str]) -> None:
         self.graph, self.submodules, self.grad, self.inputs = graph, submodules, grad, inputs
-        self.inside: dict[Node, str] = {}   # what a result of a stretch is called in its graph
+        self.inside: dict[Node, str] = {}  # what a result of a stretch is called in its graph
 
     def fold(self) -> None:
         """Gradients first, then autocast: a block of either may lie within one of the other."""
@@ -133,7 +133,7 @@ class _Fold:
             return
         results = [self._results(s) for s in stretches]
         names = self.graph._graph_namespace
-        for i in range(len(stretches)):     # PyTorch has a module of each stretch, and its results, before it inlines most
+        for i in range(len(stretches)):  # PyTorch has a module of each stretch, and its results, before it inlines most
             names.create_name(f"submod_{i}", None)
         for made in results:
             for _ in made if len(made) > 1 else ():

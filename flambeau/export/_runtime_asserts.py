@@ -67,7 +67,7 @@ class _Sizes:
         if is_symbolic_number(value):
             self.nodes.setdefault(value.node.expr, node)
         elif isinstance(value, torch.Tensor) and kept(value) is not None:
-            for i, e in enumerate(kept(value).sizes):   # as they were named: others may stand for them by now
+            for i, e in enumerate(kept(value).sizes):  # as they were named: others may stand for them by now
                 if e.is_symbol and e not in self.nodes:
                     self._size(node, i, e, self.env.create_symintnode(e))
 
@@ -94,7 +94,7 @@ class _Sizes:
             elif e.args or e.is_symbol:
                 self.nodes[e] = node
         if isinstance(value, (list, tuple)):
-            return      # its items have nodes of their own
+            return  # its items have nodes of their own
         for s in _bound_by(node):
             self._assert_known(node, value, s)
         for s in self._defined(value):
@@ -165,11 +165,14 @@ class _Sizes:
         for found in self.waiting.pop(s, []):
             e = found.expr
             if s is None and decided(self.env.simplify(e), self.env.var_to_range):
-                continue    # ranges and what stands for symbols say it
-            if e.kind in ("Le", "Ge", "Lt", "Gt") and s is not None and {a.kind for a in e.args} <= {"Symbol", "Integer"} and (
-                len(e.free_symbols) == 1
+                continue  # ranges and what stands for symbols say it
+            if (
+                e.kind in ("Le", "Ge", "Lt", "Gt")
+                and s is not None
+                and {a.kind for a in e.args} <= {"Symbol", "Integer"}
+                and (len(e.free_symbols) == 1)
             ):
-                continue    # the range says it
+                continue  # the range says it
             missing = [x for x in e.free_symbols if x not in self.nodes]
             if missing:
                 self.waiting.setdefault(min(missing, key=str), []).append(found)
@@ -207,5 +210,3 @@ def _reads_a_size(node: Node) -> bool:
         and isinstance(node.args[0], Node)
         and node.args[0].op != "placeholder"
     )
-
-

@@ -127,15 +127,15 @@ class ExportMode(dispatch_modes.DispatchMode):
         self.new_graph()
         self.sizes = SizeNodes(self.tracer, fake_mode.shape_env, eager=True)
         self._control_flow = ControlFlow(self)
-        self.submodules: dict[str, Module] = {}     # the graphs of functions that operators call
+        self.submodules: dict[str, Module] = {}  # the graphs of functions that operators call
         #: Asked for tensors of the graph around this one.
         self.enclosing: Callable[[torch.Tensor], tuple[Proxy, torch.Tensor]] | None = None
         self.constants: dict[str, tuple[str, torch.Tensor]] = {}
         self.buffers: dict[str, torch.Tensor] = {}
         self.first_input: Any = None
         self.module_stack: list[tuple[str, tuple[str, str]]] = []
-        self.read_only: dict[int, torch.Tensor] = {}    # by the address of their storages
-        self._kept: list[Any] = []      # tracked by address, so they must live
+        self.read_only: dict[int, torch.Tensor] = {}  # by the address of their storages
+        self._kept: list[Any] = []  # tracked by address, so they must live
 
     def new_graph(self) -> None:
         """Record into a graph of its own from now on."""
@@ -151,7 +151,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         proxy = self.tracer.create_proxy("placeholder", name, (), {}, name=name)
         node = proxy.node
         if node.name != name and all(n.name != name for n in self.graph.nodes):
-            node.name = name    # names of Python's own are kept for inputs
+            node.name = name  # names of Python's own are kept for inputs
         node.target = node.name
         if isinstance(value, torch.Tensor):
             self._track(value, proxy)
@@ -231,7 +231,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         if kwargs.get("out") is not None:
             raise NotImplementedError("torch.export: out= is not implemented in flambeau; use the result")
         if dispatch_modes.transformed(args, kwargs):
-            return own(*args, **kwargs)     # what its rule calls comes here again
+            return own(*args, **kwargs)  # what its rule calls comes here again
         rule = _rule_of(function)
         if rule is not None:
             made = rule(self.op, *args, **kwargs)
@@ -263,7 +263,7 @@ class ExportMode(dispatch_modes.DispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """What an operator gives that the program has defined."""
-        modes.local.dispatch_modes.append(self)     # from where it was taken while it answers
+        modes.local.dispatch_modes.append(self)  # from where it was taken while it answers
         before, modes.local.grad = modes.local.grad, self.regions.grad
         try:
             return self.record(func, args, kwargs or {})
@@ -288,9 +288,9 @@ class ExportMode(dispatch_modes.DispatchMode):
         """Record an operator by its name, or that with an overload; `op("lift", torch.tensor, ...)` makes a constant."""
         if name == "lift":
             return self._lifted(*args, **kwargs)
-        if name == "size":      # read by PyTorch's indexing, which takes a name in the graph
+        if name == "size":  # read by PyTorch's indexing, which takes a name in the graph
             return self.sizes.proxy(args[0].shape[args[1]])
-        if name == "_assert_tensor_metadata":   # PyTorch names its arguments, also those that could go without
+        if name == "_assert_tensor_metadata":  # PyTorch names its arguments, also those that could go without
             return self.record(_aten._assert_tensor_metadata.default, args, kwargs)
         packet, _, overload_name = name.partition(".")
         if overload_name:
@@ -337,7 +337,7 @@ class ExportMode(dispatch_modes.DispatchMode):
         name = overload.overloadpacket.__name__
         shown = name + "_default" if name == "_assert_tensor_metadata" else name
         proxy = self.tracer.create_proxy("call_function", overload, given, named, name=self.graph._target_to_str(shown))
-        with _Without(), self.sizes.silent():    # what an operator's fake computes of sizes is in no graph
+        with _Without(), self.sizes.silent():  # what an operator's fake computes of sizes is in no graph
             known = len(self.fake_mode.shape_env.unbacked)
             made = run(overload, values, keywords, self.fake_mode.shape_env)
             fresh = list(self.fake_mode.shape_env.unbacked)[known:]
@@ -382,7 +382,8 @@ def guard_error(error: BaseException) -> GuardOnDataDependentSymNode:
     where = "".join(traceback.StackSummary.extract(found).format()).rstrip()  # type: ignore[arg-type]
     caused = "".join(f"Caused by: ({frame.f_code.co_filename}:{line} in forward)\n" for frame, line in found)
     return GuardOnDataDependentSymNode(
-        None, "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)\n\n"
+        None,
+        "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)\n\n"
         "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and statically_known_true.\n"
-        f"{caused}\nThe following call raised this error:\n{where}\n\n{ADVICE}"
+        f"{caused}\nThe following call raised this error:\n{where}\n\n{ADVICE}",
     )

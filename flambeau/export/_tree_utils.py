@@ -15,13 +15,12 @@ def reorder_kwargs(user_kwargs: Mapping[str, Any], spec: TreeSpec) -> dict[str, 
     wanted = spec.child(1).context
     if set(user_kwargs) != set(wanted):
         raise ValueError(
-            f"Ran into a kwarg keyword mismatch: Got the following keywords {list(user_kwargs)} but expected {list(wanted)}")
+            f"Ran into a kwarg keyword mismatch: Got the following keywords {list(user_kwargs)} but expected {list(wanted)}"
+        )
     return {name: user_kwargs[name] for name in wanted}
 
 
-def is_equivalent(
-    spec1: TreeSpec, spec2: TreeSpec, equivalence_fn: Callable[[type | None, Any, type | None, Any], bool]
-) -> bool:
+def is_equivalent(spec1: TreeSpec, spec2: TreeSpec, equivalence_fn: Callable[[type | None, Any, type | None, Any], bool]) -> bool:
     """Whether containers are alike by equivalence_fn(type, context, other type, other context), each with its parts."""
     if not equivalence_fn(spec1.type, spec1.context, spec2.type, spec2.context):
         return False

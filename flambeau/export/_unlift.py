@@ -72,7 +72,7 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
             assign(root, spec.target, value, lambda m, n, v, keep=spec.persistent: m.register_buffer(n, v, persistent=keep))
         else:
             assign(root, spec.target, value, lambda m, n, v: m.register_buffer(n, v, persistent=False))
-    inner = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}    # the graphs that operators run
+    inner = {str(node.target) for node in program.graph.find_nodes(op="get_attr")}  # the graphs that operators run
     for name in inner:
         root.add_module(name, program.graph_module.get_submodule(name))
     graph, leaves = _with_attributes(program)
@@ -87,7 +87,7 @@ def unlifted(program: ExportedProgram, check_guards: bool) -> GraphModule:
                 graph.create_node("call_module", "_guards_fn", tuple(leaves), {}, name="_guards_fn")
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(list(names), entry.in_spec, entry.out_spec)))
     made = GraphModule(root, graph, "GraphModule")
-    for spec in program.graph_signature.input_specs:    # fx copies every tensor as a buffer that is saved
+    for spec in program.graph_signature.input_specs:  # fx copies every tensor as a buffer that is saved
         if spec.kind == InputKind.CONSTANT_TENSOR or (spec.kind == InputKind.BUFFER and not spec.persistent):
             path, _, name = str(spec.target).rpartition(".")
             made.get_submodule(path)._non_persistent_buffers_set.add(name)

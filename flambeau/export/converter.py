@@ -29,7 +29,7 @@ def _with_signature(function: Any, signature: inspect.Signature) -> Any:
     def forward(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    forward.__signature__ = signature   # type: ignore[attr-defined]
+    forward.__signature__ = signature  # type: ignore[attr-defined]
     return forward
 
 

@@ -89,8 +89,8 @@ class ExportedProgram:
         self._example_inputs = example_inputs
         self._constants = constants or {}
         self._verifiers: list[type[Verifier]] = verifiers or [TrainingIRVerifier]
-        self._guards = list(guards)     # what else the trace depends on, over the symbols of the inputs
-        self._report: Any = None    # of draft_export
+        self._guards = list(guards)  # what else the trace depends on, over the symbols of the inputs
+        self._report: Any = None  # of draft_export
         self.validate()
 
     # ---- what it is made of
@@ -183,7 +183,7 @@ class ExportedProgram:
 
     @property
     def dialect(self) -> str:
-        """"TRAINING" where operators are as they are called, "ATEN" where they have been taken apart."""
+        """ "TRAINING" where operators are as they are called, "ATEN" where they have been taken apart."""
         return self.verifier.dialect
 
     # ---- its state
@@ -281,15 +281,16 @@ class ExportedProgram:
     def __str__(self) -> str:
         code = self.graph_module.print_readable(print_output=False, colored=False).replace("\n", "\n    ")
         signature = str(self.graph_signature).replace("\n", "\n    ")
-        return (
-            f"ExportedProgram:\n    {code}\nGraph signature: {signature}\nRange constraints: {self.range_constraints}\n"
-        )
+        return f"ExportedProgram:\n    {code}\nGraph signature: {signature}\nRange constraints: {self.range_constraints}\n"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
         kept = [copy.deepcopy(x, memo) for x in (
             self._graph_signature, self._state_dict, self._range_constraints, self._module_call_graph, self._example_inputs,
             self._constants)]  # fmt: skip
         return ExportedProgram(
-            copy.deepcopy(self._graph_module, memo), copy.deepcopy(self.graph, memo), *kept, verifiers=self._verifiers,
+            copy.deepcopy(self._graph_module, memo),
+            copy.deepcopy(self.graph, memo),
+            *kept,
+            verifiers=self._verifiers,
             guards=self._guards,
         )

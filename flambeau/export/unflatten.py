@@ -26,12 +26,7 @@ class FlatArgsAdapter:
     """Base class: what makes the leaves of the program's inputs of those of another container."""
 
     def adapt(
-        self,
-        target_spec: Any,
-        input_spec: Any,
-        input_args: list[Any],
-        metadata: dict[str, Any] | None = None,
-        obj: Any = None,
+        self, target_spec: Any, input_spec: Any, input_args: list[Any], metadata: dict[str, Any] | None = None, obj: Any = None
     ) -> list[Any]:
         """The leaves for target_spec, of those given for input_spec."""
         raise NotImplementedError
@@ -79,7 +74,7 @@ class InterpreterModuleDispatcher(torch.nn.Module):
 
     def __init__(self, call_modules: list[InterpreterModule]) -> None:
         super().__init__()
-        self._call_modules = call_modules   # a list is no part of the module's state: that of the first is
+        self._call_modules = call_modules  # a list is no part of the module's state: that of the first is
         self._turn = 0
         for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             getattr(self, kind).update(getattr(call_modules[0], kind))
@@ -147,7 +142,11 @@ class UnflattenedModule(torch.nn.Module):
     ) -> str:
         """The code of the module and of those in it."""
         return InterpreterModule.print_readable(
-            self, print_output, include_stride, include_device, colored  # type: ignore[arg-type]
+            self,
+            print_output,
+            include_stride,
+            include_device,
+            colored,  # type: ignore[arg-type]
         )
 
 
@@ -183,7 +182,7 @@ def _without_outputs_for_writes(program: ExportedProgram) -> tuple[list[Node], l
     state = {spec.target: node for node, spec in zip(placeholders, signature.input_specs) if spec.target is not None}
     output = graph.output_node()
     results: list[Any] = []
-    for value, spec in zip(output.args[0], signature.output_specs):     # type: ignore[arg-type]
+    for value, spec in zip(output.args[0], signature.output_specs):  # type: ignore[arg-type]
         if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
             results.append(value)
             continue
@@ -207,7 +206,7 @@ class _Part:
         self.path, self.module, self.outer, self.original = path, module, outer, original
         self.graph: Graph = module.graph
         self.own: dict[Node, Any] = {}
-        self.asked: list[Node] = []     # of the program, that this part gets from around it
+        self.asked: list[Node] = []  # of the program, that this part gets from around it
         self.inputs: list[Node] = []
 
 
@@ -244,7 +243,7 @@ class _Builder:
 
     def _attach(self, root: torch.nn.Module, name: str, spec: Any) -> None:
         held = self.program._value_of(spec)
-        if id(held) not in self.copies:     # the modules' state is their own; what was one tensor is one again
+        if id(held) not in self.copies:  # the modules' state is their own; what was one tensor is one again
             with torch.no_grad():
                 copied = held.clone()
             self.copies[id(held)] = torch.nn.Parameter(copied, held.requires_grad) if spec.kind == InputKind.PARAMETER else copied
@@ -292,7 +291,7 @@ class _Builder:
         module.signature = signature
         name = path.removeprefix(part.original + ".") if part.original else path
         own, count = name, 0
-        while isinstance(_found(part.module, own), InterpreterModule):      # called before, from here or from another module
+        while isinstance(_found(part.module, own), InterpreterModule):  # called before, from here or from another module
             count += 1
             own = f"{name}@{count}"
         _place(part.module, own, module)
@@ -345,9 +344,7 @@ class _Builder:
         # What nothing uses may have been taken out of the graph: None stands for it.
         made = [getattr(a, "value", None) if n is None else self._value(inner, n) for n, a in zip(outputs, signature.outputs)]
         inner.graph.output(tuple(made))
-        given = [
-            getattr(a, "value", None) if n is None else self._value(part, n) for n, a in zip(inner.asked, signature.inputs)
-        ]
+        given = [getattr(a, "value", None) if n is None else self._value(part, n) for n, a in zip(inner.asked, signature.inputs)]
         args, kwargs = pytree.tree_unflatten(given, signature.in_spec)
         call = part.graph.call_module(name, tuple(args), dict(kwargs))
         flat = part.graph.call_function(pytree.tree_leaves, (call,))
@@ -374,7 +371,7 @@ class _Builder:
         if part.outer is None:
             raise RuntimeError(f"{node} is used before it is made")
         if getattr(part.module, "signature", None) is not None and is_symbolic_number(node.meta.get("val")):
-            part.own[node] = part.graph.node_copy(node, lambda n: self._value(part, n))     # a size, worked out again
+            part.own[node] = part.graph.node_copy(node, lambda n: self._value(part, n))  # a size, worked out again
             return part.own[node]
         return self._input(part, node, node.name)
 
@@ -391,7 +388,7 @@ class _Builder:
         with part.graph.inserting_after(part.inputs[-1]) if part.inputs else part.graph.inserting_before(_first(part.graph)):
             made = part.graph.placeholder(name)
         part.inputs.append(made)
-        part.asked.append(node)     # type: ignore[arg-type]
+        part.asked.append(node)  # type: ignore[arg-type]
         if node is not None:
             part.own[node] = made
             made.meta = dict(node.meta)

@@ -13,7 +13,7 @@ import os
 import re
 from typing import Any
 
-_registered: dict[str, Any] = {}        # a library takes its operators with it when it goes
+_registered: dict[str, Any] = {}  # a library takes its operators with it when it goes
 
 
 def _torchvision() -> Any:
@@ -38,11 +38,10 @@ def _torch_sparse() -> Any:
 
 # Folder and beginning of the file's name, up to the first dot -> what registers the operators.
 _KNOWN = {
-    r"torchvision/(_C|_C_stable)": _torchvision,        # the latter from 0.26 on
+    r"torchvision/(_C|_C_stable)": _torchvision,  # the latter from 0.26 on
     r"torchaudio/lib/(_torchaudio|libtorchaudio)": _torchaudio,
     r"torch_cluster/_(version|fps|graclus|grid|knn|nearest|radius|rw|sampler)_(cpu|cuda)": _torch_cluster,
-    r"torch_sparse/_(version|convert|diag|spmm|metis|rw|saint|sample|ego_sample|hgt_sample|neighbor_sample|relabel)_(cpu|cuda)":
-        _torch_sparse,
+    r"torch_sparse/_(version|convert|diag|spmm|metis|rw|saint|sample|ego_sample|hgt_sample|neighbor_sample|relabel)_(cpu|cuda)": _torch_sparse,
     r"torch_scatter/_(version|scatter|segment_csr|segment_coo)_(cpu|cuda)": _torch_scatter,
 }
 

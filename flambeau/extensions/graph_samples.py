@@ -52,8 +52,10 @@ class _Sample:
         self.span, self.in_time = span, times is not None
         self.nodes = {kind: inputs.get(kind, nothing) for kind in node_types}
         self.roots = {kind: torch.arange(nodes.numel()) for kind, nodes in self.nodes.items()}
-        self.times = {kind: times[kind][nodes] if times is not None and kind in times else torch.zeros_like(nodes)
-                      for kind, nodes in self.nodes.items()}
+        self.times = {
+            kind: times[kind][nodes] if times is not None and kind in times else torch.zeros_like(nodes)
+            for kind, nodes in self.nodes.items()
+        }
 
     def add(self, kind: str, found: Tensor, roots: Tensor, times: Tensor) -> Tensor:
         """The numbers of nodes that were found, new ones after they joined the sample."""
@@ -69,8 +71,15 @@ class _Sample:
 
 
 def _grow(
-    node_types: list[str], edge_types: list[tuple[str, str, str]], colptrs: Tensors, rows: Tensors, inputs: Tensors,
-    counts: dict[str, list[int]], times: Tensors | None, hops: int, replace: bool,
+    node_types: list[str],
+    edge_types: list[tuple[str, str, str]],
+    colptrs: Tensors,
+    rows: Tensors,
+    inputs: Tensors,
+    counts: dict[str, list[int]],
+    times: Tensors | None,
+    hops: int,
+    replace: bool,
 ) -> tuple[_Sample, dict[str, list[tuple[Tensor, Tensor, Tensor]]]]:
     """(the sample, for each kind of edges what each hop found: rows, columns, edges)."""
     kinds = {"__".join(each): each for each in edge_types}
@@ -82,8 +91,8 @@ def _grow(
         for name in sorted(counts):
             source, _, target = kinds[name]
             begin, count = begins[target], counts[name][hop]
-            heads = sample.nodes[target][begin:ends[target]]
-            if times is not None and source in times:       # of the edges from sources that were there in time
+            heads = sample.nodes[target][begin : ends[target]]
+            if times is not None and source in times:  # of the edges from sources that were there in time
                 owner, edges = edges_of(colptrs[name], heads)
                 early = times[source][rows[name][edges]] <= sample.times[target][begin + owner]
                 owner, edges = owner[early], edges[early]
@@ -93,22 +102,27 @@ def _grow(
             else:
                 owner, edges = chosen_edges(colptrs[name], heads, count, replace)
             columns = owner + begin
-            numbers = sample.add(
-                source, rows[name][edges], sample.roots[target][columns], sample.times[target][columns])
+            numbers = sample.add(source, rows[name][edges], sample.roots[target][columns], sample.times[target][columns])
             found[name].append((numbers, columns, edges))
         begins = ends
     return sample, found
 
 
 def _separate(found: dict[str, list[tuple[Tensor, Tensor, Tensor]]]) -> tuple[Tensors, Tensors, Tensors]:
-    rows, columns, edges = (
-        {name: _joined([part[at] for part in parts]) for name, parts in found.items()} for at in range(3))
+    rows, columns, edges = ({name: _joined([part[at] for part in parts]) for name, parts in found.items()} for at in range(3))
     return rows, columns, edges
 
 
 def typed_neighbors(
-    node_types: list[str], edge_types: list[tuple[str, str, str]], colptrs: Tensors, rows: Tensors, inputs: Tensors,
-    counts: dict[str, list[int]], hops: int, replace: bool, directed: bool,
+    node_types: list[str],
+    edge_types: list[tuple[str, str, str]],
+    colptrs: Tensors,
+    rows: Tensors,
+    inputs: Tensors,
+    counts: dict[str, list[int]],
+    hops: int,
+    replace: bool,
+    directed: bool,
 ) -> tuple[Tensors, Tensors, Tensors, Tensors]:
     """`neighbors` of several kinds: (nodes by kind; rows, columns and edges by kind of edges)."""
     sample, found = _grow(node_types, edge_types, colptrs, rows, inputs, counts, None, hops, replace)
@@ -122,8 +136,16 @@ def typed_neighbors(
 
 
 def typed_neighbors_in_time(
-    node_types: list[str], edge_types: list[tuple[str, str, str]], colptrs: Tensors, rows: Tensors, inputs: Tensors,
-    counts: dict[str, list[int]], times: Tensors, hops: int, replace: bool, directed: bool,
+    node_types: list[str],
+    edge_types: list[tuple[str, str, str]],
+    colptrs: Tensors,
+    rows: Tensors,
+    inputs: Tensors,
+    counts: dict[str, list[int]],
+    times: Tensors,
+    hops: int,
+    replace: bool,
+    directed: bool,
 ) -> tuple[Tensors, Tensors, Tensors, Tensors]:
     """`typed_neighbors` of which none has a time after its root's; each root has a tree of its own."""
     if not directed:
@@ -199,5 +221,11 @@ def ego_k_hop(
         edges.append(inner)
         roots.append(limits[-1] + int(torch.searchsorted(names, root)))
         limits.append(limits[-1] + names.numel())
-    return (torch.cat(begins), _joined(columns), _joined(nodes), _joined(edges),
-            torch.tensor(limits), torch.tensor(roots, dtype=torch.long))
+    return (
+        torch.cat(begins),
+        _joined(columns),
+        _joined(nodes),
+        _joined(edges),
+        torch.tensor(limits),
+        torch.tensor(roots, dtype=torch.long),
+    )

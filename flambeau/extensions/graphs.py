@@ -25,7 +25,7 @@ def sampled_edges(rowptr: Tensor, nodes: Tensor, sizes: Tensor) -> tuple[Tensor,
     owner, edges = edges_of(rowptr, nodes)
     degree = rowptr[nodes + 1] - rowptr[nodes]
     order = torch.argsort(torch.rand(owner.numel(), dtype=torch.float64))
-    order = order[torch.argsort(owner[order], stable=True)]         # shuffled within each node
+    order = order[torch.argsort(owner[order], stable=True)]  # shuffled within each node
     place = torch.arange(owner.numel()) - (degree.cumsum(0) - degree)[owner]
     kept = torch.zeros_like(owner, dtype=torch.bool)
     kept[order] = place < sizes[owner]
@@ -51,7 +51,7 @@ def numbered(known: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
     first = torch.full_like(values, every.numel()).scatter_reduce(0, inverse, torch.arange(every.numel()), "amin")
     new = first[first >= known.numel()].sort().values
     numbers = torch.where(first < known.numel(), first, known.numel() + torch.searchsorted(new, first))
-    return numbers[inverse[known.numel():]], new - known.numel()
+    return numbers[inverse[known.numel() :]], new - known.numel()
 
 
 def edges_among(rowptr: Tensor, col: Tensor, nodes: Tensor, others: Tensor) -> tuple[Tensor, Tensor, Tensor]:

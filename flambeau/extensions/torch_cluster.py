@@ -20,9 +20,7 @@ __all__ = ["register"]
 _BLOCK = 1 << 22  # differences of coordinates that are held at a time
 
 
-def _squared_distances(
-    x: Tensor, y: Tensor, ptr_x: Tensor | None, ptr_y: Tensor | None
-) -> Iterator[tuple[int, int, Tensor]]:
+def _squared_distances(x: Tensor, y: Tensor, ptr_x: Tensor | None, ptr_y: Tensor | None) -> Iterator[tuple[int, int, Tensor]]:
     """(first of x, first of y, squared distances of some of y to all of x of their example)."""
     limits_x = [0, x.size(0)] if ptr_x is None else ptr_x.tolist()
     limits_y = [0, y.size(0)] if ptr_y is None else ptr_y.tolist()
@@ -31,7 +29,7 @@ def _squared_distances(
             continue
         rows = max(_BLOCK // ((x_end - x_first) * max(x.size(1), 1)), 1)
         for first in range(y_first, y_end, rows):
-            some = y[first:min(first + rows, y_end)]
+            some = y[first : min(first + rows, y_end)]
             yield x_first, first, (some[:, None] - x[None, x_first:x_end]).square().sum(-1, dtype=x.dtype)
 
 
@@ -42,9 +40,7 @@ def _together(found: list[tuple[Tensor, Tensor]]) -> Tensor:
     return torch.stack([torch.cat([rows for rows, _ in found]), torch.cat([columns for _, columns in found])])
 
 
-def _knn(
-    x: Tensor, y: Tensor, ptr_x: Tensor | None, ptr_y: Tensor | None, k: int, cosine: bool, num_workers: int
-) -> Tensor:
+def _knn(x: Tensor, y: Tensor, ptr_x: Tensor | None, ptr_y: Tensor | None, k: int, cosine: bool, num_workers: int) -> Tensor:
     """The k nearest of x for each of y, the nearest first; all of x of an example that has fewer."""
     if cosine:
         raise RuntimeError("`cosine` argument not supported on CPU")
@@ -120,8 +116,11 @@ def _graclus(rowptr: Tensor, col: Tensor, weight: Tensor | None) -> Tensor:
         if weights is None:
             chosen = edges[:1]
         else:  # the last of equally heavy ones, and none of negative weight
-            chosen = [max((e for e in edges if weights[e] >= 0), key=lambda e: (weights[e], e))] if any(
-                weights[e] >= 0 for e in edges) else []
+            chosen = (
+                [max((e for e in edges if weights[e] >= 0), key=lambda e: (weights[e], e))]
+                if any(weights[e] >= 0 for e in edges)
+                else []
+            )
         other = ends[chosen[0]] if chosen else node
         cluster[node] = cluster[other] = min(node, other)
     return torch.tensor(cluster, dtype=rowptr.dtype)

@@ -32,7 +32,7 @@ def _groups(index: Tensor, dim_size: int | None) -> int:
 
 
 def _result_shape(src: Tensor, dim: int, groups: int) -> list[int]:
-    return [*src.shape[:dim], groups, *src.shape[dim + 1:]]
+    return [*src.shape[:dim], groups, *src.shape[dim + 1 :]]
 
 
 def _given(out: Tensor | None, made: Tensor) -> Tensor:
@@ -82,6 +82,7 @@ def _scatter(reduce: Callable[..., Tensor], identity: int) -> Callable[..., Tens
         index = _expanded(index, src, dim)
         start = src.new_full(_result_shape(src, dim, _groups(index, dim_size)), identity) if out is None else out
         return _given(out, reduce(src, index, dim, start))
+
     return answer
 
 
@@ -92,6 +93,7 @@ def _scatter_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
         shape = _result_shape(src, dim, _groups(index, dim_size)) if out is None else list(out.shape)
         best, places = _extreme(src, index, dim, out, shape, name)
         return _given(out, best), places
+
     return answer
 
 
@@ -103,6 +105,7 @@ def _segment_coo(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     def answer(src: Tensor, index: Tensor, out: Tensor | None, dim_size: int | None) -> Tensor:
         return scatter(src, index, index.dim() - 1, out, dim_size)
+
     return answer
 
 
@@ -111,12 +114,13 @@ def _segment_coo_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
     def answer(src: Tensor, index: Tensor, out: Tensor | None, dim_size: int | None) -> tuple[Tensor, Tensor]:
         return scatter(src, index, index.dim() - 1, out, dim_size)
+
     return answer
 
 
 def _gather_coo(src: Tensor, index: Tensor, out: Tensor | None) -> Tensor:
     dim = index.dim() - 1
-    shape = [*src.shape[:dim], index.size(dim), *src.shape[dim + 1:]]
+    shape = [*src.shape[:dim], index.size(dim), *src.shape[dim + 1 :]]
     wide = index.reshape([*index.shape, *[1] * (src.dim() - index.dim())]).expand(shape)
     return _given(out, src.gather(dim, wide))
 
@@ -149,15 +153,18 @@ def _segment_csr(reduce: Callable[..., Tensor]) -> Callable[..., Tensor]:
         index, dim, groups = _by_beginnings(src, indptr)
         made = reduce(src, index, dim, src.new_zeros(_result_shape(src, dim, groups + 1)))
         return _given(out, made.narrow(dim, 0, groups).contiguous())
+
     return answer
 
 
 def segment_csr_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """What answers (least or greatest, where it is) by (elements, beginnings, None); `name` as scatter_reduce has it."""
+
     def answer(src: Tensor, indptr: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
         index, dim, groups = _by_beginnings(src, indptr)
         best, places = _extreme(src, index, dim, None, _result_shape(src, dim, groups + 1), name)
         return _given(out, best.narrow(dim, 0, groups).contiguous()), places.narrow(dim, 0, groups).contiguous()
+
     return answer
 
 
@@ -167,14 +174,19 @@ def _gather_csr(src: Tensor, indptr: Tensor, out: Tensor | None) -> Tensor:
 
 
 _REDUCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
-    "sum": (_sum, _sum), "mean": (_mean, functools.partial(_mean, rounding="trunc"))}      # of any groups, of sorted ones
+    "sum": (_sum, _sum),
+    "mean": (_mean, functools.partial(_mean, rounding="trunc")),
+}  # of any groups, of sorted ones
 _EXTREMES = {"min": "amin", "max": "amax"}
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
     """The operators' schemas, each with what answers it."""
-    scatter, coo, csr = "Tensor _0, Tensor _1, int _2, Tensor? _3, int? _4", "Tensor _0, Tensor _1, Tensor? _2, int? _3", \
-        "Tensor _0, Tensor _1, Tensor? _2"
+    scatter, coo, csr = (
+        "Tensor _0, Tensor _1, int _2, Tensor? _3, int? _4",
+        "Tensor _0, Tensor _1, Tensor? _2, int? _3",
+        "Tensor _0, Tensor _1, Tensor? _2",
+    )
     one, two = "Tensor _0", "(Tensor _0, Tensor _1)"
     made: dict[str, Callable[..., Any]] = {
         "cuda_version() -> int _0": lambda: -1,

@@ -33,7 +33,7 @@ def _ind2ptr(ind: Tensor, M: int) -> Tensor:
 def _non_diag_mask(row: Tensor, col: Tensor, M: int, N: int, k: int) -> Tensor:
     """Of the entries that there are when the k-th diagonal is put in, whose entries aren't there yet: which are not of it."""
     first, length = max(-k, 0), min(M + k, N) if k < 0 else min(M, N - k)
-    before = (row - first + (col > row + k)).clamp(0, max(length, 0))      # entries of the diagonal before each
+    before = (row - first + (col > row + k)).clamp(0, max(length, 0))  # entries of the diagonal before each
     mask = torch.zeros(row.numel() + length, dtype=torch.bool)
     mask[torch.arange(row.numel()) + before] = True
     return mask
@@ -49,7 +49,12 @@ def _terms(col: Tensor, value: Tensor | None, mat: Tensor) -> Tensor:
 
 
 def _spmm_sum(
-    row: Tensor | None, rowptr: Tensor, col: Tensor, value: Tensor | None, colptr: Tensor | None, csr2csc: Tensor | None,
+    row: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    value: Tensor | None,
+    colptr: Tensor | None,
+    csr2csc: Tensor | None,
     mat: Tensor,
 ) -> Tensor:
     row = _ptr2ind(rowptr, col.numel()) if row is None else row
@@ -58,8 +63,14 @@ def _spmm_sum(
 
 
 def _spmm_mean(
-    row: Tensor | None, rowptr: Tensor, col: Tensor, value: Tensor | None, rowcount: Tensor | None, colptr: Tensor | None,
-    csr2csc: Tensor | None, mat: Tensor,
+    row: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    value: Tensor | None,
+    rowcount: Tensor | None,
+    colptr: Tensor | None,
+    csr2csc: Tensor | None,
+    mat: Tensor,
 ) -> Tensor:
     counts = rowptr[1:] - rowptr[:-1] if rowcount is None else rowcount
     return _spmm_sum(row, rowptr, col, value, colptr, csr2csc, mat) / counts.clamp(min=1).to(mat.dtype)[:, None]
@@ -71,6 +82,7 @@ def _spmm_extreme(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
     def answer(rowptr: Tensor, col: Tensor, value: Tensor | None, mat: Tensor) -> tuple[Tensor, Tensor]:
         """(results, which entry gave each; the number of entries where a row has none)."""
         return reduced(_terms(col, value, mat), rowptr.reshape([*[1] * (mat.dim() - 2), -1]), None)
+
     return answer
 
 
@@ -126,8 +138,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "ind2ptr(Tensor _0, int _1) -> Tensor _0": _ind2ptr,
     "non_diag_mask(Tensor _0, Tensor _1, int _2, int _3, int _4) -> Tensor _0": _non_diag_mask,
     "spmm_sum(Tensor? _0, Tensor _1, Tensor _2, Tensor? _3, Tensor? _4, Tensor? _5, Tensor _6) -> Tensor _0": _spmm_sum,
-    "spmm_mean(Tensor? _0, Tensor _1, Tensor _2, Tensor? _3, Tensor? _4, Tensor? _5, Tensor? _6, Tensor _7) -> Tensor _0":
-        _spmm_mean,
+    "spmm_mean(Tensor? _0, Tensor _1, Tensor _2, Tensor? _3, Tensor? _4, Tensor? _5, Tensor? _6, Tensor _7) -> Tensor _0": _spmm_mean,
     f"spmm_min({_MATRIX}, Tensor _3) -> {_TWO}": _spmm_extreme("amin"),
     f"spmm_max({_MATRIX}, Tensor _3) -> {_TWO}": _spmm_extreme("amax"),
     f"partition({_MATRIX}, int _3, bool _4) -> Tensor _0": _partition,
@@ -142,10 +153,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "(Tensor _0, Tensor _1, Tensor _2, Tensor _3, Tensor _4, Tensor _5)": graph_samples.ego_k_hop,
     f"neighbor_sample(Tensor _0, Tensor _1, Tensor _2, int[] _3, bool _4, bool _5) -> {_FOUR}": graph_samples.neighbors,
     f"hetero_neighbor_sample({_TYPED}, int _6, bool _7, bool _8) -> {_DICTS}": graph_samples.typed_neighbors,
-    f"hetero_temporal_neighbor_sample({_TYPED}, Dict(str, Tensor) _6, int _7, bool _8, bool _9) -> {_DICTS}":
-        graph_samples.typed_neighbors_in_time,
-    f"hgt_sample(Dict(str, Tensor) _0, Dict(str, Tensor) _1, Dict(str, Tensor) _2, Dict(str, int[]) _3, int _4) -> {_DICTS}":
-        graph_samples.by_budgets,
+    f"hetero_temporal_neighbor_sample({_TYPED}, Dict(str, Tensor) _6, int _7, bool _8, bool _9) -> {_DICTS}": graph_samples.typed_neighbors_in_time,
+    f"hgt_sample(Dict(str, Tensor) _0, Dict(str, Tensor) _1, Dict(str, Tensor) _2, Dict(str, int[]) _3, int _4) -> {_DICTS}": graph_samples.by_budgets,
 }
 
 

@@ -35,7 +35,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        if not local.dispatch_modes or any(x._layout.flavor is not None for x in given):    # nobody looks, or a transform does
+        if not local.dispatch_modes or any(x._layout.flavor is not None for x in given):  # nobody looks, or a transform does
             return func(*args, **kwargs)
         copies = ViewCopyMode() if remove == "mutations_and_views" else contextlib.nullcontext()
         mode = FunctionalTensorMode(reads_before_views=False)

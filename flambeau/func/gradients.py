@@ -181,9 +181,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return pulled(func, primals, None, None, has_aux)
 
 
-def pulled(
-    func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None, kwargs: Any, has_aux: bool
-) -> Any:
+def pulled(func: Callable[..., Any], args: tuple[Any, ...], argnums: Argnums | None, kwargs: Any, has_aux: bool) -> Any:
     """vjp with respect to the arguments at argnums, None for all, which are given and returned as their tuple."""
     pullback = Pullback(func, args, argnums, kwargs)
     output, aux = pullback.output, None
@@ -220,9 +218,7 @@ def pulled(
 def tensors_only(call: str, outputs: Sequence[Any]) -> None:
     """RuntimeError unless there are outputs, and all are tensors."""
     if not outputs or (len(outputs) == 1 and outputs[0] is None):
-        raise RuntimeError(
-            f"{call}: Expected f to be a function that has non-empty output (got output = {list(outputs)})"
-        )
+        raise RuntimeError(f"{call}: Expected f to be a function that has non-empty output (got output = {list(outputs)})")
     for y in outputs:
         if not isinstance(y, Tensor):
             raise RuntimeError(f"{call}: expected f(*primals) to return only tensors, got unsupported type {type(y)}")

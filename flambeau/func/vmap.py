@@ -25,12 +25,7 @@ out_dims_t = int | tuple[int, ...]
 
 
 def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """A function that maps `func` over a dimension of its arguments, computing all examples at once.
 
@@ -72,8 +67,10 @@ def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_
     """The results for all examples."""
     outputs, spec = tree_flatten(batched_outputs)
     places = _places(func, out_dims, outputs, spec)
-    lifted = [_maybe_remove_batch_dim(_get_name(func), x, vmap_level, batch_size, place)
-              for x, place in zip(outputs, places, strict=True)]
+    lifted = [
+        _maybe_remove_batch_dim(_get_name(func), x, vmap_level, batch_size, place)
+        for x, place in zip(outputs, places, strict=True)
+    ]
     return tree_unflatten(lifted, spec)
 
 
@@ -108,9 +105,7 @@ def _process_batched_inputs(
         )
     for position, (x, dim) in enumerate(zip(leaves, dims, strict=True)):
         if not isinstance(dim, int) and dim is not None:
-            raise ValueError(
-                f"{call}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
-            )
+            raise ValueError(f"{call}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
         if dim is None:
             continue
         if not isinstance(x, Tensor):
@@ -199,8 +194,16 @@ def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, bat
     return remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
-def _in_chunks(run: Callable[..., Any], leaves: list[Any], dims: list[Any], size: int, chunk_size: int, randomness: str,
-               out_dims: Any, func: Callable[..., Any]) -> Any:
+def _in_chunks(
+    run: Callable[..., Any],
+    leaves: list[Any],
+    dims: list[Any],
+    size: int,
+    chunk_size: int,
+    randomness: str,
+    out_dims: Any,
+    func: Callable[..., Any],
+) -> Any:
     """The results of at most chunk_size examples at a time, joined."""
     parts = []
     drawn = None if randomness != "same" else default_generator.get_state()

@@ -23,9 +23,7 @@ SUPPORTED_NODES_EXACT_MATCH: dict[type[Any], FlattenFuncExactMatchSpec | None] =
 
 
 def register_pytree_flatten_spec(
-    cls: type[Any],
-    flatten_fn_spec: FlattenFuncSpec,
-    flatten_fn_exact_match_spec: FlattenFuncExactMatchSpec | None = None,
+    cls: type[Any], flatten_fn_spec: FlattenFuncSpec, flatten_fn_exact_match_spec: FlattenFuncExactMatchSpec | None = None
 ) -> None:
     """Say how the children of a container are listed by a spec, and how to tell whether it fits the spec exactly."""
     SUPPORTED_NODES[cls] = flatten_fn_spec
@@ -43,7 +41,7 @@ def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[Any]:
     if spec.is_leaf():
         return [pytree]
     flatten = SUPPORTED_NODES.get(spec.type)
-    if flatten is None:     # a program's own container
+    if flatten is None:  # a program's own container
         leaves, found = tree_flatten(pytree)
         if found != spec:
             raise RuntimeError(f"Real spec {found} of object {pytree} is different from expected spec {spec}.")

@@ -235,9 +235,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def call_module(
-        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a module met while tracing: one node for a leaf; otherwise its forward is run, forward(*args, **kwargs)."""
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))) as scope:
@@ -286,9 +284,7 @@ class Tracer(TracerBase):
         if isinstance(root, Module):
             self.root = root
             if not hasattr(type(root), self.traced_func_name):
-                raise AssertionError(
-                    f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
-                )
+                raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
             fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {mod: name for name, mod in root.named_modules()}
@@ -356,9 +352,7 @@ class Tracer(TracerBase):
             return root_fn, [*own, *given]
         if isinstance(concrete_args, tuple):
             if len(named) != len(concrete_args):
-                raise RuntimeError(
-                    f"Tracing expected {len(named)} arguments but got {len(concrete_args)} concrete arguments"
-                )
+                raise RuntimeError(f"Tracing expected {len(named)} arguments but got {len(concrete_args)} concrete arguments")
             concrete_args = dict(zip(named, concrete_args))
         args = [*own, *[self._proxy_placeholder(name, concrete_args, signature, signed) for name in named]]
         if code.co_kwonlyargcount > 0 or code.co_flags & HAS_VARSTUFF:
@@ -448,10 +442,7 @@ def _annotations(function: Any) -> dict[str, Any]:
 def _patch_function(fn: FunctionType, nargs: int) -> FunctionType:
     """The function with its variadic and keyword-only parameters as positional ones."""
     code = fn.__code__.replace(
-        co_argcount=nargs,
-        co_posonlyargcount=0,
-        co_kwonlyargcount=0,
-        co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF,
+        co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
     )
     return FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 

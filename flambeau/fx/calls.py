@@ -75,11 +75,7 @@ def _required(name: str, parameter: inspect.Parameter) -> bool:
     """Whether PyTorch hands a parameter of the function `name` on by position."""
     if parameter.name in _BY_NAME.get(name, ()):
         return False
-    return (
-        parameter.default is parameter.empty
-        or parameter.default is MISSING
-        or parameter.name in _REQUIRED.get(name, ())
-    )
+    return parameter.default is parameter.empty or parameter.default is MISSING or parameter.name in _REQUIRED.get(name, ())
 
 
 def arranged(

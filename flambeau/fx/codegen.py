@@ -143,9 +143,7 @@ class _ParsedStackTrace:
         return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
 
 
-def _parse_stack_trace(
-    stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None
-) -> _ParsedStackTrace | None:
+def _parse_stack_trace(stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None) -> _ParsedStackTrace | None:
     """The last frame of a formatted stack trace for which filter_fn(file, name, code) holds."""
     if not stack_trace:
         return None
@@ -291,11 +289,7 @@ class CodeGen:
         return "\n" + "".join(f"    {arg},\n" for arg in args)
 
     def generate_output(
-        self,
-        output_args: Argument,
-        *,
-        descs: Sequence[str] | None = None,
-        repr_fn: Callable[[object], str] | None = None,
+        self, output_args: Argument, *, descs: Sequence[str] | None = None, repr_fn: Callable[[object], str] | None = None
     ) -> str:
         """The `return` statement."""
         return f"return {(repr_fn or repr)(output_args)}"
@@ -462,12 +456,7 @@ def _statement(writer: _Writer, node: Node, name: str) -> str:
                 return f"{text};  {name} = {writer.value(node.args[0])}"
         qualified = _get_qualified_name(target)
         shown = writer.add_global(qualified, target)
-        if (
-            shown == "getattr"
-            and len(node.args) == 2
-            and isinstance(node.args[1], str)
-            and node.args[1].isidentifier()
-        ):
+        if shown == "getattr" and len(node.args) == 2 and isinstance(node.args[1], str) and node.args[1].isidentifier():
             return f"{name} = {_format_target(writer.value(node.args[0]), node.args[1])}"
         if node.meta.get("is_wrapped", False):
             writer.wrapped.setdefault(shown)
@@ -543,11 +532,7 @@ class _PyTreeCodeGen(CodeGen):
         return f"([{', '.join(fn_args[:count])}], {{{named}}})"
 
     def generate_output(
-        self,
-        output_args: Argument,
-        *,
-        descs: Sequence[str] | None = None,
-        repr_fn: Callable[[object], str] | None = None,
+        self, output_args: Argument, *, descs: Sequence[str] | None = None, repr_fn: Callable[[object], str] | None = None
     ) -> str:
         shown = (repr_fn or repr)(output_args)
         if self.pytree_info.out_spec is not None:

@@ -35,15 +35,7 @@ from flambeau.fx.codegen import (
     magic_methods,
     reflectable_magic_methods,
 )
-from flambeau.fx.names import (
-    _get_qualified_name,
-    _illegal_char_regex,
-    _is_magic,
-    _name_regex,
-    _snake_case,
-    public_name,
-    shown,
-)
+from flambeau.fx.names import _get_qualified_name, _illegal_char_regex, _is_magic, _name_regex, _snake_case, public_name, shown
 from flambeau.fx.namespace import _custom_builtins, _CustomBuiltin, _illegal_names, _Namespace, _register_custom_builtin
 from flambeau.fx.node import Argument, Node, Target, _legal_ops, _type_repr, map_arg, warn_missing_reference
 from flambeau.fx.tables import simple_table
@@ -266,8 +258,7 @@ class Graph:
         """Take a node out. Raises RuntimeError if others use it, or if it is another graph's."""
         if to_erase.users:
             raise RuntimeError(
-                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
-                f"{to_erase.users}!"
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
             )
         if to_erase.graph != self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")

@@ -90,7 +90,7 @@ def _format_import_statement(name: str, obj: Any, importer: Any = None) -> str:
         return _custom_builtins[name].import_str
     if _is_from_torch(name):
         return "import torch"
-    if importer is not None:    # of a package, whose modules may be those of another one
+    if importer is not None:  # of a package, whose modules may be those of another one
         module, qualified = importer.get_name(obj)
         return f"from {module} import {qualified} as {name}"
     return f"from {shown_module(obj.__module__)} import {obj.__qualname__} as {name}"
@@ -123,9 +123,7 @@ def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_m
     return _deserialize_graph_module(importer.import_module(generated_module_name).forward, body)
 
 
-def _deserialize_graph_module(
-    forward: Any, body: dict[Any, Any], graph_module_cls: type[GraphModule] | None = None
-) -> Module:
+def _deserialize_graph_module(forward: Any, body: dict[Any, Any], graph_module_cls: type[GraphModule] | None = None) -> Module:
     from flambeau.fx._symbolic_trace import Tracer
 
     holder = type("_CodeOnlyModule", (_CodeOnlyModule,), {"forward": forward})(body)
@@ -158,9 +156,7 @@ class _WrappedCall:
             raise AssertionError("lineno is None")
         line = frame_summary.line or ""
         source = linecache.getlines(frame_summary.filename)
-        head = (
-            f"Call using an FX-traced Module, line {number} of the traced Module's generated forward function:"
-        )
+        head = f"Call using an FX-traced Module, line {number} of the traced Module's generated forward function:"
         before = "".join(source[number - 2 : number])
         behind = "\n".join(source[number : number + 2])
         return "\n".join([traceback.format_exc(), head, before, "~" * len(line) + "~~~ <--- HERE", behind])
@@ -296,9 +292,7 @@ class GraphModule(Module):
         return written
 
     def _recompile_submodules(self) -> list[tuple[str, PythonCode]]:
-        return [
-            (name, module.recompile()) for name, module in self.named_children() if isinstance(module, GraphModule)
-        ]
+        return [(name, module.recompile()) for name, module in self.named_children() if isinstance(module, GraphModule)]
 
     # ------------------------------------------------------------ submodules
 
@@ -394,8 +388,7 @@ class GraphModule(Module):
         (path / "__init__.py").write_text("from .module import *")
         if pickled:
             warnings.warn(
-                "Was not able to save the following children modules as reprs -"
-                f"saved as pickled files instead: {pickled}",
+                f"Was not able to save the following children modules as reprs -saved as pickled files instead: {pickled}",
                 stacklevel=2,
             )
 

@@ -32,9 +32,7 @@ class Interpreter:
     garbage_collect_values: values are dropped behind their last use; graph: another graph than module.graph.
     """
 
-    def __init__(
-        self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
-    ) -> None:
+    def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         self.module = module
         self.submodules = dict(module.named_modules())
         self.graph: Graph = graph if graph is not None else module.graph  # type: ignore[assignment]
@@ -51,9 +49,7 @@ class Interpreter:
                         seen.add(used)
                         self.user_to_last_uses.setdefault(node, []).append(used)
 
-    def run(
-        self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True
-    ) -> Any:
+    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
         """What the graph returns for the arguments. initial_env: values of nodes that are not to be run.
 
         Raises what a node raises, with a line that says which.
@@ -113,9 +109,7 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(
-                f"Expected positional argument for parameter {target}, but one was not passed in!"
-            ) from None
+            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """The attribute of the module."""
@@ -161,9 +155,7 @@ class Interpreter:
 
         def value(used: Node) -> Any:
             if used not in self.env:
-                raise RuntimeError(
-                    f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues"
-                )
+                raise RuntimeError(f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues")
             return self.env[used]
 
         return map_arg(args, value)

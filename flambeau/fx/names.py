@@ -37,12 +37,16 @@ _OF_TORCH = """adaptive_avg_pool1d avg_pool1d bilinear celu_ channel_shuffle con
 _RENAMED = {"logsigmoid": "torch._C._nn.log_sigmoid", "threshold": "torch.nn.functional._threshold"}
 
 # Functions of torch that PyTorch writes in Python, and those that it makes of two by a parameter's value.
-_PYTHON = frozenset("""_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type
+_PYTHON = frozenset(
+    """_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_type
     _check_value _check_with are_deterministic_algorithms_enabled compile cond get_default_device is_storage is_tensor
     set_default_device set_default_dtype set_default_tensor_type sym_float sym_fresh_size sym_int sym_ite sym_max sym_min
-    sym_not sym_sqrt sym_sum typename use_deterministic_algorithms""".split())
-_DISPATCHED = frozenset("""adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d
-    fractional_max_pool3d lu max_pool1d max_pool2d max_pool3d unique unique_consecutive""".split())
+    sym_not sym_sqrt sym_sum typename use_deterministic_algorithms""".split()
+)
+_DISPATCHED = frozenset(
+    """adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d
+    fractional_max_pool3d lu max_pool1d max_pool2d max_pool3d unique unique_consecutive""".split()
+)
 _PACKAGE = torch.__name__
 
 
@@ -115,7 +119,7 @@ def shown_module(module: str) -> str:
     head, dot, rest = module.partition(".")
     if head != _PACKAGE:
         return module
-    return "torch" + dot + rest.replace("_ops.", "ops.", 1)     # a namespace of operators is reached by torch.ops
+    return "torch" + dot + rest.replace("_ops.", "ops.", 1)  # a namespace of operators is reached by torch.ops
 
 
 def shown_type(cls: type) -> str:

@@ -45,9 +45,7 @@ Target = Callable[..., Any] | str
 Argument = Any
 """What a node's argument may be: nodes, plain values, tensors, and tuples, lists, dicts, slices and ranges of them."""
 
-_legal_ops = dict.fromkeys(
-    ["placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"]
-)
+_legal_ops = dict.fromkeys(["placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"])
 _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem, torch._assert, torch._assert_async}
 
 _RANDOM = frozenset(
@@ -59,9 +57,11 @@ _RANDOM = frozenset(
 
 
 #: Operators that check something or mark a stretch, and write to no argument.
-_SIDE_EFFECTS = frozenset("""aten::_assert_async.msg aten::_assert_scalar aten::_assert_tensor_metadata aten::sym_constrain_range
+_SIDE_EFFECTS = frozenset(
+    """aten::_assert_async.msg aten::_assert_scalar aten::_assert_tensor_metadata aten::sym_constrain_range
     aten::sym_constrain_range_for_size prims::_sink_tokens profiler::_record_function_enter profiler::_record_function_enter_new
-    profiler::_record_function_exit profiler::_record_function_exit._RecordFunction""".split())
+    profiler::_record_function_exit profiler::_record_function_exit._RecordFunction""".split()
+)
 
 
 @functools.cache
@@ -280,11 +280,7 @@ class Node:
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_all_uses_with(
-        self,
-        replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] | None = None,
-        *,
-        propagate_meta: bool = False,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
         """Put `replace_with` in the place of this node in the arguments of all its users; returns those it was replaced in.
 

@@ -136,19 +136,13 @@ def _is_of_types(signature: inspect.Signature, args: tuple[Any, ...], kwargs: di
 
 
 def normalize_module(
-    root: Module,
-    target: str,
-    args: tuple[Any],
-    kwargs: dict[str, Any] | None = None,
-    normalize_to_only_use_kwargs: bool = False,
+    root: Module, target: str, args: tuple[Any], kwargs: dict[str, Any] | None = None, normalize_to_only_use_kwargs: bool = False
 ) -> ArgsKwargsPair | None:
     """The same for a call of a submodule that is one of torch.nn; None for others. Raises RuntimeError if there is none."""
     try:
         submodule = root.get_submodule(target)
     except AttributeError as error:
-        raise RuntimeError(
-            f"Tried to normalize node with target {target} but root did not have that target!"
-        ) from error
+        raise RuntimeError(f"Tried to normalize node with target {target} but root did not have that target!") from error
     if getattr(torch.nn, type(submodule).__name__, None) is not type(submodule):
         return None
     signature = inspect.signature(inspect.unwrap(submodule.forward))
@@ -201,9 +195,7 @@ def create_type_hint(x: object) -> object:
         if isinstance(item, type) and isinstance(base, type) and issubclass(base, item):
             base = item
         elif not (isinstance(item, type) and isinstance(base, type) and issubclass(item, base)):
-            warnings.warn(
-                f"We were not able to successfully create type hint from the type {x}", stacklevel=2
-            )
+            warnings.warn(f"We were not able to successfully create type hint from the type {x}", stacklevel=2)
             return list[Any] if kind is list else tuple[Any, ...]
     return list[base] if kind is list else tuple[base, ...]  # type: ignore[valid-type]
 

@@ -36,9 +36,7 @@ def _print_readable(
     )
     code = _indented(written.src.lstrip("\n"), 4)
     inner = [
-        _print_readable(
-            child, name, False, include_stride, include_device, colored, expanded_def, additional_meta
-        )
+        _print_readable(child, name, False, include_stride, include_device, colored, expanded_def, additional_meta)
         for name, child in module.named_children()
         if hasattr(child, "graph")
     ]

@@ -296,9 +296,7 @@ class Proxy:
         )
 
     @classmethod
-    def __torch_function__(
-        cls, orig_method: Any, types: Any, args: Any = None, kwargs: dict[str, Any] | None = None
-    ) -> Proxy:
+    def __torch_function__(cls, orig_method: Any, types: Any, args: Any = None, kwargs: dict[str, Any] | None = None) -> Proxy:
         args, kwargs = args or (), kwargs or {}
         tracers: dict[TracerBase, None] = {}
 
@@ -309,9 +307,7 @@ class Proxy:
         map_aggregate(args, note)
         map_aggregate(kwargs, note)
         if len(tracers) > 1:
-            raise RuntimeError(
-                f"Found multiple different tracers {list(tracers)} while trying to trace operations {orig_method}"
-            )
+            raise RuntimeError(f"Found multiple different tracers {list(tracers)} while trying to trace operations {orig_method}")
         tracer = next(iter(tracers))
         if is_method(orig_method):
             _refuse_sliced(orig_method, args)

@@ -63,9 +63,7 @@ def replace_pattern_with_filters(
 
     replacement_callback(match, graph, pattern) gives the replacement of each match; ignore_literals as in SubgraphMatcher.
     """
-    return _replace_pattern(
-        gm, pattern, replacement, match_filters, ignore_literals, replacement_callback, node_name_match
-    )
+    return _replace_pattern(gm, pattern, replacement, match_filters, ignore_literals, replacement_callback, node_name_match)
 
 
 def _graph_of(pattern: Pattern) -> Graph:
@@ -87,9 +85,7 @@ def _replace_pattern(
     matcher = SubgraphMatcher(pattern_graph, ignore_literals=ignore_literals)
     filters = match_filters or []
     matches = [
-        match
-        for match in matcher.match(graph, node_name_match)
-        if all(holds(match, graph, pattern_graph) for holds in filters)
+        match for match in matcher.match(graph, node_name_match) if all(holds(match, graph, pattern_graph) for holds in filters)
     ]
     common = _graph_of(replacement) if replacement is not None else None
     if common is None and replacement_callback is None:

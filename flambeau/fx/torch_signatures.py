@@ -17,13 +17,7 @@ from typing import Any, Optional, TypeVar
 import flambeau as torch
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.dispatcher.schema_types import (
-    DictType,
-    ListType,
-    OptionalType,
-    TupleType,
-    Type,
-)
+from flambeau.dispatcher.schema_types import DictType, ListType, OptionalType, TupleType, Type
 from flambeau.fx.names import is_overload, public_name
 
 __all__ = ["is_in_cpp", "python_type", "schemas_of", "signature_of_schema"]
@@ -31,9 +25,7 @@ __all__ = ["is_in_cpp", "python_type", "schemas_of", "signature_of_schema"]
 #: Modules whose functions are PyTorch's operators.
 _ROOMS = ("torch", "torch._C._nn", "torch._C._linalg", "torch._C._special", "torch._C._fft", "torch.functional")
 #: Functions of these modules that PyTorch writes in Python around operators of the same name.
-_AROUND = frozenset(
-    f"torch.functional.{name}" for name in "cdist norm stft tensordot unique unique_consecutive".split()
-)
+_AROUND = frozenset(f"torch.functional.{name}" for name in "cdist norm stft tensordot unique unique_consecutive".split())
 _TYPES: dict[str, Any] = {
     "Tensor": torch.Tensor, "SymInt": int, "ScalarType": int, "Layout": int, "MemoryFormat": int, "QScheme": int, "int": int,
     "float": float, "bool": bool, "SymBool": bool, "str": str, "complex": complex, "Device": torch.device, "None": type(None),

@@ -52,10 +52,7 @@ class NodeSource:
             self.name, self.target, self.graph_id = name, target, graph_id
 
     def __init__(
-        self,
-        node: Node | None,
-        pass_name: str = "",
-        action: NodeSourceAction | list[NodeSourceAction] | None = None,
+        self, node: Node | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None
     ) -> None:
         self.pass_name = pass_name
         self.action = [] if action is None else action if isinstance(action, list) else [action]
@@ -224,7 +221,5 @@ def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[Callable[..., Any]
 def get_graph_provenance_json(graph: Graph) -> dict[str, Any]:
     """For each node of a graph the sources that it has in meta["from_node"], as plain data."""
     return {
-        node.name: [source.to_dict() for source in node.meta["from_node"]]
-        for node in graph.nodes
-        if node.meta.get("from_node")
+        node.name: [source.to_dict() for source in node.meta["from_node"]] for node in graph.nodes if node.meta.get("from_node")
     }

@@ -4,8 +4,6 @@ A repository's entry points are the functions of its hubconf.py. Local folders a
 loaded from its copy in get_dir(), which has to be there: flambeau fetches no code.
 """
 
-
-
 from __future__ import annotations
 
 from flambeau.hub.files import (
@@ -21,9 +19,7 @@ from flambeau.hub.files import (
     set_dir,
     urlparse,
 )
-from flambeau.hub.files import (
-    download_url_to_file as _download_url_to_file,
-)
+from flambeau.hub.files import download_url_to_file as _download_url_to_file
 from flambeau.hub.progress import _Faketqdm, tqdm
 from flambeau.hub.repositories import (
     ENV_GITHUB_TOKEN,

@@ -87,7 +87,5 @@ def load_state_dict_from_url(
         try:
             download_url_to_file(url, path, found.group(1) if found else None, progress=progress)
         except URLError as error:
-            raise URLError(
-                f"{error.reason}: {url} can't be reached; download it elsewhere and put it at {path}"
-            ) from None
+            raise URLError(f"{error.reason}: {url} can't be reached; download it elsewhere and put it at {path}") from None
     return torch.load(path, map_location=map_location, weights_only=weights_only)

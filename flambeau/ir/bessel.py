@@ -21,7 +21,7 @@ J0_ZERO = (2.404825557695773, -1.176691651530894e-16)
 J0_SECOND = (5.520078110286311, 8.088597146146722e-17)
 J1_ZERO = (3.8317059702075125, -1.5269184090088067e-16)
 AIRY_ZERO = (-2.338107410459767, -3.912260409818305e-17)
-NEAR = 5.0      # J and Y: up to here polynomials of 2 x**2 / 25 - 1, beyond of 50 / x**2 - 1
+NEAR = 5.0  # J and Y: up to here polynomials of 2 x**2 / 25 - 1, beyond of 50 / x**2 - 1
 # fmt: off
 J0_NEAR = (
     0.0031873556303932387, -0.0019210870437164043, 0.0004876827177655839, -7.121705240575852e-05, 6.854954847201717e-06,
@@ -146,8 +146,10 @@ AIRY_Q = (
 
 def _evaluated(function: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
     """A function of float64, for every floating dtype."""
+
     def apply(x: Expr) -> Expr:
         return cast(function(cast(x, float64)), x.dtype)
+
     apply.__name__, apply.__doc__ = function.__name__, function.__doc__
     return apply
 
@@ -187,7 +189,8 @@ def _hankel(order: int, second: bool) -> Callable[[Expr], Expr]:
             wave = amplitude * turned_sine + phase * turned_cosine
         else:
             wave = amplitude * turned_cosine - phase * turned_sine
-        return wave * s.sqrt(inverse * (1 / math.pi))    # NaN at infinity, as in PyTorch
+        return wave * s.sqrt(inverse * (1 / math.pi))  # NaN at infinity, as in PyTorch
+
     return far
 
 
@@ -226,6 +229,7 @@ def y1(x: Expr) -> Expr:
 
 def _k(order: int, scaled: bool) -> Callable[[Expr], Expr]:
     """K, or exp(x) K: below 2 with the logarithm, of x**2 / 2 - 1; beyond of 4 / x - 1."""
+
     def near(x: Expr) -> Expr:
         u = s.fma(x * x, 0.5, -1.0)
         logarithm = s.log(x * 0.5)
@@ -242,6 +246,7 @@ def _k(order: int, scaled: bool) -> Callable[[Expr], Expr]:
     def k(x: Expr) -> Expr:
         value = s.sometimes(s.sometimes(x, x < 2, near, x), x >= 2, far, x)
         return where(x > 0, value, where(x == 0, INFINITY, NAN))
+
     k.__doc__ = f"{'exp(x) K' if scaled else 'K'} of order {order}."
     return _evaluated(k)
 

@@ -294,9 +294,11 @@ def _sinh_and_cosh(size: Expr, angle: Expr) -> tuple[tuple[Expr, Expr], tuple[Ex
     far = rest != 1.0
     even, odd = where(far, 0.5 * grown, s.cosh(size)), where(far, s.copysign(0.5 * grown, size), s.sinh(size))
     sine, cosine = s.sin(angle), s.cos(angle)
-    lost = (a == INFINITY) & (s.isinf(angle) | s.isnan(angle))   # the real part is infinite all the same
-    return ((where(lost, INFINITY, exact_mul(_times(odd, cosine), rest)), exact_mul(_times(even, sine), rest)),
-            (where(lost, INFINITY, exact_mul(_times(even, cosine), rest)), exact_mul(_times(odd, sine), rest)))
+    lost = (a == INFINITY) & (s.isinf(angle) | s.isnan(angle))  # the real part is infinite all the same
+    return (
+        (where(lost, INFINITY, exact_mul(_times(odd, cosine), rest)), exact_mul(_times(even, sine), rest)),
+        (where(lost, INFINITY, exact_mul(_times(even, cosine), rest)), exact_mul(_times(odd, sine), rest)),
+    )
 
 
 @body("sin")
@@ -371,8 +373,10 @@ def _acos(node: Expr, x: Expr) -> Expr:
     vr, vi = parts(s.sqrt(complex_(one + re, im)))
     huge, distant = _far_off(re, im)
     size = where(huge, s.copysign(distant, -im), s.asinh(vr * ui - vi * ur))
-    return complex_(_angle_of_missing(re, im, where(huge, s.atan2(abs(im), re), 2 * s.atan2(ur, vr))),
-                    where(s.isnan(im) & s.isinf(re), s.copysign(INFINITY, -im), size))
+    return complex_(
+        _angle_of_missing(re, im, where(huge, s.atan2(abs(im), re), 2 * s.atan2(ur, vr))),
+        where(s.isnan(im) & s.isinf(re), s.copysign(INFINITY, -im), size),
+    )
 
 
 def _angle_of_missing(re: Expr, im: Expr, angle: Expr) -> Expr:
@@ -388,8 +392,10 @@ def _acosh(node: Expr, x: Expr) -> Expr:
     vr, vi = parts(s.sqrt(complex_(re + one, im)))
     huge, distant = _far_off(re, im)
     size = where(huge, distant, s.asinh(ur * vr + ui * vi))
-    return complex_(where((s.isnan(im) & s.isinf(re)) | (s.isnan(re) & s.isinf(im)), INFINITY, size),
-                    _angle_of_missing(re, im, where(huge, s.atan2(im, re), 2 * s.atan2(ui, vr))))
+    return complex_(
+        where((s.isnan(im) & s.isinf(re)) | (s.isnan(re) & s.isinf(im)), INFINITY, size),
+        _angle_of_missing(re, im, where(huge, s.atan2(im, re), 2 * s.atan2(ui, vr))),
+    )
 
 
 @body("atanh")
@@ -406,8 +412,9 @@ def _atanh(node: Expr, x: Expr) -> Expr:
     angle = s.atan2(2 * im, (1 - re) * (1 + re) - im * im) * 0.5
     far = s.isnan(re) & s.isinf(im)
     vanishing = far | (s.isnan(im) & ((re == 0) | s.isinf(re)))
-    near = complex_(s.copysign(where(vanishing, 0.0, where(huge, distant, modulus)), re),
-                    where(huge | far, s.copysign(HALF_PI, im), angle))
+    near = complex_(
+        s.copysign(where(vanishing, 0.0, where(huge, distant, modulus)), re), where(huge | far, s.copysign(HALF_PI, im), angle)
+    )
     return cast(near, node.dtype)
 
 

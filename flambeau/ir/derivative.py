@@ -90,7 +90,7 @@ def _epsilon(x):
 
 def _bessel_i1(g, out, x):
     near = abs(x) < _epsilon(x)
-    return (g * where(near, 0.5, s.i0(x) - out / where(near, 1, x)),)     # no 1 / 0, for the second derivative's sake
+    return (g * where(near, 0.5, s.i0(x) - out / where(near, 1, x)),)  # no 1 / 0, for the second derivative's sake
 
 
 def _bessel_i1e(g, out, x):
@@ -256,5 +256,3 @@ def _like(gradient: Expr, value: Expr) -> Expr:
     if gradient.dtype.is_complex and not value.dtype.is_complex:
         gradient = real(gradient)
     return cast(gradient, value.dtype)
-
-

@@ -25,18 +25,9 @@ INTEGER_ONLY = frozenset()
 LOG2_E = 1.4426950408889634
 #: ln 2 as a sum of two numbers of the dtype.
 LN2 = {float32: (0.6931471824645996, -1.9046542121259336e-09), float64: (0.6931471805599453, 2.3190468138462996e-17)}
-LOG2_E_PARTS = {
-    float32: (1.4426950216293335, 1.925963033500011e-08),
-    float64: (1.4426950408889634, 2.0355273740931033e-17),
-}
-LOG10_E_PARTS = {
-    float32: (0.4342944920063019, -1.0103049952192578e-08),
-    float64: (0.4342944819032518, 1.098319650216765e-17),
-}
-LOG10_2_PARTS = {
-    float32: (0.3010300099849701, -1.432098883924482e-08),
-    float64: (0.3010299956639812, -2.8037281277851704e-18),
-}
+LOG2_E_PARTS = {float32: (1.4426950216293335, 1.925963033500011e-08), float64: (1.4426950408889634, 2.0355273740931033e-17)}
+LOG10_E_PARTS = {float32: (0.4342944920063019, -1.0103049952192578e-08), float64: (0.4342944819032518, 1.098319650216765e-17)}
+LOG10_2_PARTS = {float32: (0.3010300099849701, -1.432098883924482e-08), float64: (0.3010299956639812, -2.8037281277851704e-18)}
 MANTISSA = {float32: 23, float64: 52}
 BIAS = {float32: 127, float64: 1023}
 #: 1.5 * 2**mantissa: adding it rounds to an integer, which then stands in the low bits.
@@ -66,8 +57,13 @@ LOG = {
 }  # fmt: skip
 # The double-double logarithm's tail: 2 atanh(t) = 2 t + t**3 (2/3 + t**2 P(t**2)).
 LOG_TAIL = (
-    0.4000000000000229, 0.28571428570083884, 0.22222222522860352, 0.18181784098818335, 0.15386770174781852,
-    0.13256508204561504, 0.13199291889321266,
+    0.4000000000000229,
+    0.28571428570083884,
+    0.22222222522860352,
+    0.18181784098818335,
+    0.15386770174781852,
+    0.13256508204561504,
+    0.13199291889321266,
 )
 
 
@@ -242,13 +238,13 @@ def exp(node: Expr, x: Expr) -> Expr:
     return scale_by_power(fraction + 1, k)
 
 
-EXP_NORMAL = {float32: -87.33654, float64: -708.396}       # what has a smaller exponential has none that is a normal number
+EXP_NORMAL = {float32: -87.33654, float64: -708.396}  # what has a smaller exponential has none that is a normal number
 
 
 def rounded_power(x: Expr, scale: float) -> tuple[Expr, Expr]:
     """round(x * scale) and 2 to that power, which must be a normal number."""
     dtype = x.dtype
-    magic = MAGIC[dtype] + BIAS[dtype]      # the low bits then hold the exponent as it lies in a number
+    magic = MAGIC[dtype] + BIAS[dtype]  # the low bits then hold the exponent as it lies in a number
     shifted = fma(x, scale, magic)
     return shifted - magic, bitcast(bits(shifted) << MANTISSA[dtype], dtype)
 
@@ -472,8 +468,10 @@ def pow(node: Expr, x: Expr, y: Expr) -> Expr:
 
 def _integer_pow(x: Expr, y: Expr) -> Expr:
     """Repeated squaring while y has bits; below zero 1 and -1 keep their parity and other bases give 0."""
+
     def step(result: Expr, square: Expr, rest: Expr) -> tuple[Expr, ...]:
         return where((rest & 1) != 0, result * square, result), square * square, rest >> 1
+
     rest = where(y < 0, 0, y) if x.dtype.is_signed else y
     result = s.repeat(step, lambda result, square, rest: rest != 0, (0 * x + 1, x, rest), limit=8 * x.dtype.itemsize)
     if not x.dtype.is_signed:

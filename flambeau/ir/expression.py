@@ -412,8 +412,9 @@ def sometimes(common: Expr, needed: Expr, other: Callable[..., Expr], *operands:
     return make("sometimes", (common, needed, *operands), common.dtype, value)
 
 
-def repeat(step: Callable[..., tuple[Expr, ...]], wanted: Callable[..., Expr], states: tuple[Expr, ...], *constants: Expr,
-           limit: int) -> Expr:
+def repeat(
+    step: Callable[..., tuple[Expr, ...]], wanted: Callable[..., Expr], states: tuple[Expr, ...], *constants: Expr, limit: int
+) -> Expr:
     """The first of states = step(*states, *constants), repeated while wanted(*states, *constants) holds, `limit` times at most.
 
     Series and fractions without a fixed length. An element that wants no more keeps its states while others go on.

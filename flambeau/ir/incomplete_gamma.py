@@ -15,8 +15,8 @@ from flambeau.ir.elementary import INFINITY, NAN, polynomial
 from flambeau.ir.scalar import Expr, cast, constant, where
 from flambeau.ir.special import STIRLING
 
-UNIFORM = 1e6       # where the uniform expansion takes over
-LIMIT = 100000      # steps of a series; they grow like the square root of a
+UNIFORM = 1e6  # where the uniform expansion takes over
+LIMIT = 100000  # steps of a series; they grow like the square root of a
 TINY = 1e-300
 #: log(gamma(1 + a)) / a near 0, where 1 + a would lose digits of a.
 NEAR_ONE = (-0.5772156649015329, 0.8224670334241132, -0.40068563438653143, 0.27058080842778454, -0.20738555102867398)
@@ -50,11 +50,13 @@ def _series(a: Expr, x: Expr, precision: float) -> Expr:
     def step(total: Expr, term: Expr, n: Expr, x: Expr) -> tuple[Expr, ...]:
         term = term * (x / (n + 1))
         return total + term, term, n + 1
+
     return s.repeat(step, lambda total, term, n, x: term > total * precision, (one, one, a), x, limit=LIMIT)
 
 
 def _fraction(a: Expr, x: Expr, precision: float) -> Expr:
     """The continued fraction of Q(a, x) * gamma(a) * exp(x) / x**a, by Lentz's method."""
+
     def away(y: Expr) -> Expr:
         return where(abs(y) < TINY, TINY, y)
 
@@ -65,6 +67,7 @@ def _fraction(a: Expr, x: Expr, precision: float) -> Expr:
         c = away(b + factor / c)
         change = c * d
         return made * change, change, b, c, d, i + 1
+
     b = x + 1 - a
     first = 1 / away(b)
     nothing = 0 * a
@@ -105,6 +108,7 @@ def regularised(a: Expr, x: Expr, upper: bool) -> Expr:
     def above(a: Expr, x: Expr) -> Expr:
         part = s.apart(_density, a, x) * a * _fraction(a, x, precision)
         return part if upper else 1 - part
+
     fine = (a >= 0) & (x >= 0)
     inner = fine & (a > 0) & (x > 0) & (a < INFINITY) & (x < INFINITY)
     large, low = a > UNIFORM, x < a + 1
@@ -112,8 +116,12 @@ def regularised(a: Expr, x: Expr, upper: bool) -> Expr:
     value = where(fine & ((a == 0) & (x > 0) | (x == INFINITY) & (a < INFINITY)), zero, NAN * constant(1, float64))
     value = where(fine & ((x == 0) & (a > 0) | (a == INFINITY) & (x < INFINITY)), one, value)
     small = (a < 1) & (x < 1) if upper else a < 0
-    for chosen, way in ((inner & ~large & low & ~small, below), (inner & ~large & ~low & ~small, above),
-                        (inner & large, lambda a, x: _uniform(a, x, upper)), (inner & small, _small_upper)):
-        if way is not _small_upper or upper:    # elements of another way wait as 1, which is soon done
+    for chosen, way in (
+        (inner & ~large & low & ~small, below),
+        (inner & ~large & ~low & ~small, above),
+        (inner & large, lambda a, x: _uniform(a, x, upper)),
+        (inner & small, _small_upper),
+    ):
+        if way is not _small_upper or upper:  # elements of another way wait as 1, which is soon done
             value = s.sometimes(value, chosen, way, where(chosen, a, 1.0), where(chosen, x, 1.0))
     return cast(value, dtype)

@@ -145,7 +145,7 @@ def combined(fold: Fold) -> tuple[Expr, ...]:
 
 def steady(expressions: Sequence[Expr], known: Callable[[Expr], bool]) -> list[Expr]:
     """The largest subexpressions made of `known` leaves (at least one), numbers and constants: what is the same along the row."""
-    kinds: dict[Expr, int] = {}     # 0: changes along the row; 1: constants and numbers; 2: known leaves too
+    kinds: dict[Expr, int] = {}  # 0: changes along the row; 1: constants and numbers; 2: known leaves too
     for node in topological(*expressions):
         if known(node):
             kinds[node] = 2

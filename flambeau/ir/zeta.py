@@ -10,8 +10,20 @@ from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr
 
 #: Coefficients (2k)! / B_2k of the Euler-Maclaurin sum.
-_MACLAURIN = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
-              1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18)
+_MACLAURIN = (
+    12.0,
+    -720.0,
+    30240.0,
+    -1209600.0,
+    47900160.0,
+    -1.8924375803183791606e9,
+    7.47242496e10,
+    -2.950130727918164224e12,
+    1.1646782814350067249e14,
+    -4.5979787224074726105e15,
+    1.8152105401943546773e17,
+    -7.1661652561756670113e18,
+)
 
 
 def _positive_zeta(x: Expr, q: Expr) -> Expr:
@@ -42,8 +54,10 @@ def hurwitz_zeta(node: Expr, x: Expr, q: Expr) -> Expr:
     below = q <= 0
     size = s.where(below, -q, 0)
     fraction = size - s.floor(size)
-    upper, first, last = (s.apart(_positive_zeta, x, place)
-                          for place in (s.where(below, 1 - fraction, q), s.where(fraction == 0, 1, fraction), size + 1))
+    upper, first, last = (
+        s.apart(_positive_zeta, x, place)
+        for place in (s.where(below, 1 - fraction, q), s.where(fraction == 0, 1, fraction), size + 1)
+    )
     lower = first - last
     odd = s.floor(x * 0.5) * 2 != x
     value = s.where(below, upper + s.where(odd, -lower, lower), upper)

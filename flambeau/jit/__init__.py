@@ -20,11 +20,7 @@ from flambeau.jit.awaitables import Await as _Await
 from flambeau.jit.awaitables import _awaitable, _awaitable_nowait, _awaitable_wait
 from flambeau.jit.execution.exceptions import Error
 from flambeau.jit.marks import Attribute, _overload, _unwrap_optional, annotate, fork, is_scripting, isinstance, wait
-from flambeau.jit.scripts import (
-    interface,
-    script,
-    script_if_tracing,
-)
+from flambeau.jit.scripts import interface, script, script_if_tracing
 from flambeau.jit.serialization import load, save
 from flambeau.jit.tracing.current import is_tracing
 

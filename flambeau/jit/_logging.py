@@ -2,6 +2,11 @@
 
 from flambeau.core.operator import unsupported as _unsupported
 
-globals().update(_unsupported.all_of(
-    "jit._logging.", "measure a program by torch.profiler", "add_stat_value set_logger time_point",
-    "AggregationType LockingLogger NoopLogger"))
+globals().update(
+    _unsupported.all_of(
+        "jit._logging.",
+        "measure a program by torch.profiler",
+        "add_stat_value set_logger time_point",
+        "AggregationType LockingLogger NoopLogger",
+    )
+)

@@ -9,15 +9,7 @@ from flambeau.jit.tracing.entry import trace, trace_module
 from flambeau.jit.tracing.modules import TopLevelTracedModule, TracedModule
 from flambeau.jit.tracing.warnings import TracerWarning, TracingCheckError
 
-__all__ = [
-    "TopLevelTracedModule",
-    "TracedModule",
-    "TracerWarning",
-    "TracingCheckError",
-    "is_tracing",
-    "trace",
-    "trace_module",
-]
+__all__ = ["TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "is_tracing", "trace", "trace_module"]
 
 
 def __getattr__(name: str) -> Any:

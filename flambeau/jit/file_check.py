@@ -83,9 +83,7 @@ class FileCheck:
         _run(checks, str(texts[-1]))
 
 
-_LINE = re.compile(
-    r"^\s*#\s*CHECK(?:-(NOT|SAME|NEXT|DAG|SOURCE-HIGHLIGHTED|REGEX|COUNT)(?:-(EXACTLY-)?(\d+))?)?:\s?(.*)$"
-)
+_LINE = re.compile(r"^\s*#\s*CHECK(?:-(NOT|SAME|NEXT|DAG|SOURCE-HIGHLIGHTED|REGEX|COUNT)(?:-(EXACTLY-)?(\d+))?)?:\s?(.*)$")
 
 
 def _written(text: str) -> Iterator[_Check]:
@@ -137,9 +135,7 @@ def _shown(part: str) -> str:
 def _find(check: _Check, text: str, begin: int) -> tuple[int, int]:
     place = text.find(check.text, begin)
     if place < 0:
-        raise _error(
-            check, f'Expected to find "{_shown(check.text)}" but did not find it\nSearched string:', text, begin
-        )
+        raise _error(check, f'Expected to find "{_shown(check.text)}" but did not find it\nSearched string:', text, begin)
     return place, place + len(check.text)
 
 

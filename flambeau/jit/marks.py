@@ -11,17 +11,7 @@ from typing import Any, NamedTuple
 
 from flambeau.futures import Future
 
-__all__ = [
-    "NOTED",
-    "Attribute",
-    "_overload",
-    "_unwrap_optional",
-    "annotate",
-    "fork",
-    "is_scripting",
-    "isinstance",
-    "wait",
-]
+__all__ = ["NOTED", "Attribute", "_overload", "_unwrap_optional", "annotate", "fork", "is_scripting", "isinstance", "wait"]
 
 #: The signatures that were noted for a function or method, by its module and name.
 NOTED: dict[str, list[Any]] = {}

@@ -12,13 +12,7 @@ from typing import Any
 from flambeau.base.naming import PACKAGE
 from flambeau.jit.emit_hooks import emitted_module
 from flambeau.jit.frontend import functions, library
-from flambeau.jit.frontend.module_types import (
-    ConcreteType,
-    concrete_type_of,
-    define_hooks,
-    define_method,
-    methods_to_compile,
-)
+from flambeau.jit.frontend.module_types import ConcreteType, concrete_type_of, define_hooks, define_method, methods_to_compile
 from flambeau.jit.frontend.python_values import taken
 from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule, install_hooks
 from flambeau.nn.modules.module import Module
@@ -39,9 +33,7 @@ def _check(module: Module) -> None:
                 raise RuntimeError(f"'{name}' has uninitialized {what} {own}. Did you forget to run a forward pass?")
 
 
-def script_module_of(
-    module: Module, methods: Sequence[tuple[str, Any]] | None = None, cls: Any = None
-) -> RecursiveScriptModule:
+def script_module_of(module: Module, methods: Sequence[tuple[str, Any]] | None = None, cls: Any = None) -> RecursiveScriptModule:
     """A compiled module that shares parameters and buffers with a module of Python."""
     _check(module)
     concrete = concrete_type_of(module)

@@ -38,10 +38,7 @@ class _ScriptMeta(type(Module)):  # type: ignore[misc]
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         pending = {
-            name: item
-            for each in reversed(cls.__mro__)
-            for name, item in vars(each).items()
-            if isinstance(item, _Pending)
+            name: item for each in reversed(cls.__mro__) for name, item in vars(each).items() if isinstance(item, _Pending)
         }
         if not pending or isinstance(made, RecursiveScriptModule):
             return made
@@ -126,10 +123,7 @@ class RecursiveScriptModule(ScriptModule):
         if kind is not None and attributes is not None:
             attribute = kind.attributes.get(name)
             if name == "training" or (
-                attribute is not None
-                and name not in self._modules
-                and not attribute.is_parameter
-                and not attribute.is_buffer
+                attribute is not None and name not in self._modules and not attribute.is_parameter and not attribute.is_buffer
             ):
                 attributes[name] = value if attribute is None else self._fitting(name, attribute.type, value)
                 return
@@ -180,25 +174,17 @@ class RecursiveScriptModule(ScriptModule):
     def forward(self) -> Any:  # type: ignore[override]
         """The compiled forward. NotImplementedError, when called, if there is none."""
         function = self.script_type.methods.get("forward")
-        return (
-            ScriptMethod(function, self)
-            if function is not None
-            else lambda *args: self.forward_magic_method("forward", *args)
-        )
+        return ScriptMethod(function, self) if function is not None else lambda *args: self.forward_magic_method("forward", *args)
 
     def forward_magic_method(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
         """A compiled method by its name. NotImplementedError if there is none."""
         function = self.script_type.methods.get(method_name)
         if function is None:
-            raise NotImplementedError(
-                f'Module [{type(self).__name__}] is missing the required "{method_name}" function'
-            )
+            raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "{method_name}" function')
         return ScriptMethod(function, self)(*args, **kwargs)
 
     def __len__(self) -> int:
-        return (
-            int(self.forward_magic_method("__len__")) if "__len__" in self.script_type.methods else len(self._modules)
-        )
+        return int(self.forward_magic_method("__len__")) if "__len__" in self.script_type.methods else len(self._modules)
 
     def __bool__(self) -> bool:
         return True
@@ -215,13 +201,7 @@ class RecursiveScriptModule(ScriptModule):
     @property
     def _container(self) -> str:
         concrete = self.__dict__.get("_concrete_type")
-        return (
-            concrete.container
-            if concrete is not None
-            else "list"
-            if all(n.isdigit() for n in self._modules)
-            else "dict"
-        )
+        return concrete.container if concrete is not None else "list" if all(n.isdigit() for n in self._modules) else "dict"
 
     def __getitem__(self, index: Any) -> Any:
         if "__getitem__" in self.script_type.methods:
@@ -274,9 +254,7 @@ class RecursiveScriptModule(ScriptModule):
     def __deepcopy__(self, memo: dict[int, Any]) -> RecursiveScriptModule:
         return self._copied(lambda value: copy.deepcopy(value, memo), lambda table: copy.deepcopy(dict(table), memo))
 
-    def _copied(
-        self, value_of: Callable[[Any], Any], table_of: Callable[[Any], dict[str, Any]]
-    ) -> RecursiveScriptModule:
+    def _copied(self, value_of: Callable[[Any], Any], table_of: Callable[[Any], dict[str, Any]]) -> RecursiveScriptModule:
         made = RecursiveScriptModule(self.script_type)
         for name, value in self.__dict__.items():
             if name in ("script_type", "_concrete_type"):

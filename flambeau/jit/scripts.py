@@ -19,23 +19,14 @@ from flambeau.nn.modules.module import Module
 __all__ = ["interface", "script", "script_if_tracing"]
 
 
-def script(
-    obj: Any,
-    optimize: Any = None,
-    _frames_up: int = 0,
-    _rcb: Any = None,
-    example_inputs: Any = None,
-) -> Any:
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
     """A ScriptFunction for a function, a RecursiveScriptModule for a module, a class itself once its methods are compiled.
 
     What isn't annotated is a Tensor. Raises RuntimeError, with the line and a mark, for what no program can have; for a class of
     modules (pass an instance).
     """
     if optimize is not None:
-        warn(
-            "`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead",
-            FutureWarning,
-        )
+        warn("`optimize` is deprecated and has no effect. Use `with torch.jit.optimized_execution()` instead", FutureWarning)
     from flambeau.jit.script_function import ScriptFunction
     from flambeau.jit.script_module import RecursiveScriptModule, ScriptModule
 
@@ -90,15 +81,11 @@ def _script_function(obj: Any) -> Any:
 
 def _script_class(cls: Any) -> Any:
     if issubclass(cls, Module):
-        raise RuntimeError(
-            f"Type '{cls}' cannot be compiled since it inherits from nn.Module, pass an instance instead"
-        )
+        raise RuntimeError(f"Type '{cls}' cannot be compiled since it inherits from nn.Module, pass an instance instead")
     if issubclass(cls, enum.Enum):
         return cls
     if len(cls.mro()) > 2:
-        raise RuntimeError(
-            "TorchScript classes does not support inheritance yet. Please directly inherit from 'object'."
-        )
+        raise RuntimeError("TorchScript classes does not support inheritance yet. Please directly inherit from 'object'.")
     from flambeau.jit.frontend.python_classes import class_type
 
     class_type(cls)

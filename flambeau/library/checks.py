@@ -101,8 +101,7 @@ def test_aot_dispatch_dynamic(op: OpOverload, args: Any, kwargs: Any, rtol: Any,
 
 
 _TESTS: dict[str, Callable[..., None]] = {
-    test.__name__: test
-    for test in (test_schema, test_autograd_registration, test_faketensor, test_aot_dispatch_dynamic)
+    test.__name__: test for test in (test_schema, test_autograd_registration, test_faketensor, test_aot_dispatch_dynamic)
 }
 
 
@@ -141,8 +140,6 @@ def opcheck(
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise OpCheckError(
-                    f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)"
-                ) from error
+                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)") from error
             results[name] = error
     return results

@@ -87,9 +87,7 @@ class CustomOpDef:
 
     __module__ = public_module("_library.custom_ops")
 
-    def __init__(
-        self, namespace: str, name: str, schema: str, fn: Callable[..., Any], tags: Sequence[Any] | None = None
-    ) -> None:
+    def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any], tags: Sequence[Any] | None = None) -> None:
         self._namespace, self._name, self._schema, self._init_fn = namespace, name, schema, fn
         self._tags = tags
         self._backend_fns: dict[str | None, Callable[..., Any]] = {}
@@ -97,7 +95,8 @@ class CustomOpDef:
         self._disabled: set[str] = set()
         if any(argument.kwarg_only and "Tensor" in argument.type.written for argument in parse_schema(name + schema).arguments):
             raise NotImplementedError(
-                "custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: " + name + schema)
+                "custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: " + name + schema
+            )
         before = DEFINED.pop(self._qualname, None)
         if before is not None:
             before._lib._destroy()
@@ -149,9 +148,7 @@ class CustomOpDef:
 
         if any(kind not in (None, "default") for kind in kinds) and not self._takes_tensors():
             if not any(a.name == "device" and "Device" in a.type.written for a in self._full_schema.arguments):
-                raise ValueError(
-                    "Functions without tensor inputs are required to have a `device: torch.device` argument"
-                )
+                raise ValueError("Functions without tensor inputs are required to have a `device: torch.device` argument")
         return register if fn is None else register(fn)
 
     def _takes_tensors(self) -> bool:
@@ -218,9 +215,7 @@ class CustomOpDef:
         self._abstract_fn = fn
         return fn
 
-    def register_autograd(
-        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
-    ) -> None:
+    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
         """Register its gradient; torch.library.register_autograd says how."""
         check_differentiable(self._record)
         self._record.gradient = Gradient(backward, setup_context)

@@ -188,11 +188,15 @@ class Library:
     def _replace(self, name: str, key: str, kernel: Callable[..., Any], with_keyset: bool) -> None:
         """Put a kernel in the place of one of PyTorch's. Keys of devices that there are none of are never asked for."""
         if with_keyset:
-            raise NotImplementedError(f"{name}: with_keyset=True is not implemented in flambeau for operators of PyTorch itself; "
-                                      "register the kernel without it")
+            raise NotImplementedError(
+                f"{name}: with_keyset=True is not implemented in flambeau for operators of PyTorch itself; "
+                "register the kernel without it"
+            )
         if key not in replaced.KEYS and key.startswith(("Autocast", "Functorch", "Python", "ADInplaceOrView", "Functionalize")):
-            raise NotImplementedError(f"{name}: kernels for {key} are not implemented in flambeau for operators of PyTorch "
-                                      "itself; use a torch.overrides.TorchFunctionMode")
+            raise NotImplementedError(
+                f"{name}: kernels for {key} are not implemented in flambeau for operators of PyTorch "
+                "itself; use a torch.overrides.TorchFunctionMode"
+            )
         self._op_impls.add(name.replace("::", "/") + "/" + key)
         self._undo.append(replaced.replace(name, key, kernel))
 
@@ -222,7 +226,7 @@ class Library:
             del _whole[self.ns]
 
     def __del__(self) -> None:
-        if hasattr(self, "_undo") and sys is not None and not sys.is_finalizing():    # also after `del library.m`
+        if hasattr(self, "_undo") and sys is not None and not sys.is_finalizing():  # also after `del library.m`
             self._destroy()
 
 
@@ -265,8 +269,7 @@ def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()
         raise ValueError(f"Expected `qualname` to be of the form `namespace::name`, got {qualname}")
     if not schema or not schema.lstrip().startswith("("):
         raise ValueError(
-            'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got '
-            f'"{schema}"'
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"'
         )
     library_for(namespace, lib).define(short + (f".{overload}" if overload else "") + schema, alias_analysis, tags=tags)
     return None

@@ -80,13 +80,7 @@ def register_kernel(op: Op, device_types: Any, func: Callable | None = None, /, 
 
 
 def register_fake(
-    op: Op,
-    func: Callable | None = None,
-    /,
-    *,
-    lib: Library | None = None,
-    _stacklevel: int = 1,
-    allow_override: bool = False,
+    op: Op, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = False
 ) -> Any:
     """Register the fake of an operator: a function that gives results of the right shape, dtype and device without
     values.
@@ -122,9 +116,7 @@ def register_fake(
     return register if func is None else register(func)
 
 
-def impl_abstract(
-    qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1
-) -> Any:
+def impl_abstract(qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
     """The older name of register_fake."""
     warnings.warn(
         "`torch.library.impl_abstract` was renamed to `torch.library.register_fake`. Please use that instead; we "

@@ -21,8 +21,26 @@ from flambeau.masked.maskedtensor.core import MaskedTensor
 from flambeau.ops.reduction.vector_norm import vector_norm
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
-    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var"]
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
 
 REDUCTIONS = frozenset("sum prod mean amax amin argmax argmin median norm logsumexp var std".split())
 NORMALIZATIONS = frozenset("softmax log_softmax softmin normalize cumsum cumprod".split())
@@ -122,8 +140,11 @@ def _output_mask(op: Callable, input: Any, *args: Any, **kwargs: Any) -> Tensor:
     """The mask of the result of a masked operation with these arguments. ValueError for any other operation."""
     name = getattr(op, "__name__", "")
     if not callable(op) or (name not in REDUCTIONS and name not in NORMALIZATIONS):
-        raise ValueError(f"_output_mask expected masked operation (got {op!r})" if not callable(op) else
-                         f"_output_mask expected masked operation (got callable {getattr(op, '__module__', '')}.{name})")
+        raise ValueError(
+            f"_output_mask expected masked operation (got {op!r})"
+            if not callable(op)
+            else f"_output_mask expected masked operation (got callable {getattr(op, '__module__', '')}.{name})"
+        )
     mask = _input_mask(input, *args, **kwargs)
     if name in NORMALIZATIONS:
         return mask
@@ -208,7 +229,7 @@ def _sparse_reduction(name: str, input: Tensor, dim: Any, keepdim: Any, mask: Te
     if mask is None and name != "sum":  # the elements that aren't there are zeros, unless a mask leaves them out
         raise ValueError(f"masked {name} expects explicit mask for {str(input.layout).partition('.')[2]} tensor input")
     identity = _reduction_identity(name, input)
-    if identity is None:        # the mean of nothing
+    if identity is None:  # the mean of nothing
         identity = NAMESPACE["tensor"](math.nan, dtype=input.dtype)
     if mask is not None:
         input = where_sparse(_input_mask(input, mask=mask), input, identity)
@@ -217,8 +238,7 @@ def _sparse_reduction(name: str, input: Tensor, dim: Any, keepdim: Any, mask: Te
 
 
 @masked_operation
-def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-        mask: Tensor | None = None) -> Tensor:
+def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The sum over `dim` of the elements that the mask chooses; 0 where it chooses none."""
     if input.layout in (sparse_coo, sparse_csr):
         return _sparse_reduction("sum", _in(input, _summed_dtype(input, dtype)), dim, keepdim, mask)
@@ -227,14 +247,15 @@ def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: 
 
 
 @masked_operation
-def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-         mask: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The product over `dim` of the elements that the mask chooses; 1 where it chooses none."""
     if input.layout in (sparse_coo, sparse_csr):
         return _sparse_reduction("prod", _in(input, _summed_dtype(input, dtype)), dim, keepdim, mask)
     dtype = _summed_dtype(input, dtype)
     result = _filled(_in(input, dtype), mask, 1)
-    listed = isinstance(dim, (tuple, list)) and not dim      # no dimension at all, which other reductions take for all of them
+    listed = isinstance(dim, (tuple, list)) and not dim  # no dimension at all, which other reductions take for all of them
     for d in () if listed else sorted(_dims(dim, input.ndim), reverse=True):
         result = result.prod(d, bool(keepdim))
     return _in(result, dtype)
@@ -248,8 +269,9 @@ def _number_of(input: Tensor, dims: tuple[int, ...], mask: Tensor) -> Tensor:
 
 
 @masked_operation
-def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-         mask: Tensor | None = None) -> Tensor:
+def mean(
+    input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The mean over `dim` of the elements that the mask chooses, NaN where it chooses none.
 
     Raises ValueError for integers.
@@ -259,8 +281,9 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
     wanted = input.dtype if dtype is None else dtype
     if not (wanted.is_floating_point or wanted.is_complex):
         which = "Input" if dtype is None else "Optional"
-        raise ValueError("mean(): Could not infer output dtype. "
-                         f"{which} dtype must be either a floating point or complex dtype. Got: {wanted}")
+        raise ValueError(
+            f"mean(): Could not infer output dtype. {which} dtype must be either a floating point or complex dtype. Got: {wanted}"
+        )
     if input.layout is sparse_csr:
         return _sparse_reduction("mean", _in(input, wanted), dim, keepdim, mask)
     dims = _dims(dim, input.ndim)
@@ -276,8 +299,9 @@ def _squeezed(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 @masked_operation
-def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-         mask: Tensor | None = None) -> Tensor:
+def amax(
+    input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The greatest over `dim` of the elements that the mask chooses; the least number where it chooses none."""
     if input.layout in (sparse_coo, sparse_csr):
         return _sparse_reduction("amax", _in(input, dtype), dim, keepdim, mask)
@@ -286,8 +310,9 @@ def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
 
 
 @masked_operation
-def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-         mask: Tensor | None = None) -> Tensor:
+def amin(
+    input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The least over `dim` of the elements that the mask chooses; the greatest number where it chooses none."""
     if input.layout in (sparse_coo, sparse_csr):
         return _sparse_reduction("amin", _in(input, dtype), dim, keepdim, mask)
@@ -296,8 +321,9 @@ def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
 
 
 @masked_operation
-def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
-           mask: Tensor | None = None) -> Tensor:
+def argmax(
+    input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Where the greatest element that the mask chooses is along `dim` or in the flattened input, in the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmax", input.dtype, True))
@@ -305,8 +331,9 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = Fals
 
 
 @masked_operation
-def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None,
-           mask: Tensor | None = None) -> Tensor:
+def argmin(
+    input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Where the least element that the mask chooses is along `dim` or in the flattened input, in the dtype of input."""
     input = _in(input, dtype)
     filled = input if mask is None else _filled(input, mask, _extreme("argmin", input.dtype, False))
@@ -314,8 +341,7 @@ def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = Fals
 
 
 @masked_operation
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None,
-           mask: Tensor | None = None) -> Tensor:
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The median along `dim` of the elements that the mask chooses; NaN for none, ValueError for integers."""
     input = _in(input, dtype)
     if mask is None:
@@ -327,13 +353,23 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = 
     if not bool(chosen.any(dim).all()):
         raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
     filled = _filled(input.to(dtypes.float64), mask, math.nan)
-    return input.gather(dim, filled.nanmedian(dim, True)[1]) if keepdim else \
-        input.gather(dim, filled.nanmedian(dim, True)[1]).squeeze(dim)
+    return (
+        input.gather(dim, filled.nanmedian(dim, True)[1])
+        if keepdim
+        else input.gather(dim, filled.nanmedian(dim, True)[1]).squeeze(dim)
+    )
 
 
 @masked_operation
-def norm(input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None,
-         mask: Tensor | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Any = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm over `dim` of the elements that the mask chooses."""
     order = 2.0 if ord is None else float(ord)
     filled = _filled(_in(input, dtype), mask, math.inf if order == -math.inf else 0)
@@ -341,8 +377,7 @@ def norm(input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bo
 
 
 @masked_operation
-def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None,
-              mask: Tensor | None = None) -> Tensor:
+def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of the sum of exponentials over `dim` of the elements that the mask chooses."""
     input = _in(input, dtype)
     least = -math.inf if input.dtype.is_complex else _extreme("logsumexp", input.dtype, True)
@@ -350,8 +385,9 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: A
     return filled.logsumexp(_dims(dim, input.ndim), bool(keepdim)).to(input.dtype)
 
 
-def _variance(input: Tensor, dim: Any, unbiased: bool | None, correction: Any, keepdim: Any, dtype: Any, mask: Tensor | None,
-              root: bool) -> Tensor:
+def _variance(
+    input: Tensor, dim: Any, unbiased: bool | None, correction: Any, keepdim: Any, dtype: Any, mask: Tensor | None, root: bool
+) -> Tensor:
     assert unbiased is None or correction is None, "Only one of unbiased and correction may be given"
     freedom = int(unbiased) if unbiased is not None else 1 if correction is None else correction
     wanted = dtype if dtype is not None else input.dtype
@@ -372,15 +408,31 @@ def _variance(input: Tensor, dim: Any, unbiased: bool | None, correction: Any, k
 
 
 @masked_operation
-def var(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool | None = False,
-        dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: Any = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The variance over `dim` of the elements that the mask chooses; NaN where they are too few."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask, False)
 
 
 @masked_operation
-def std(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool | None = False,
-        dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: Any = None,
+    keepdim: bool | None = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The standard deviation over `dim` of the elements that the mask chooses; NaN where they are too few."""
     return _variance(input, dim, unbiased, correction, keepdim, dtype, mask, True)
 
@@ -410,19 +462,22 @@ def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 
 
 @masked_operation
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
-              mask: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """The elements that the mask chooses, divided by their norm along `dim` (at least eps), and 0 elsewhere."""
     input = _in(input, dtype)
     length = norm(input, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
     return _filled(input, mask, 0) / length
 
 
-def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None,
-              other_mask: Tensor | None = None) -> Tensor:
+def logaddexp(
+    input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
+) -> Tensor:
     """log(exp(input) + exp(other)); elements outside of their masks add nothing."""
-    return NAMESPACE["logaddexp"](_filled(_in(input, dtype), input_mask, -math.inf),
-                                  _filled(_in(other, dtype), other_mask, -math.inf))
+    return NAMESPACE["logaddexp"](
+        _filled(_in(input, dtype), input_mask, -math.inf), _filled(_in(other, dtype), other_mask, -math.inf)
+    )
 
 
 @masked_operation

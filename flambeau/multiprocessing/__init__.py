@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 
-
 def _typed(storage: _Any, dtype: _Any) -> _TypedStorage:
     return _TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 

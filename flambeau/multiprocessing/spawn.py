@@ -88,16 +88,10 @@ class ProcessContext:
             code = process.exitcode
             if code < 0:
                 name = signal.Signals(-code).name
-                raise ProcessExitedException(
-                    f"process {failed} terminated with signal {name}", failed, process.pid, code, name
-                )
-            raise ProcessExitedException(
-                f"process {failed} terminated with exit code {code}", failed, process.pid, code
-            )
+                raise ProcessExitedException(f"process {failed} terminated with signal {name}", failed, process.pid, code, name)
+            raise ProcessExitedException(f"process {failed} terminated with exit code {code}", failed, process.pid, code)
         text = self.error_queues[failed].get()
-        raise ProcessRaisedException(
-            f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, process.pid
-        )
+        raise ProcessRaisedException(f"\n\n-- Process {failed} terminated with the following error:\n{text}", failed, process.pid)
 
 
 SpawnContext = ProcessContext

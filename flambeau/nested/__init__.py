@@ -18,14 +18,7 @@ from flambeau.ops import nested as _room
 from flambeau.ops.nested import construction as _construction
 from flambeau.ops.nested.tensor import NestedTensor as _NestedTensor
 
-__all__ = [
-    "as_nested_tensor",
-    "masked_select",
-    "narrow",
-    "nested_tensor",
-    "nested_tensor_from_jagged",
-    "to_padded_tensor",
-]
+__all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
 _warned = False
 
 

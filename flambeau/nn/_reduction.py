@@ -25,8 +25,7 @@ def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warni
         reduction = "mean" if average else "sum"
     if emit_warning:
         warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=3,
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3
         )
     return reduction
 

@@ -41,14 +41,7 @@ from flambeau.ops.nn.adaptive_pool import (
 from flambeau.ops.nn.attention import multi_head_attention_forward, scaled_dot_product_attention
 from flambeau.ops.nn.average_pool import avg_pool1d, avg_pool2d, avg_pool3d
 from flambeau.ops.nn.batch_norm import batch_norm, instance_norm
-from flambeau.ops.nn.conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
+from flambeau.ops.nn.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from flambeau.ops.nn.cross_entropy import cross_entropy, nll_loss
 from flambeau.ops.nn.ctc_loss import ctc_loss
 from flambeau.ops.nn.embedding import embedding, one_hot
@@ -205,8 +198,11 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """Samples of the Gumbel-softmax distribution; hard: one-hot, with the gradient of the soft sample."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -NAMESPACE["empty_like"](logits if not isinstance(logits, Tensor) else logits.detach(),
-                                     memory_format=contiguous_format).exponential_().log()
+    noise = (
+        -NAMESPACE["empty_like"](logits if not isinstance(logits, Tensor) else logits.detach(), memory_format=contiguous_format)
+        .exponential_()
+        .log()
+    )
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
@@ -236,8 +232,10 @@ def linear_cross_entropy(
     if input.dim() not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
     if input.shape[-1] != linear_weight.shape[-1]:
-        raise RuntimeError("expected equal input and linear_weight last dimensions (in_features), got "
-                           f"{input.shape[-1]} and {linear_weight.shape[-1]}, respectively")
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
+        )
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:-1]:
         raise RuntimeError(f"expected linear_bias shape {tuple(linear_weight.shape[:-1])}, got {tuple(linear_bias.shape)}")
     if ignore_index is not None and target.is_floating_point():
@@ -277,7 +275,7 @@ BroadcastingList1, BroadcastingList2, BroadcastingList3 = (_BroadcastingList() f
 
 
 def __getattr__(name: str) -> Any:
-    if name == "grad":      # of convolutions: few programs ask for it
+    if name == "grad":  # of convolutions: few programs ask for it
         return import_module("flambeau.nn.grad")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
@@ -287,29 +285,39 @@ def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
     assert isinstance(arg, int) or len(arg) == 2, message.format(arg_name)
 
 
-def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, module_name: str,
-                     func_name: str) -> Any:
+def boolean_dispatch(
+    arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, module_name: str, func_name: str
+) -> Any:
     """A function that hands on to if_true or if_false by the argument of that name or place."""
+
     def chosen(*args: Any, **kwargs: Any) -> Any:
         flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
         return (if_true if flag else if_false)(*args, **kwargs)
+
     chosen.__name__, chosen.__module__, chosen.__doc__ = func_name, module_name, if_true.__doc__ or if_false.__doc__
     return chosen
 
 
-globals().update(unsupported.all_of(
-    "nn.functional.", "float8 products with scales per block are not there; use torch._scaled_mm, or grouped_mm of bfloat16",
-    "scaled_grouped_mm scaled_mm", "ScalingType SwizzleType"))
+globals().update(
+    unsupported.all_of(
+        "nn.functional.",
+        "float8 products with scales per block are not there; use torch._scaled_mm, or grouped_mm of bfloat16",
+        "scaled_grouped_mm scaled_mm",
+        "ScalingType SwizzleType",
+    )
+)
 
 
 # Those that autocast concerns, and those that look at values; the others are made of operators.
 _LOOKING = ("embedding_bag", "gaussian_nll_loss", "multi_margin_loss", "multilabel_margin_loss")
 overrides.ask_everywhere(
-    globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)])
-for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):    # torch has functions of the same names
+    globals(), only=[*_LOOKING, *(name for name, record in facets.RECORDS.items() if record.autocast is not None)]
+)
+for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "rms_norm"):  # torch has functions of the same names
     globals()[_name] = renamed(globals()[_name], _name)
 _HELPERS = (adopt, filter_traceback, import_module, renamed)
-_PUBLIC = [name for name, thing in globals().items()
-           if isinstance(thing, FunctionType) and name[0] != "_" and thing not in _HELPERS]
+_PUBLIC = [
+    name for name, thing in globals().items() if isinstance(thing, FunctionType) and name[0] != "_" and thing not in _HELPERS
+]
 adopt(globals(), _PUBLIC)
 interception.provide(lambda: [globals()[name] for name in _PUBLIC])

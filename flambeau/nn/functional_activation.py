@@ -14,12 +14,42 @@ from flambeau.ops.elementwise import activation as ops
 from flambeau.ops.elementwise import math
 from flambeau.ops.elementwise.activation import gelu, glu, logsigmoid, prelu, softplus, softsign, tanhshrink
 
-__all__ = ["celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
-           "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu",
-           "selu_", "sigmoid", "silu", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_"]
+__all__ = [
+    "celu",
+    "celu_",
+    "elu",
+    "elu_",
+    "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+]
 
-celu_, elu_, leaky_relu_, relu_, rrelu_ = (
-    ops.celu_, ops.elu.inplace, ops.leaky_relu.inplace, ops.relu.inplace, ops.rrelu_)
+celu_, elu_, leaky_relu_, relu_, rrelu_ = (ops.celu_, ops.elu.inplace, ops.leaky_relu.inplace, ops.relu.inplace, ops.rrelu_)
 selu_, threshold_ = ops.selu.inplace, ops.threshold.inplace
 
 
@@ -111,7 +141,6 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above `threshold`, else `value`."""
     return threshold_(input, threshold, value) if inplace else ops.threshold(input, threshold, value)
-
 
 
 def sigmoid(input: Tensor) -> Tensor:

@@ -165,8 +165,7 @@ def trunc_normal_(
     Warns where the mean lies more than two deviations outside [a, b]."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
-            "The distribution of values may be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
             stacklevel=2,
         )
     probability = _normal_probability((a - mean) / std, (b - mean) / std)
@@ -244,11 +243,7 @@ def _kaiming_deviation(tensor: Tensor, a: float, mode: _FanMode, nonlinearity: s
 
 
 def kaiming_uniform_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: _FanMode = "fan_in",
-    nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
     """Fill with uniform samples of deviation gain / sqrt(fan) (He et al., 2015); `a` is the slope of leaky_relu."""
     deviation = _kaiming_deviation(tensor, a, mode, nonlinearity)
@@ -259,11 +254,7 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor,
-    a: float = 0,
-    mode: _FanMode = "fan_in",
-    nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    tensor: Tensor, a: float = 0, mode: _FanMode = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
     """Fill with normal samples of deviation gain / sqrt(fan) (He et al., 2015); `a` is the slope of leaky_relu."""
     deviation = _kaiming_deviation(tensor, a, mode, nonlinearity)

@@ -181,10 +181,7 @@ class Builder:
                 dtype = given[1].dtype
         if shape is None and not domain:
             shape = shape_of(op_type, given, attributes)
-        made = [
-            Value(dtype=dtype, shape=shape),
-            *(Value(dtype=_SECOND.get(op_type, dtype)) for _ in range(outputs - 1)),
-        ]
+        made = [Value(dtype=dtype, shape=shape), *(Value(dtype=_SECOND.get(op_type, dtype)) for _ in range(outputs - 1))]
         self.graph.nodes.append(Node(op_type, given, made, attributes, domain, metadata_props=self.origin))
         return made[0] if outputs == 1 else tuple(made)
 
@@ -197,11 +194,7 @@ class Builder:
     def _inputs(self, inputs: Sequence[Any]) -> list[Any]:
         like = next((x.dtype for x in inputs if isinstance(x, Value)), None)
         given = [
-            x
-            if x is None or isinstance(x, Value)
-            else self.ints(x)
-            if isinstance(x, (list, tuple))
-            else self.number(x, like)
+            x if x is None or isinstance(x, Value) else self.ints(x) if isinstance(x, (list, tuple)) else self.number(x, like)
             for x in inputs
         ]
         while given and given[-1] is None:
@@ -295,9 +288,7 @@ class Builder:
     def reshape(self, x: Value, sizes: Sequence[Any]) -> Value:
         """A tensor in another shape; -1 stands for what is left."""
         shape = [n if isinstance(n, int) and n >= 0 else None for n in sizes]
-        return self.op(
-            "Reshape", x, list(sizes), allowzero=1 if 0 in shape else None, shape=[_unknown(n) for n in shape]
-        )
+        return self.op("Reshape", x, list(sizes), allowzero=1 if 0 in shape else None, shape=[_unknown(n) for n in shape])
 
     def unsqueeze(self, x: Value, *dims: int) -> Value:
         """A tensor with new dimensions at the places that they get."""

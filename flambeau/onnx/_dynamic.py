@@ -43,9 +43,7 @@ def from_axes(
         elif isinstance(axes, (dict, list)) and all(isinstance(k, int) for k in axes):
             shapes[name] = dict(axes) if isinstance(axes, dict) else dict.fromkeys(axes, _hint())
         else:
-            raise RuntimeError(
-                _failure("The axis in dynamic_axes must be in the form of: dict[int, str] or list[int].")
-            )
+            raise RuntimeError(_failure("The axis in dynamic_axes must be in the form of: dict[int, str] or list[int]."))
     parameters = list(inspect.signature(model.forward).parameters.values())
     inputs = _in_order(parameters, args, kwargs or {})
     leaves, spec = pytree.tree_flatten([x for _, x in inputs])
@@ -62,15 +60,13 @@ def from_axes(
     ordered = iter([shapes.get(name) for name in names])
     flat = [None if x is None else next(ordered, None) for x in leaves]
     tree = tuple(pytree.tree_unflatten(flat, spec))
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):     # what *args takes is one tuple to torch.export
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # what *args takes is one tuple to torch.export
         named = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
         tree = (*tree[:named], tree[named:])
     return tree, tuple(x for _, x in inputs), {}
 
 
-def _in_order(
-    parameters: list[inspect.Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> list[tuple[str, Any]]:
+def _in_order(parameters: list[inspect.Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """(name, value) of each argument that is given, in the order of the parameters."""
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     var = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")

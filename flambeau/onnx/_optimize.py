@@ -11,9 +11,7 @@ from flambeau.onnx._graph import Graph, Model, Node, Value
 
 __all__ = ["optimize", "without_unused"]
 
-_RANDOM = frozenset(
-    "RandomUniform RandomNormal RandomUniformLike RandomNormalLike Bernoulli Multinomial Dropout".split()
-)
+_RANDOM = frozenset("RandomUniform RandomNormal RandomUniformLike RandomNormalLike Bernoulli Multinomial Dropout".split())
 
 
 def optimize(model: Model, parameters: bool = True) -> None:

@@ -72,14 +72,10 @@ class ONNXProgram:
 
     def _given(self, args: Any, kwargs: Any) -> dict[str, np.ndarray]:
         leaves = [x for x in pytree.tree_leaves((args, kwargs)) if x is not None]
-        leaves = (
-            [x for x in leaves if isinstance(x, torch.Tensor)] if len(leaves) > len(self.model.graph.inputs) else leaves
-        )
+        leaves = [x for x in leaves if isinstance(x, torch.Tensor)] if len(leaves) > len(self.model.graph.inputs) else leaves
         return {v.name: as_array(torch.as_tensor(x)) for v, x in zip(self.model.graph.inputs, leaves)}  # type: ignore[misc]
 
-    def compute_values(
-        self, value_names: Sequence[str], args: Any = (), kwargs: Any = None
-    ) -> tuple[torch.Tensor, ...]:
+    def compute_values(self, value_names: Sequence[str], args: Any = (), kwargs: Any = None) -> tuple[torch.Tensor, ...]:
         """The values of given names, for the module's arguments. ValueError for a name that isn't in the model."""
         self.release()
         graph = self.model.graph
@@ -151,9 +147,7 @@ class ONNXProgram:
         for name, tensor in state_dict.items():
             value = self.model.graph.initializers.get(name)
             if value is None:
-                warnings.warn(
-                    f"Weight '{name}' not found in the model. Skipped applying.", OnnxExporterWarning, stacklevel=2
-                )
+                warnings.warn(f"Weight '{name}' not found in the model. Skipped applying.", OnnxExporterWarning, stacklevel=2)
             else:
                 value.const_value = as_array(tensor)
 
@@ -175,8 +169,6 @@ def rename(values: Any, names: Mapping[str | None, str]) -> None:
             continue
         changed.add(id(value))
         value.shape = [
-            SymbolicDim(pattern.sub(lambda m: names[m.group()], n.value))
-            if isinstance(n, SymbolicDim) and n.value
-            else n
+            SymbolicDim(pattern.sub(lambda m: names[m.group()], n.value)) if isinstance(n, SymbolicDim) and n.value else n
             for n in value.shape
         ]

@@ -91,8 +91,7 @@ class Status:
             parts.append(f"## Analysis\n\n| operator | nodes |\n| --- | --- |\n{listed}\n")
         if self.comparisons:
             rows = "\n".join(
-                f"`{i.name}`: `max_abs_diff={i.max_abs_diff:e}`, `max_rel_diff={i.max_rel_diff:e}`"
-                for i in self.comparisons
+                f"`{i.name}`: `max_abs_diff={i.max_abs_diff:e}`, `max_rel_diff={i.max_rel_diff:e}`" for i in self.comparisons
             )
             parts.append(f"## Verification results\n\n{rows}\n")
         ended = "success" if not failed and all(self.done.values()) else "failure"

@@ -19,7 +19,7 @@ __all__ = ["named", "renamed", "save", "to_proto"]
 
 _SMALL = 16  # elements: larger constants are initializers, which `save` may leave out
 _EXTERNAL = 256  # bytes: smaller tensors stay in the model's own file
-_PAGE = 4096        # where large ones begin, so that a runtime can map them
+_PAGE = 4096  # where large ones begin, so that a runtime can map them
 
 
 def named(graph: Graph, opset: int = ONNX_DEFAULT_OPSET) -> None:
@@ -65,11 +65,7 @@ def renamed(graph: Graph, inputs: Sequence[str] | None, outputs: Sequence[str] |
 
 
 def to_proto(
-    model: Model,
-    *,
-    include_initializers: bool = True,
-    keep_initializers_as_inputs: bool = False,
-    data: _DataFile | None = None,
+    model: Model, *, include_initializers: bool = True, keep_initializers_as_inputs: bool = False, data: _DataFile | None = None
 ) -> Any:
     """The ModelProto; large weights are written to a data file, if there is one, and are then not part of it."""
     helper = onnx().helper
@@ -97,9 +93,7 @@ def to_proto(
 
 def _known(value: Value) -> bool:
     """Whether the type of a value is that of a node of the exported graph."""
-    return (
-        bool(value.name) and not value.name.startswith("val_") and value.dtype is not None and value.shape is not None
-    )
+    return bool(value.name) and not value.name.startswith("val_") and value.dtype is not None and value.shape is not None
 
 
 def _nodes(graph: Graph) -> Iterator[Any]:

@@ -30,8 +30,16 @@ __all__ = ["missing", "translate"]
 
 _logger = logging.getLogger(__name__)
 _SIZES = ("sym_size", "sym_numel")
-_NUMBERS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg,
-            operator.truediv, operator.pow)
+_NUMBERS = (
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.floordiv,
+    operator.mod,
+    operator.neg,
+    operator.truediv,
+    operator.pow,
+)
 _COMPARISONS = {operator.eq: "Equal", operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
                 operator.ge: "GreaterOrEqual"}  # fmt: skip
 _ROUNDED = {math.trunc: "", torch.sym_int: "", math.floor: "Floor", math.ceil: "Ceil"}
@@ -44,10 +52,7 @@ _CHECKS = frozenset(
 
 
 def translate(
-    program: ExportedProgram,
-    opset: int,
-    custom: Mapping[Any, Callable[..., Any]],
-    call: Callable[..., Any] | None = None,
+    program: ExportedProgram, opset: int, custom: Mapping[Any, Callable[..., Any]], call: Callable[..., Any] | None = None
 ) -> Model:
     """The model of a program.
 
@@ -178,9 +183,7 @@ class _Translator:
 
     def _call(self, node: GraphNode) -> Any:
         target = node.target
-        args, kwargs = pytree.tree_map(
-            lambda x: self.known[x] if isinstance(x, GraphNode) else x, (node.args, dict(node.kwargs))
-        )
+        args, kwargs = pytree.tree_map(lambda x: self.known[x] if isinstance(x, GraphNode) else x, (node.args, dict(node.kwargs)))
         if target is operator.getitem:
             return args[0][args[1]]
         if isinstance(target, HigherOrderOperator):
@@ -245,12 +248,7 @@ class _Translator:
         if isinstance(made, (tuple, list)) and isinstance(meta, (tuple, list)):
             users = {u.args[1]: u.name for u in node.users if u.target is operator.getitem}
             for i, (value, each) in enumerate(zip(made, meta)):
-                if (
-                    isinstance(value, Value)
-                    and isinstance(each, torch.Tensor)
-                    and value.node is not None
-                    and value.name is None
-                ):
+                if isinstance(value, Value) and isinstance(each, torch.Tensor) and value.node is not None and value.name is None:
                     value.name = None if self.depth else users.get(i, f"{node.name}_{i}")
                     self._typed(value, each)
         return made
@@ -283,11 +281,7 @@ class _Translator:
 
     def _unsupported(self, node: GraphNode, what: str = "", since: int | None = None) -> UnsupportedOperatorError:
         target = node.target
-        name = (
-            _aten(target)
-            if isinstance(target, OpOverload)
-            else f"{getattr(target, '__module__', '')}::{target.__name__}"
-        )
+        name = _aten(target) if isinstance(target, OpOverload) else f"{getattr(target, '__module__', '')}::{target.__name__}"
         return UnsupportedOperatorError(name, self.builder.wanted, since, _where(node), str(target), what)
 
 

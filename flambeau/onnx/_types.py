@@ -9,16 +9,7 @@ import numpy as np
 
 import flambeau as torch
 
-__all__ = [
-    "DTYPE_OF",
-    "NUMBER_OF",
-    "TensorProtoDataType",
-    "as_array",
-    "as_tensor",
-    "dtype_of",
-    "numpy_dtype",
-    "number_of",
-]
+__all__ = ["DTYPE_OF", "NUMBER_OF", "TensorProtoDataType", "as_array", "as_tensor", "dtype_of", "numpy_dtype", "number_of"]
 
 
 class TensorProtoDataType(enum.IntEnum):

@@ -41,8 +41,10 @@ def parse_args(*arg_descriptors: str) -> Callable[[Callable[..., Any]], Callable
         @functools.wraps(function)
         def wrapper(g: Any, *args: Any, **kwargs: Any) -> Any:
             if len(arg_descriptors) < len(args):
-                raise AssertionError(f"A mismatch between the number of arguments ({len(args)}) and their descriptors "
-                                     f"({len(arg_descriptors)}) was found at symbolic function '{function.__name__}'. ")
+                raise AssertionError(
+                    f"A mismatch between the number of arguments ({len(args)}) and their descriptors "
+                    f"({len(arg_descriptors)}) was found at symbolic function '{function.__name__}'. "
+                )
             parsed = [
                 _parse_arg(x, kind, names[i] if i < len(names) else None, function.__name__)
                 for i, (x, kind) in enumerate(zip(args, arg_descriptors))

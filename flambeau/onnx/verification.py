@@ -35,9 +35,7 @@ class VerificationInfo:
     @classmethod
     def from_tensors(cls, name: str, expected: Any, actual: Any) -> VerificationInfo:
         """The differences of two tensors or numbers."""
-        expected, actual = (
-            x.detach().cpu() if isinstance(x, torch.Tensor) else torch.tensor(x) for x in (expected, actual)
-        )
+        expected, actual = (x.detach().cpu() if isinstance(x, torch.Tensor) else torch.tensor(x) for x in (expected, actual))
         dtypes = expected.dtype, actual.dtype
         if not expected.numel() or not actual.numel():
             away = relative = torch.tensor([math.inf])

@@ -140,11 +140,7 @@ class Adam(PointwiseOptimizer):
     def _update_group(self, group: dict[str, Any]) -> None:
         beta1, beta2 = (number(beta, group) for beta in group["betas"])
         lr, weight_decay = number(group["lr"], group), group["weight_decay"]
-        flags = {
-            "maximize": group["maximize"],
-            "decay": weight_decay != 0,
-            "decoupled": group["decoupled_weight_decay"],
-        }
+        flags = {"maximize": group["maximize"], "decay": weight_decay != 0, "decoupled": group["decoupled_weight_decay"]}
         formula, names = adam, ("exp_avg", "exp_avg_sq")
         if group["amsgrad"]:
             formula, names = amsgrad, (*names, "max_exp_avg_sq")

@@ -70,12 +70,7 @@ class ASGD(PointwiseOptimizer):
         super().__init__(params, defaults)
 
     def _create_state(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "step": new_counter(),
-            "eta": new_counter(float(group["lr"])),
-            "mu": new_counter(1.0),
-            "ax": zeros(parameter),
-        }
+        return {"step": new_counter(), "eta": new_counter(float(group["lr"])), "mu": new_counter(1.0), "ax": zeros(parameter)}
 
     def _update_group(self, group: dict[str, Any]) -> None:
         lr, lambd, weight_decay = number(group["lr"], group), group["lambd"], group["weight_decay"]

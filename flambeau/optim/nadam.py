@@ -99,11 +99,7 @@ class NAdam(PointwiseOptimizer):
     def _update_group(self, group: dict[str, Any]) -> None:
         beta1, beta2 = (number(beta, group) for beta in group["betas"])
         lr, weight_decay, momentum_decay = number(group["lr"], group), group["weight_decay"], group["momentum_decay"]
-        flags = {
-            "maximize": group["maximize"],
-            "decay": weight_decay != 0,
-            "decoupled": group["decoupled_weight_decay"],
-        }
+        flags = {"maximize": group["maximize"], "decay": weight_decay != 0, "decoupled": group["decoupled_weight_decay"]}
         for step, members in by_step(self._members(group)):
             mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * momentum_decay))
             mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * momentum_decay))

@@ -171,9 +171,7 @@ class Optimizer:
                 result = hook(self, args, kwargs)
                 if result is not None:
                     if not (isinstance(result, tuple) and len(result) == 2):
-                        raise RuntimeError(
-                            f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}."
-                        )
+                        raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
                     args, kwargs = result
             out = func(*args, **kwargs)
             for hook in (*self._optimizer_step_post_hooks.values(), *_global_step_post_hooks.values()):
@@ -280,9 +278,7 @@ class Optimizer:
             param_group["param_names"] = names
         for parameter in parameters:
             if not isinstance(parameter, Tensor):
-                raise TypeError(
-                    "optimizer can only optimize Tensors, but one of the params is " + _type_name(parameter)
-                )
+                raise TypeError("optimizer can only optimize Tensors, but one of the params is " + _type_name(parameter))
             if not self.defaults.get("differentiable") and not (parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
@@ -346,9 +342,7 @@ class Optimizer:
         if len(groups) != len(saved_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(group["params"]) != len(saved["params"]) for group, saved in zip(groups, saved_groups)):
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
-            )
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
         owners = {
             number: (parameter, saved)
             for group, saved in zip(groups, saved_groups)
@@ -383,8 +377,10 @@ class Optimizer:
         groups: dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]] = {}
         for place, first in enumerate(tensorlistlist[0]):
             if first is None:
-                raise RuntimeError("Tensors of the first list of nested Tensor lists are supposed to be defined but the "
-                                   f"{place}-th Tensor is not.")
+                raise RuntimeError(
+                    "Tensors of the first list of nested Tensor lists are supposed to be defined but the "
+                    f"{place}-th Tensor is not."
+                )
             lists, places = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
             for group, tensors in zip(lists, tensorlistlist, strict=True):
                 group.append(tensors[place] if tensors else None)

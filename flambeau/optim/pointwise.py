@@ -73,8 +73,10 @@ class PointwiseOptimizer(GroupwiseOptimizer):
 def check_fusible(parameter: Tensor, group: dict[str, Any]) -> None:
     """Raise RuntimeError for a parameter whose step can't be fused, if that was asked for."""
     if group.get("fused") and not (parameter.is_floating_point() and parameter.device.type in FUSED_DEVICES):
-        raise RuntimeError(f"`fused=True` requires all the params to be floating point Tensors of supported devices: "
-                           f"{list(FUSED_DEVICES)} but {parameter.dtype} and {parameter.device.type}")
+        raise RuntimeError(
+            f"`fused=True` requires all the params to be floating point Tensors of supported devices: "
+            f"{list(FUSED_DEVICES)} but {parameter.dtype} and {parameter.device.type}"
+        )
 
 
 def number(value: Any, group: dict[str, Any]) -> Any:

@@ -35,9 +35,7 @@ def rmsprop(param, square_avg, grad, *, lr, alpha, weight, eps, momentum, weight
     return param, square_avg
 
 
-def rmsprop_momentum(
-    param, square_avg, buffer, grad, *, lr, alpha, weight, eps, momentum, weight_decay, maximize, decay
-):
+def rmsprop_momentum(param, square_avg, buffer, grad, *, lr, alpha, weight, eps, momentum, weight_decay, maximize, decay):
     """-> (param, square_avg, buffer)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
     square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))
@@ -45,9 +43,7 @@ def rmsprop_momentum(
     return param, square_avg, buffer
 
 
-def rmsprop_centered(
-    param, square_avg, grad_avg, grad, *, lr, alpha, weight, eps, momentum, weight_decay, maximize, decay
-):
+def rmsprop_centered(param, square_avg, grad_avg, grad, *, lr, alpha, weight, eps, momentum, weight_decay, maximize, decay):
     """-> (param, square_avg, grad_avg)"""
     grad = _prepared(param, grad, weight_decay, maximize, decay)
     square_avg = multiply_add(weight * grad, grad, product(square_avg, alpha))

@@ -80,9 +80,7 @@ class SparseAdam(GroupwiseOptimizer):
             "weight1": 1 - float(beta1),
             "weight2": 1 - float(beta2),
             "eps": group["eps"],
-            "step_size": float(group["lr"])
-            * (1 - float(beta2) ** state["step"]) ** 0.5
-            / (1 - float(beta1) ** state["step"]),
+            "step_size": float(group["lr"]) * (1 - float(beta2) ** state["step"]) ** 0.5 / (1 - float(beta1) ** state["step"]),
         }
         index = tuple(gradient.indices())
         tensors = (parameter, state["exp_avg"], state["exp_avg_sq"])

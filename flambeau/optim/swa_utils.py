@@ -64,9 +64,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverageFunction:
 def get_swa_multi_avg_fn() -> MultiAverageFunction:
     """A multi_avg_fn for equal averages: in place, average <- average + (current - average) / (n + 1)."""
 
-    def swa_update(
-        averaged_param_list: Iterable[Tensor], current_param_list: Iterable[Tensor], num_averaged: Count
-    ) -> None:
+    def swa_update(averaged_param_list: Iterable[Tensor], current_param_list: Iterable[Tensor], num_averaged: Count) -> None:
         with flambeau.no_grad():
             weight = 1 / (int(num_averaged) + 1)
             for average, current in zip(averaged_param_list, current_param_list):
@@ -205,12 +203,7 @@ class SWALR(LRScheduler):
     _not_saved = ("optimizer", "anneal_func")
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        swa_lr: float,
-        anneal_epochs: int = 10,
-        anneal_strategy: str = "cos",
-        last_epoch: int = -1,
+        self, optimizer: Optimizer, swa_lr: float, anneal_epochs: int = 10, anneal_strategy: str = "cos", last_epoch: int = -1
     ) -> None:
         for lr, group in zip(per_group(optimizer, "swa_lr", swa_lr), optimizer.param_groups):
             group["swa_lr"] = lr

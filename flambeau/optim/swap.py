@@ -64,8 +64,7 @@ def _swapped_groups(optimizer: Optimizer, parameters: list[Tensor], state: dict[
     for number, (saved, live) in enumerate(zip(saved_groups, live_groups)):
         if len(saved["params"]) != len(live["params"]):
             raise RuntimeError(
-                f"swapin_optim_state param group {number} has a different number of params than the live optimizer "
-                "param group."
+                f"swapin_optim_state param group {number} has a different number of params than the live optimizer param group."
             )
         if saved.keys() != live.keys():
             raise RuntimeError(

@@ -83,9 +83,7 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
     """start + weight * (end - start), which is `end` exactly at weight 1."""
     if isinstance(start, scalar.Expr):
         difference = end - start
-        return scalar.where(
-            weight < 0.5, scalar.fma(weight, difference, start), scalar.fma(difference, weight - 1.0, end)
-        )
+        return scalar.where(weight < 0.5, scalar.fma(weight, difference, start), scalar.fma(difference, weight - 1.0, end))
     return start.lerp(end, weight)
 
 
@@ -103,11 +101,7 @@ def _whole_tensors(rows: Sequence[Row], scalars: Mapping[str, Any]) -> bool:
 
 
 def apply_update(
-    formula: Formula,
-    in_out: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    scalars: Mapping[str, Any],
-    flags: Mapping[str, bool],
+    formula: Formula, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any], flags: Mapping[str, bool]
 ) -> None:
     """Write formula(*in_out, *inputs, **scalars, **flags) over the tensors `in_out`; all have one shape.
 
@@ -158,9 +152,7 @@ def _one_more(count):
     return (count + 1.0,)
 
 
-def by_step(
-    members: Sequence[tuple[Tensor, dict[str, Any]]],
-) -> Iterator[tuple[float, list[tuple[Tensor, dict[str, Any]]]]]:
+def by_step(members: Sequence[tuple[Tensor, dict[str, Any]]]) -> Iterator[tuple[float, list[tuple[Tensor, dict[str, Any]]]]]:
     """Count a step of each (parameter, state); (step, members) for each distinct step, nearly always a single one."""
     steps = advance(state["step"] for _, state in members)
     groups: dict[float, list[tuple[Tensor, dict[str, Any]]]] = {}

@@ -48,7 +48,7 @@ class Search:
         self.at, self.direction = at, direction
         self.origin = Point(0, loss, gradient, slope)
         self.evaluations = 0
-        self.tries = 0      # evaluations but the first
+        self.tries = 0  # evaluations but the first
         self.done = False
 
     def evaluate(self, distance: Any) -> Point:
@@ -112,12 +112,7 @@ class Search:
 
 
 def strong_wolfe(
-    at: Callable[[Any], tuple[float, Tensor]],
-    length: Any,
-    direction: Tensor,
-    loss: float,
-    gradient: Tensor,
-    slope: Any,
+    at: Callable[[Any], tuple[float, Tensor]], length: Any, direction: Tensor, loss: float, gradient: Tensor, slope: Any
 ) -> tuple[float, Tensor, Any, int]:
     """A step length along `direction` where the loss has fallen and its slope has flattened enough.
 

@@ -12,6 +12,16 @@ from flambeau.package.package_exporter import EmptyMatchError, PackageExporter, 
 from flambeau.package.package_importer import PackageImporter
 
 __all__ = [
-    "Directory", "EmptyMatchError", "GlobGroup", "Importer", "ObjMismatchError", "ObjNotFoundError", "OrderedImporter",
-    "PackageExporter", "PackageImporter", "PackagingError", "is_from_package", "sys_importer",
+    "Directory",
+    "EmptyMatchError",
+    "GlobGroup",
+    "Importer",
+    "ObjMismatchError",
+    "ObjNotFoundError",
+    "OrderedImporter",
+    "PackageExporter",
+    "PackageImporter",
+    "PackagingError",
+    "is_from_package",
+    "sys_importer",
 ]

@@ -64,7 +64,7 @@ class DiGraph:
     def __contains__(self, n: object) -> bool:
         try:
             return n in self._node
-        except TypeError:   # it can't be hashed
+        except TypeError:  # it can't be hashed
             return False
 
     def forward_transitive_closure(self, src: Hashable) -> set[Any]:

@@ -17,7 +17,7 @@ class MockedObject:
     _name: str
 
     def __new__(cls, *args, **kwargs):  # type: ignore[no-untyped-def]
-        if not kwargs.get("_suppress_err"):     # as unpickling does
+        if not kwargs.get("_suppress_err"):  # as unpickling does
             raise NotImplementedError(
                 f"Object '{cls._name}' was mocked out during packaging but it is being used in '__new__'. If this error is "
                 "happening during 'load_pickle', please ensure that your pickled object doesn't contain any mocked objects."
@@ -33,9 +33,7 @@ class MockedObject:
 
 def _refuse(method):  # type: ignore[no-untyped-def]
     def refused(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        raise NotImplementedError(
-            f"Object '{self._name}' was mocked out during packaging but it is being used in {method}"
-        )
+        raise NotImplementedError(f"Object '{self._name}' was mocked out during packaging but it is being used in {method}")
 
     return refused
 

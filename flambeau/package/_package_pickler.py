@@ -34,7 +34,7 @@ class PackagePickler(_SavePickler):  # type: ignore[misc, valid-type]
             self.save(module)
             self.save(qualified)
             self.write(pickle.STACK_GLOBAL)
-        elif "." in qualified and self.proto < 4:       # a name in a class
+        elif "." in qualified and self.proto < 4:  # a name in a class
             outer, _, inner = qualified.rpartition(".")
             self.save_reduce(getattr, (self.importer.find(module, outer), inner))
             return
@@ -45,14 +45,14 @@ class PackagePickler(_SavePickler):  # type: ignore[misc, valid-type]
     def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
         if hasattr(obj, "script_type"):
             raise NotImplementedError(
-                f"{type(obj).__name__}: compiled modules can't be put into packages by flambeau; save them by torch.jit.save")
+                f"{type(obj).__name__}: compiled modules can't be put into packages by flambeau; save them by torch.jit.save"
+            )
         if hasattr(type(obj), "__reduce_package__"):
             self.save_pers(self.identity(obj))
             return None
         return super().save(obj, save_persistent_id)
 
     dispatch = {**_SavePickler.dispatch, FunctionType: save_global, StorageType: save_global}
-
 
 
 def create_pickler(data_buf: Any, importer: Importer, protocol: int = 4) -> PackagePickler:

@@ -96,5 +96,7 @@ class PackagingError(Exception):
                     lines.append(f"      A path to {name}: {' -> '.join(dependency_graph.first_path(name))}")
         if not debug:
             lines += [
-                "", "Set debug=True when invoking PackageExporter for a visualization of where broken modules are coming from!"]
+                "",
+                "Set debug=True when invoking PackageExporter for a visualization of where broken modules are coming from!",
+            ]
         super().__init__("\n".join(lines) + "\n")

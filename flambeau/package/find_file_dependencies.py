@@ -40,7 +40,7 @@ class _ExtractModuleReferences(ast.NodeVisitor):
         if isinstance(node.func, ast.Name) and node.func.id == "__import__":
             try:
                 self._imported(node)
-            except (ValueError, TypeError, KeyError):   # arguments that aren't known before it runs
+            except (ValueError, TypeError, KeyError):  # arguments that aren't known before it runs
                 return
 
     def _imported(self, node: ast.Call) -> None:

@@ -52,7 +52,7 @@ class Importer(ABC):
             return obj.module, obj.name
         if name is None:
             name = getattr(obj, "__qualname__", None)
-        if name is None:        # as pickle does for objects that say their name by being reduced to it
+        if name is None:  # as pickle does for objects that say their name by being reduced to it
             reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if hasattr(obj, "__reduce_ex__") else None
             name = reduced if isinstance(reduced, str) else obj.__name__
         assert name is not None
@@ -81,9 +81,11 @@ class Importer(ABC):
             return home, get_mangle_prefix(home), f"the importer for {get_mangle_prefix(home)}"
 
         (first, here, listed), (second, there, behind) = place(obj), place(found)
-        return (f"\n\nThe object provided is from '{first}', which is coming from {here}.\nHowever, when we import '{second}', "
-                f"it's coming from {there}.\nTo fix this, make sure this 'PackageExporter's importer lists {listed} before "
-                f"{behind}.")
+        return (
+            f"\n\nThe object provided is from '{first}', which is coming from {here}.\nHowever, when we import '{second}', "
+            f"it's coming from {there}.\nTo fix this, make sure this 'PackageExporter's importer lists {listed} before "
+            f"{behind}."
+        )
 
     def whichmodule(self, obj: Any, name: str) -> str:
         """The name of the module that an object is from: what it says itself, else the first of this importer's that has it."""
@@ -110,7 +112,7 @@ class _SysImporter(Importer):
         return importlib.import_module(names.inward(module_name, "")[0])
 
     def find(self, module_name: str, name: str) -> Any:
-        if module_name.partition(".")[0] == "torch":    # names that files have for what is elsewhere here
+        if module_name.partition(".")[0] == "torch":  # names that files have for what is elsewhere here
             return names.resolve(module_name, name)
         return super().find(module_name, name)
 
@@ -131,8 +133,11 @@ class OrderedImporter(Importer):
 
     def _is_torchpackage_dummy(self, module: Any) -> bool:
         """Whether a module only stands for a package that has submodules: another importer may have it itself."""
-        return bool(getattr(module, "__torch_package__", False)) and hasattr(module, "__path__") and (
-            getattr(module, "__file__", None) is None)
+        return (
+            bool(getattr(module, "__torch_package__", False))
+            and hasattr(module, "__path__")
+            and (getattr(module, "__file__", None) is None)
+        )
 
     def get_name(self, obj: Any, name: str | None = None) -> tuple[str, str]:
         for importer in self._importers:

@@ -78,7 +78,8 @@ class PackageExporter:
         self.patterns: dict[GlobGroup, _PatternInfo] = {}
         self.debug = debug
         self._hooks: dict[_Action, OrderedDict[int, Hook]] = {
-            action: OrderedDict() for action in (_Action.EXTERN, _Action.MOCK, _Action.INTERN)}
+            action: OrderedDict() for action in (_Action.EXTERN, _Action.MOCK, _Action.INTERN)
+        }
         self._unique_id = 0
         self._storages = Storages(lambda number, _: number)  # type: ignore[arg-type, return-value]
         self._stored: set[int] = set()
@@ -101,8 +102,7 @@ class PackageExporter:
 
     def save_source_string(self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True) -> None:
         """Put a source into the package as a module; dependencies: what it imports is looked at too."""
-        self.dependency_graph.add_node(
-            module_name, source=src, is_package=is_package, provided=True, action=_Action.INTERN)
+        self.dependency_graph.add_node(module_name, source=src, is_package=is_package, provided=True, action=_Action.INTERN)
         if dependencies:
             for needed in self._get_dependencies(src, module_name, is_package):
                 self.dependency_graph.add_edge(module_name, needed)
@@ -157,9 +157,13 @@ class PackageExporter:
             chosen = next((info.action for pattern, info in self.patterns.items() if pattern.matches(module)), None)
             if chosen is _Action.MOCK and not self._can_implicitly_extern(module):
                 self.dependency_graph.add_node(
-                    module, action=_Action.MOCK, error=PackagingErrorReason.MOCKED_BUT_STILL_USED, provided=True,
+                    module,
+                    action=_Action.MOCK,
+                    error=PackagingErrorReason.MOCKED_BUT_STILL_USED,
+                    provided=True,
                     error_context=f"Object(s) '{objects}' from module `{module}` was mocked out during packaging but is being "
-                                  f"used in resource - `{resource}` in package `{package}`. ")
+                    f"used in resource - `{resource}` in package `{package}`. ",
+                )
             else:
                 self.add_dependency(module)
 
@@ -219,7 +223,7 @@ class PackageExporter:
         graph = self.dependency_graph
         if module_name in graph and graph.nodes[module_name].get("provided") is True:
             return
-        if module_name == "torch_package_importer":     # which packages have of themselves
+        if module_name == "torch_package_importer":  # which packages have of themselves
             graph.add_node(module_name, action=_Action.SKIP, provided=True)
             return
         if module_name == "_mock":
@@ -274,7 +278,8 @@ class PackageExporter:
             found = find_files_source_depends_on(src, package)
         except Exception as error:
             self.dependency_graph.add_node(
-                module_name, error=PackagingErrorReason.DEPENDENCY_RESOLUTION_FAILED, error_context=str(error))
+                module_name, error=PackagingErrorReason.DEPENDENCY_RESOLUTION_FAILED, error_context=str(error)
+            )
             return []
         needed: dict[str, None] = {}
         for module, name in found:
@@ -325,8 +330,9 @@ class PackageExporter:
             raise AssertionError(f"Tried to write file '{filename}', but it already exists in this archive. Please file a bug.")
         self._written_files.add(filename)
         if is_mangled(filename):
-            raise AssertionError(f"Tried to save a torch.package'd module as '{filename}'. Directly saving torch.package'd "
-                                 "modules is not allowed.")
+            raise AssertionError(
+                f"Tried to save a torch.package'd module as '{filename}'. Directly saving torch.package'd modules is not allowed."
+            )
         data = str_or_bytes.encode() if isinstance(str_or_bytes, str) else str_or_bytes
         self.zip_file.write_record(filename, data, memoryview(data).nbytes)
 
@@ -338,8 +344,7 @@ class PackageExporter:
             raise PackagingError(self.dependency_graph, debug=self.debug)
         for pattern, info in self.patterns.items():
             if not info.allow_empty and not info.was_matched:
-                raise EmptyMatchError(
-                    f"Exporter did not match any modules to {pattern}, which was marked as allow_empty=False")
+                raise EmptyMatchError(f"Exporter did not match any modules to {pattern}, which was marked as allow_empty=False")
 
     def _execute_dependency_graph(self) -> None:
         """Write what the graph says: sources, stand-ins, and the names of modules from outside."""
@@ -379,7 +384,7 @@ class PackageExporter:
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        if exc_type is not None:    # the file can't be whole
+        if exc_type is not None:  # the file can't be whole
             self._finalize_zip()
             return
         self.close()
@@ -390,8 +395,11 @@ class PackageExporter:
         return self.dependency_graph.to_dot()
 
     def _nodes_with_action_type(self, action: _Action | None) -> list[str]:
-        return sorted(name for name, attributes in self.dependency_graph.nodes.items()
-                      if attributes.get("action") is action and "is_pickle" not in attributes)
+        return sorted(
+            name
+            for name, attributes in self.dependency_graph.nodes.items()
+            if attributes.get("action") is action and "is_pickle" not in attributes
+        )
 
     def externed_modules(self) -> list[str]:
         """The modules that are taken from the environment."""

@@ -98,7 +98,8 @@ class PackageImporter(Importer):
         for name in self.extern_modules:
             if not module_allowed(name):
                 raise ImportError(
-                    f"package '{file_or_buffer}' needs the external module '{name}' but that module has been disallowed")
+                    f"package '{file_or_buffer}' needs the external module '{name}' but that module has been disallowed"
+                )
             self._add_extern(name)
         for record in self.zip_reader.get_all_records():
             self._add_file(record)
@@ -111,7 +112,8 @@ class PackageImporter(Importer):
         """The content of a record. RuntimeError for a file that is an archive, but no package."""
         if not self.zip_reader.has_record(name):
             raise RuntimeError(
-                f"{self.filename} is no package: it has no record {name}. Read what torch.save wrote by torch.load")
+                f"{self.filename} is no package: it has no record {name}. Read what torch.save wrote by torch.load"
+            )
         return self.zip_reader.get_record(name)
 
     # ---- resources
@@ -135,7 +137,7 @@ class PackageImporter(Importer):
         def persistent_load(identity: Any) -> Any:
             kind, *rest = identity if isinstance(identity, tuple) and identity else (None,)
             if kind == "reduce_package":
-                if len(rest) == 2:      # as the first packages were written
+                if len(rest) == 2:  # as the first packages were written
                     return rest[0](self, *rest[1])
                 key, function, arguments = rest
                 if key not in reduced:
@@ -203,7 +205,7 @@ class PackageImporter(Importer):
         if not name:
             return module
         whole = self._mangler.demangle(module.__name__)
-        return self.modules[whole[:len(whole) - (len(name) - len(name.partition(".")[0]))]]
+        return self.modules[whole[: len(whole) - (len(name) - len(name.partition(".")[0]))]]
 
     def _gcd_import(self, name: str, package: str | None = None, level: int = 0) -> ModuleType:
         checked_name(name, package, level)
@@ -249,7 +251,9 @@ class PackageImporter(Importer):
         if node is None:
             raise ModuleNotFoundError(
                 f'No module named "{name}" in self-contained archive "{self.filename}" and the module is also not in the list of '
-                f"allowed external modules: {self.extern_modules}", name=name)
+                f"allowed external modules: {self.extern_modules}",
+                name=name,
+            )
         return self._make_module(name, node.source, isinstance(node, _Node), parent)
 
     def _make_module(self, name: str, filename: str | None, is_package: bool, parent: str) -> ModuleType:
@@ -258,8 +262,14 @@ class PackageImporter(Importer):
         file = None if filename is None else self._mangler.mangle(filename)
         module = types.ModuleType(mangled)
         own = module.__dict__
-        own.update(__spec__=spec, __loader__=self, __file__=file, __cached__=None, __builtins__=self.patched_builtins,
-                   __torch_package__=True)
+        own.update(
+            __spec__=spec,
+            __loader__=self,
+            __file__=file,
+            __cached__=None,
+            __builtins__=self.patched_builtins,
+            __torch_package__=True,
+        )
         if is_package:
             own["__path__"] = [self._mangler.mangle(name.replace(".", "/"))]
         own["__package__"] = mangled if is_package else self._mangler.mangle(parent) if parent else ""
@@ -296,7 +306,7 @@ class PackageImporter(Importer):
                     self._gcd_import(inner)
                 except ModuleNotFoundError as error:
                     if error.name == inner and self.modules.get(inner, self) is not None:
-                        continue    # `from` says itself that there is no such name
+                        continue  # `from` says itself that there is no such name
                     raise
         return module
 
@@ -338,19 +348,21 @@ class PackageImporter(Importer):
             raise RuntimeError(f"the package has a record of the path {filename!r}, which is no file below its folder")
         package = self._node_of(folders)
         if isinstance(package, _Extern):
-            raise ImportError(f"inconsistent module structure. package contains a module file {filename} that is a subpackage of "
-                              "a module marked external.")
+            raise ImportError(
+                f"inconsistent module structure. package contains a module file {filename} that is a subpackage of "
+                "a module marked external."
+            )
         if last == "__init__.py":
             package.source = filename
         elif last.endswith(".py"):
-            name = last[:-len(".py")]
+            name = last[: -len(".py")]
             if not isinstance(package.children.get(name), _Node):
                 package.children[name] = _Module(filename)
 
     def _add_extern(self, extern_name: str) -> None:
         *packages, last = extern_name.split(".")
         package = self._node_of(packages)
-        if not isinstance(package, _Extern):    # else a module above comes from outside
+        if not isinstance(package, _Extern):  # else a module above comes from outside
             package.children[last] = _Extern()
 
 
@@ -359,7 +371,8 @@ def _opened(path: str) -> PyTorchFileReader:
         return PyTorchFileReader(path)
     except FileNotFoundError:
         raise RuntimeError(
-            f"open file failed because of errno 2 on fopen: No such file or directory, file path: {path}") from None
+            f"open file failed because of errno 2 on fopen: No such file or directory, file path: {path}"
+        ) from None
 
 
 _getfile: Any = None

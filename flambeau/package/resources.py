@@ -40,6 +40,9 @@ class PackageResourceReader:
     def contents(self) -> Iterator[str]:
         """The names of files and packages in the package."""
         path = self.importer._zipfile_path(self.fullname) + "/"
-        found = {name[len(path):].partition("/")[0]: None for name in self.importer.zip_reader.get_all_records()
-                 if name.startswith(path)}
+        found = {
+            name[len(path) :].partition("/")[0]: None
+            for name in self.importer.zip_reader.get_all_records()
+            if name.startswith(path)
+        }
         return iter(found)

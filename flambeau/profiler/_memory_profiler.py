@@ -76,7 +76,7 @@ class CategoryElement:
     by_id: Category | None = None
     by_key: dict[TensorKey, Category] = field(default_factory=dict)
     by_version: dict[TensorAndID, Category] = field(default_factory=dict)
-    _by_id_keyset: set[TensorKey] = field(default_factory=set)      # those that by_id was said of
+    _by_id_keyset: set[TensorKey] = field(default_factory=set)  # those that by_id was said of
 
 
 class CategoryDict:
@@ -336,9 +336,7 @@ class MemoryProfileTimeline:
         """Write [nanoseconds, action, bytes more or fewer, category] of each change as JSON."""
         _write(path, [[time, action.value, change, place] for time, action, change, place in self._changes(device_str)])
 
-    def export_memory_timeline_html(
-        self, path: str, device_str: str, figsize: Any = (20, 12), title: str | None = None
-    ) -> None:
+    def export_memory_timeline_html(self, path: str, device_str: str, figsize: Any = (20, 12), title: str | None = None) -> None:
         """Not implemented: plots."""
         raise NotImplementedError(
             "export_memory_timeline to HTML is not implemented in flambeau: write JSON, by a name that ends in .json, and plot it"

@@ -21,13 +21,13 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = ["Identities", "Watch"]
 
 _CPU = Device("cpu")
-_lock = threading.RLock()   # a storage may die while another is looked at
+_lock = threading.RLock()  # a storage may die while another is looked at
 _watches: list[Watch] = []
-_held: dict[int, _Held] = {}    # by the storage's address as an object
+_held: dict[int, _Held] = {}  # by the storage's address as an object
 _total = 0
 
 
-class _Held(weakref.ref):   # type: ignore[type-arg]
+class _Held(weakref.ref):  # type: ignore[type-arg]
     """A living storage that a profiler saw taken, and what memory it had when it was last looked at."""
 
     __slots__ = ("at", "ptr", "size")

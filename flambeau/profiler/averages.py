@@ -19,8 +19,8 @@ class DeviceType(enum.Enum):
 class Settings:
     """What torch._C._profiler switches for all profilers."""
 
-    concrete_inputs = True      # events have the arguments that are no tensors
-    links = True                # traces link calls with their nodes of backward passes
+    concrete_inputs = True  # events have the arguments that are no tensors
+    links = True  # traces link calls with their nodes of backward passes
 
 
 settings = Settings()
@@ -60,9 +60,9 @@ class FunctionEvent:
         self.self_cpu_memory_usage = 0
         self.is_user_annotation = False
         self.device_type = DeviceType.CPU
-        self.began = self.ended = 0     # the order of beginnings and ends
-        self.inputs: list[Any] = []     # as events of the tree have them
-        self.saved: list[Any] = []      # of a node of a backward pass
+        self.began = self.ended = 0  # the order of beginnings and ends
+        self.inputs: list[Any] = []  # as events of the tree have them
+        self.saved: list[Any] = []  # of a node of a backward pass
         self.concrete_inputs: list[Any] = []
         self.input_dtypes: list[str] = []
         self.scope = 0
@@ -70,7 +70,7 @@ class FunctionEvent:
         self.is_async = self.is_remote = self.is_legacy = self.is_of_gradients = False
         self.is_python_function = False
         self.use_device: str | None = None
-        self.record_function_id = 0     # that of an execution trace
+        self.record_function_id = 0  # that of an execution trace
         self.schema = ""
         self.device_index, self.flops, self.overload_name = 0, 0, ""
 

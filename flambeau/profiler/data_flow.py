@@ -393,7 +393,6 @@ def _leaves(op_tree: OpTree) -> tuple[ProfilerEvent, ...]:
     return tuple(sorted(found, key=lambda event: event.start_time_ns))
 
 
-
 def _is_leaf(event: ProfilerEvent) -> bool:
     if event.tag is EventType.TorchOp:
         fields = event.extra_fields

@@ -37,9 +37,9 @@ class _Nodes:
     def __init__(self) -> None:
         self.nodes: list[dict[str, Any]] = []
         self.started = time.time_ns()
-        self._ids = count(3)        # 1 is the process, 2 the thread; tensors and their memory have numbers as well
+        self._ids = count(3)  # 1 is the process, 2 the thread; tensors and their memory have numbers as well
         self._functions = count(1)
-        self._open: dict[int, dict[str, Any]] = {}      # by the event's number
+        self._open: dict[int, dict[str, Any]] = {}  # by the event's number
         self._tensors: dict[int, int] = {}
         self._storages: dict[int, int] = {}
 

@@ -15,17 +15,15 @@ def _product(a: Tensor, b: Tensor) -> int:
     return 2 * a.numel() * b.shape[-1]
 
 
-def _conv2d(
-    input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> int:
-    if isinstance(padding, str):    # "valid" or "same"
+def _conv2d(input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> int:
+    if isinstance(padding, str):  # "valid" or "same"
         padding = [0 if padding == "valid" else d * (k - 1) / 2 for d, k in zip(_pair(dilation), weight.shape[2:])]
     places = math.prod(
         int((n + 2 * p - d * (k - 1) - 1) // s) + 1
         for n, k, s, p, d in zip(input.shape[-2:], weight.shape[2:], _pair(stride), _pair(padding), _pair(dilation))
     )
     batch = input.shape[0] if input.dim() == 4 else 1
-    return 2 * batch * weight.numel() * places      # a weight has the inputs of its group only
+    return 2 * batch * weight.numel() * places  # a weight has the inputs of its group only
 
 
 def _pair(value: Any) -> Sequence[Any]:

@@ -90,6 +90,7 @@ def _by_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
             found["cudnn_enabled"] = False
         held = sum(1 for _ in tensors(given.values()))
         return ([], found) if held == sum(1 for _ in tensors(found.values())) else None
+
     return fitted
 
 

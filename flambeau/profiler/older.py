@@ -34,9 +34,7 @@ class profile:
         self.entered = False
         self._results: Any = None
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
-        self.measured = _profiler.profile(
-            record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack
-        )
+        self.measured = _profiler.profile(record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack)
 
     @classmethod
     def around(cls, measured: _profiler.profile) -> profile:

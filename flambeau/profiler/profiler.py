@@ -35,6 +35,7 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
+
 class ProfilerActivity(enum.Enum):
     """What is measured; flambeau measures the CPU."""
 
@@ -94,24 +95,18 @@ def schedule(
     return action
 
 
-def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
-) -> Callable[[Any], None]:
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[Any], None]:
     """An on_trace_ready that writes a Chrome trace into a folder."""
 
     def write(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
         name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        prof.export_chrome_trace(
-            os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else ""))
-        )
+        prof.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
 
     return write
 
 
 _current: list[Recorder] = []
-
-
 
 
 def _default_schedule_fn(_: int) -> ProfilerAction:
@@ -128,7 +123,7 @@ class profile:
     products, convolutions, sums. with_modules: accepted, and not recorded.
     """
 
-    interface: Callable[[Any], Any]     # makes the older interface to it (flambeau.profiler.older)
+    interface: Callable[[Any], Any]  # makes the older interface to it (flambeau.profiler.older)
 
     def __init__(
         self,
@@ -156,9 +151,9 @@ class profile:
         self.acc_events = acc_events
         self.step_num = 0
         self.recorder: Recorder | None = None
-        self._recorded: list[Any] = []      # in the last cycle, and in those before
+        self._recorded: list[Any] = []  # in the last cycle, and in those before
         self._earlier: list[Any] = []
-        self._list: EventList | None = None     # made when it is asked for
+        self._list: EventList | None = None  # made when it is asked for
         self._costs: Any = None
         self.profiler: Any = None
         self._recorders: list[Recorder] = []

@@ -18,14 +18,7 @@ from typing import Any
 
 from flambeau.core.operator.arguments import LOOKING
 from flambeau.profiler.allocations import Identities
-from flambeau.profiler.records import (
-    FrameState,
-    ModuleInfo,
-    OptimizerInfo,
-    PyCallFields,
-    PyCCallFields,
-    TensorMetadata,
-)
+from flambeau.profiler.records import FrameState, ModuleInfo, OptimizerInfo, PyCallFields, PyCCallFields, TensorMetadata
 
 __all__ = ["Call", "Calls", "Objects"]
 
@@ -129,7 +122,7 @@ class Calls:
     def close(self) -> None:
         """End what is still going on."""
         self._closed = True
-        open_, self._open = self._open, []      # the thread may be at work on the list
+        open_, self._open = self._open, []  # the thread may be at work on the list
         for call in reversed(open_):
             self._end(call)
 
@@ -178,7 +171,7 @@ class Calls:
         if kind == _PUBLIC_CODE:
             shown = caller is not None and self._visible(caller)
             if shown and not code.co_name.startswith("__"):
-                fields = PyCCallFields(self._state(caller))     # type: ignore[arg-type]
+                fields = PyCCallFields(self._state(caller))  # type: ignore[arg-type]
                 self._begin(Call(_builtin(frame), fields, self._tick(), self._thread), frame)
             return
         while caller is not None and not self._visible(caller):

@@ -34,7 +34,7 @@ __all__ = ["Allocation", "Recorder"]
 
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_ids = count(1).__next__    # of all profilers' events
+_ids = count(1).__next__  # of all profilers' events
 _EVALUATION = "autograd::engine::evaluate_function: "
 
 
@@ -59,17 +59,17 @@ class Recorder(Observer):
         self.allocations: list[Allocation] = []
         self.watch = Watch(self._held) if memory else None
         self.calls: ThreadCalls | None = None
-        self.listener: Any = None       # an execution trace that is told of the events
-        self.profiles = False           # whether a profiler is behind it
+        self.listener: Any = None  # an execution trace that is told of the events
+        self.profiles = False  # whether a profiler is behind it
         self.thread, self.native = threading.get_ident(), threading.get_native_id()
         #: What to add to times to have those since the epoch, and when it began and ended.
         self.epoch = time.time_ns() - time.perf_counter_ns()
         self.began = self.ended = 0
-        self._apart = False     # whether a body takes its operators one by one, instead of several in a kernel
+        self._apart = False  # whether a body takes its operators one by one, instead of several in a kernel
         self._evaluation: FunctionEvent | None = None
 
     def __enter__(self) -> Any:
-        _names()    # loads what knows them, which takes a while the first time
+        _names()  # loads what knows them, which takes a while the first time
         if self.watch is not None:
             self.watch.start()
         self.began = time.perf_counter_ns()
@@ -150,6 +150,7 @@ class Recorder(Observer):
         def end() -> None:
             self.finish(event)
             around()
+
         return end
 
     def aside(self, name: str) -> Callable[[], None]:
@@ -161,6 +162,7 @@ class Recorder(Observer):
 
         def end() -> None:
             event.end = time.perf_counter_ns()
+
         return end
 
     def _measure(self, event: FunctionEvent, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -187,7 +189,7 @@ class Recorder(Observer):
         name, opened = _shown(function)
         if name in _BY_ARGUMENTS:
             name = _BY_ARGUMENTS[name](name, *args, **kwargs)
-        if not name or (self.open and self.open[-1].name == f"aten::{name}"):   # or the method around the function
+        if not name or (self.open and self.open[-1].name == f"aten::{name}"):  # or the method around the function
             return (self._one_by_one if function in _INDEXING else self.go_on)(function, own, args, kwargs)
         looks = self.shapes or self.flops or self.listener is not None
         given, schema = _inputs().bound(function, name, args, kwargs) if looks else ([], None)
@@ -242,7 +244,7 @@ class Recorder(Observer):
 
     def operator(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
         """An operator that a program defines; what it is made of is seen as well."""
-        if name.startswith("profiler::"):   # the ends of a block are no part of it
+        if name.startswith("profiler::"):  # the ends of a block are no part of it
             return super().operator(name, call, *args)
         event = self.start(name)
         self._given(event, args[1] if len(args) > 1 and isinstance(args[1], tuple) else args)
@@ -294,8 +296,8 @@ def _number(node: Any) -> int:
 
 def _next_sequence() -> int:
     """The number of the node that is made next."""
-    made: Any = next_sequence.__self__     # type: ignore[attr-defined]
-    return int(repr(made).removeprefix("count(").removesuffix(")"))     # Python 3.14 has no other way to look at it
+    made: Any = next_sequence.__self__  # type: ignore[attr-defined]
+    return int(repr(made).removeprefix("count(").removesuffix(")"))  # Python 3.14 has no other way to look at it
 
 
 def _program() -> list[str]:
@@ -371,6 +373,11 @@ def _upsampling(
 
 #: Names that follow from a call's arguments; "" where PyTorch computes nothing.
 _BY_ARGUMENTS: dict[str, Callable[..., str]] = {
-    "contiguous": _contiguous, "as_tensor": _lift, "_unique2": _unique, "interpolate": _upsampling,
-    "max_pool1d": _maximum, "max_pool2d": _maximum, "max_pool3d": _maximum,
+    "contiguous": _contiguous,
+    "as_tensor": _lift,
+    "_unique2": _unique,
+    "interpolate": _upsampling,
+    "max_pool1d": _maximum,
+    "max_pool2d": _maximum,
+    "max_pool3d": _maximum,
 }

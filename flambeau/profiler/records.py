@@ -154,7 +154,7 @@ class TorchOpFields:
 
     def __init__(self, name: str, inputs: list[Any], scope: RecordScope, sequence_number: int) -> None:
         self.name, self.inputs, self.scope, self.sequence_number = name, inputs, scope, sequence_number
-        self.saved: list[TensorMetadata] = []   # what a node of a backward pass has kept, and reads as well
+        self.saved: list[TensorMetadata] = []  # what a node of a backward pass has kept, and reads as well
         self.allow_tf32_cublas = False
 
 
@@ -246,7 +246,7 @@ class ProfilerEvent:
         self.children: list[ProfilerEvent] = []
         self.correlation_id = 0
         self.overload_name = ""
-        self.source: Any = None     # the FunctionEvent of an operator
+        self.source: Any = None  # the FunctionEvent of an operator
 
     @property
     def id(self) -> int:

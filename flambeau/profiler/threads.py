@@ -39,7 +39,7 @@ class ThreadCalls:
         """Begin, with the calls that are going on."""
         here = threading.get_ident()
         frames = sys._current_frames()
-        frames[here] = sys._getframe(1)     # a frame that held itself would live on, with what the program's frames hold
+        frames[here] = sys._getframe(1)  # a frame that held itself would live on, with what the program's frames hold
         while frames:
             thread = next(iter(frames))
             calls = self._threads[thread] = self._make(thread)
@@ -64,8 +64,8 @@ class ThreadCalls:
             calls.seen(frame, event, what)
 
 
-_EVENTS = {0: "call", 3: "return", 4: "c_call", 5: "c_exception", 6: "c_return"}     # by the interpreter's numbers
-_watching: list[Profile] = []   # who is told; callbacks of the interpreter must stay alive
+_EVENTS = {0: "call", 3: "return", 4: "c_call", 5: "c_exception", 6: "c_return"}  # by the interpreter's numbers
+_watching: list[Profile] = []  # who is told; callbacks of the interpreter must stay alive
 
 
 @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.py_object, ctypes.c_int, ctypes.c_void_p)

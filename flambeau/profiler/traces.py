@@ -72,7 +72,7 @@ def _window(recorders: list[Recorder]) -> list[dict[str, Any]]:
 def _events(recorder: Recorder, adjust_steps: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = []
-    called: dict[int, ProfilerEvent] = {}       # by the number of the node: the last call that may have made it
+    called: dict[int, ProfilerEvent] = {}  # by the number of the node: the last call that may have made it
     calls: dict[int, int] = {}
     modules: dict[int, int] = {}
     for number, event in enumerate(traverse_dfs(tree.build(recorder))):

@@ -47,7 +47,7 @@ def events_of(recorder: Recorder) -> Iterator[ProfilerEvent]:
         return ProfilerEvent(name, tag, fields, began, ended, times, threads.setdefault(thread, len(threads) + 1))
 
     for each in recorder.events:
-        if each.began:      # others are of memory
+        if each.began:  # others are of memory
             fields = TorchOpFields(each.trace_name, each.inputs, RecordScope(each.scope), each.sequence_nr)
             ended = each.ended or last
             event = made(each.trace_name, EventType.TorchOp, fields, each.began, ended, each.start, each.end, each.thread)
@@ -69,10 +69,10 @@ class _Numbers:
     """Numbers of memory, and which of it is of one tensor (union-find)."""
 
     def __init__(self) -> None:
-        self.living: dict[int, int] = {}    # by address
+        self.living: dict[int, int] = {}  # by address
         self.count = 0
-        self.joined: list[int] = [0]        # by the number of the memory: one that it is joined with
-        self.seen: dict[int, int] = {}      # by tensor: the memory that it was last seen with
+        self.joined: list[int] = [0]  # by the number of the memory: one that it is joined with
+        self.seen: dict[int, int] = {}  # by tensor: the memory that it was last seen with
 
     def fresh(self, ptr: int) -> int:
         """A number for memory at an address."""
@@ -97,7 +97,7 @@ def _number(events: list[ProfilerEvent]) -> None:
     """Give tensors and memory their numbers, in the order that they were seen in."""
     numbers = _Numbers()
     tensors, memory = [], []
-    told: set[int] = set()      # modules and optimizers are looked at once, and shown in many events
+    told: set[int] = set()  # modules and optimizers are looked at once, and shown in many events
     for event in events:
         fields = event.extra_fields
         if event.tag is EventType.Allocation:

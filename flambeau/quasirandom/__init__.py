@@ -120,10 +120,10 @@ class SobolEngine:
         self.shift = torch.mv(torch.randint(2, (self.dimension, bits), device=cpu, generator=generator), powers)
         lower = torch.randint(2, (self.dimension, bits, bits), device=cpu, generator=generator).tril()
         lower.diagonal(0, -2, -1).fill_(1)
-        rows = (lower * powers.flip(0)).sum(-1)     # row p as a number, its first column the highest bit
+        rows = (lower * powers.flip(0)).sum(-1)  # row p as a number, its first column the highest bit
         mixed = torch.zeros_like(self.sobolstate)
-        for p in range(bits):       # digit p of a number becomes the parity of the digits that row p chooses
-            mixed |= _parity(self.sobolstate & rows[:, p:p + 1]) << (bits - 1 - p)
+        for p in range(bits):  # digit p of a number becomes the parity of the digits that row p chooses
+            mixed |= _parity(self.sobolstate & rows[:, p : p + 1]) << (bits - 1 - p)
         self.sobolstate = mixed
 
 

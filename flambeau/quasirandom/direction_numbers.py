@@ -20,13 +20,13 @@ def direction_numbers(dimension: int) -> np.ndarray:
     with np.load(Path(__file__).with_name("direction_numbers.npz")) as table:
         polynomials, packed = table["polynomials"][:dimension].astype(np.int64), table["numbers"]
     degrees = np.maximum(1, np.frexp(polynomials)[1] - 1)
-    lengths = degrees * (degrees - 1) // 2      # bits of a dimension's initial numbers: 0 + 1 + ... + (degree - 1)
+    lengths = degrees * (degrees - 1) // 2  # bits of a dimension's initial numbers: 0 + 1 + ... + (degree - 1)
     starts = np.concatenate(([0], np.cumsum(lengths)))
     bits = np.unpackbits(packed, count=int(starts[-1])).astype(np.int64)
     numbers = np.ones((dimension, BITS), np.int64)
     for degree in np.unique(degrees):
         own = np.flatnonzero(degrees == degree)
-        for k in range(1, degree):      # number k has k bits in front of its last one, which is set
+        for k in range(1, degree):  # number k has k bits in front of its last one, which is set
             first = starts[own] + k * (k - 1) // 2
             value = np.zeros(len(own), np.int64)
             for j in range(k):
@@ -38,5 +38,5 @@ def direction_numbers(dimension: int) -> np.ndarray:
                 taken = (polynomials[own] >> (degree - 1 - k)) & 1
                 made = made ^ np.where(taken, numbers[own, j - k - 1] << (k + 1), 0)
             numbers[own, j] = made
-    numbers[0] = 1      # the first dimension is van der Corput's sequence
+    numbers[0] = 1  # the first dimension is van der Corput's sequence
     return numbers << np.arange(BITS - 1, -1, -1)

@@ -83,8 +83,7 @@ def _named(item: Any) -> tuple[str, Any]:
     if isinstance(item, tuple):
         if len(item) != 2:
             raise ValueError(
-                "Expected tuple of length 2 (global, str of callable full path), but got tuple of length: "
-                f"{len(item)}"
+                f"Expected tuple of length 2 (global, str of callable full path), but got tuple of length: {len(item)}"
             )
         thing, name = item
         if not isinstance(name, str):

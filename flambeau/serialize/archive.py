@@ -189,7 +189,7 @@ class ArchiveReader:
         self.check_version()
         if outside:
             raise RuntimeError(f"file in archive is not in a subdirectory {prefix}: {outside[0]}")
-        if twice:   # readers of zip files differ in which they take: what one has checked isn't what another one loads
+        if twice:  # readers of zip files differ in which they take: what one has checked isn't what another one loads
             raise damaged(f"reading zip archive: two records have the name {twice}")
         if sum(entry.stored for entry in entries) > self.length:
             raise damaged("reading zip archive: records overlap or reach outside the file")
@@ -262,7 +262,7 @@ class ArchiveReader:
         place, entry = self.start(name), self.entry(name)
         if entry.method != STORED:
             return io.BufferedReader(_Inflated(self.file, place, entry, name))
-        content = bytearray(entry.size)     # a size that the file has
+        content = bytearray(entry.size)  # a size that the file has
         self.read_into(name, memoryview(content))
         return io.BytesIO(content)
 

@@ -47,9 +47,7 @@ _registry: list[tuple[int, Callable[[Any], Any], Callable[[Any, str], Any]]] = [
 ]
 
 
-def register_package(
-    priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
-) -> None:
+def register_package(priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]) -> None:
     """Add a kind of location. tagger(storage) gives the tag to write or None; deserializer(storage, tag) the storage to
     use or None. Lower priorities are asked first."""
     _registry.append((priority, tagger, deserializer))
@@ -71,9 +69,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
         found = deserializer(storage, location)
         if found is not None:
             return found
-    raise RuntimeError(
-        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
-    )
+    raise RuntimeError(f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})")
 
 
 def restorer(map_location: Any) -> Callable[[Any, str], Any]:

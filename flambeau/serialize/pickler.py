@@ -41,9 +41,7 @@ class Storages:
             thing = StorageReference(thing)
         storage, dtype = thing.storage, thing.dtype
         if storage.capacity and self.dtypes.setdefault(id(storage), dtype) is not dtype:
-            raise RuntimeError(
-                "Cannot save multiple tensors or storages that view the same data as different types"
-            )
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         key, _ = self.found.setdefault(id(storage), (self.key_of(len(self.found), storage), storage))
         marker = UNTYPED if dtype is None else BY_DTYPE[dtype]
         return ("storage", marker, key, "cpu", storage.capacity // marker.itemsize)
@@ -86,11 +84,20 @@ def pickler_class(pickle_module: Any) -> type:
                 self.write(pickle.GLOBAL + f"{module}\n{foreign}\n".encode())
             self.memoize(thing)
 
-        if issubclass(base, getattr(pickle, "_Pickler")):       # noqa: B009 - written in Python, it looks at `dispatch`
-            dispatch = {**base.dispatch, FunctionType: save_global, StorageType: save_global, Tensor: _save_tensor,
-                        OrderedDict: _save_ordered, Storage: _save_storage, StorageReference: _save_storage,
-                        TypedStorage: _save_storage, layout: _save_layout}
+        if issubclass(base, getattr(pickle, "_Pickler")):  # noqa: B009 - written in Python, it looks at `dispatch`
+            dispatch = {
+                **base.dispatch,
+                FunctionType: save_global,
+                StorageType: save_global,
+                Tensor: _save_tensor,
+                OrderedDict: _save_ordered,
+                Storage: _save_storage,
+                StorageReference: _save_storage,
+                TypedStorage: _save_storage,
+                layout: _save_layout,
+            }
         else:
+
             def persistent_id(self, thing: Any) -> Any:
                 return self.identity(thing)
 

@@ -52,17 +52,22 @@ def load(
     Raises UnpicklingError for what weights_only refuses, RuntimeError for damaged files, FileNotFoundError.
     """
     if options.skipping.active:
-        raise RuntimeError("`torch.load` called within a torch.serialization.skip_data context manager is not supported yet. "
-                           "Please call torch.load outside the skip_data context manager.")
+        raise RuntimeError(
+            "`torch.load` called within a torch.serialization.skip_data context manager is not supported yet. "
+            "Please call torch.load outside the skip_data context manager."
+        )
     always, never = _flag("TORCH_FORCE_WEIGHTS_ONLY_LOAD"), _flag("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
     if always and never:
-        raise RuntimeError("Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but "
-                           "both were set.")
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` or `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set, but both were set."
+        )
     if weights_only is None:
         weights_only = pickle_module is None
         if never:
-            warn("Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the`weights_only` argument was not "
-                 "explicitly passed to `torch.load`, forcing weights_only=False.")
+            warn(
+                "Environment variable TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD detected, since the`weights_only` argument was not "
+                "explicitly passed to `torch.load`, forcing weights_only=False."
+            )
             weights_only = False
     if always:
         weights_only = True
@@ -95,8 +100,12 @@ def load(
 
 def _script(file: Any, map_location: Any, weights_only: bool) -> Any:
     """The scripted or traced module of an archive, as torch.jit.load gives it. RuntimeError where only weights may be loaded."""
-    warnings.warn("'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call "
-                  "'torch.jit.load' directly to silence this warning)", UserWarning, stacklevel=3)
+    warnings.warn(
+        "'torch.load' received a zip file that looks like a TorchScript archive dispatching to 'torch.jit.load' (call "
+        "'torch.jit.load' directly to silence this warning)",
+        UserWarning,
+        stacklevel=3,
+    )
     if weights_only:
         raise RuntimeError(
             "Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``. In PyTorch 2.6, we changed the "
@@ -118,8 +127,10 @@ def checked(file: Any) -> IO[bytes]:
     try:
         file.seek(file.tell())
     except (io.UnsupportedOperation, AttributeError) as error:
-        advice = ("You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO "
-                  "and try to load from it instead.")
+        advice = (
+            "You can only torch.load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO "
+            "and try to load from it instead."
+        )
         if any(method in str(error) for method in ("seek", "tell")):
             raise type(error)(f"{error}. {advice}") from None
         raise

@@ -49,7 +49,7 @@ class PyTorchFileReader:
     __module__ = public_module("_C")
 
     def __init__(self, file: Any, *arguments: Any):
-        self._file = open(file, "rb") if is_path(file) else file    # noqa: SIM115 - open as long as the reader lives
+        self._file = open(file, "rb") if is_path(file) else file  # noqa: SIM115 - open as long as the reader lives
         self._reader = ArchiveReader(self._file)
 
     def get_all_records(self) -> list[str]:
@@ -90,7 +90,7 @@ class PyTorchFileWriter:
 
     def __init__(self, file: Any, compute_crc32: bool = True, storage_alignment: int = 64, *, folder: str | None = None):
         self._own = is_path(file)
-        self._file = open(file, "wb") if self._own else file        # noqa: SIM115 - closed with write_end_of_file
+        self._file = open(file, "wb") if self._own else file  # noqa: SIM115 - closed with write_end_of_file
         self._folder = folder or (os.path.splitext(os.path.basename(file))[0] if self._own else "") or "archive"
         self._archive = ArchiveWriter(self._file, self._folder, compute_crc32)
         self._version = 3

@@ -150,7 +150,7 @@ class SafeUnpickler:
             raise Refused(f"Trying to call reduce for unrecognized function {shown(function)}")
         if function is Tensor:
             raise Refused(f"Trying to call reduce for unrecognized function {function}")
-        if type(arguments) is not tuple and hasattr(type(arguments), "__iter__"):   # a tensor of a billion elements has it
+        if type(arguments) is not tuple and hasattr(type(arguments), "__iter__"):  # a tensor of a billion elements has it
             raise Refused(f"The arguments of a call must be a tuple, but got {type(arguments)}")
         self.stack.append(self.call(function, *arguments))
 
@@ -212,8 +212,7 @@ class SafeUnpickler:
             raise Refused("this file was written by a very old PyTorch; load and save it again with PyTorch 1.0 or newer")
         else:
             raise Refused(
-                "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got "
-                f"{kind}"
+                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got {kind}"
             )
 
     @staticmethod

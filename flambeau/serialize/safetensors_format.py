@@ -149,9 +149,7 @@ def _called(file: Any) -> str:
     return str(getattr(file, "name", "the file"))
 
 
-def read_tensor(
-    file: IO[bytes], header: Header, name: str, rows: tuple[int, int] | None = None
-) -> torch.Tensor:
+def read_tensor(file: IO[bytes], header: Header, name: str, rows: tuple[int, int] | None = None) -> torch.Tensor:
     """A tensor of a file, or its rows from `rows[0]` up to `rows[1]`, of which no others are read."""
     entry = header.entries[name]
     shape, start = list(entry.shape), entry.start

@@ -20,16 +20,7 @@ from flambeau.ops.sparse.products import sampled_addmm
 from flambeau.ops.sparse.tensor import SparseCoo as _SparseCoo
 from flambeau.sparse.checks import check_sparse_tensor_invariants
 
-__all__ = [
-    "addmm",
-    "check_sparse_tensor_invariants",
-    "log_softmax",
-    "mm",
-    "sampled_addmm",
-    "softmax",
-    "spdiags",
-    "sum",
-]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:

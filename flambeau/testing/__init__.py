@@ -20,12 +20,7 @@ def __getattr__(name: str) -> Any:
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
-    rtol: float | None = None,
-    atol: float | None = None,
-    equal_nan: bool = True,
-    msg: str = "",
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
     """The older form of assert_close: compares values only. Warns that it is deprecated."""
     warnings.warn(

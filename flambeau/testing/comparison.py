@@ -104,9 +104,7 @@ def compare(actual: Any, expected: Any, options: Options, item: tuple[Any, ...])
         and not isinstance(expected, str)
     ):
         if len(actual) != len(expected):
-            raise Mismatch(
-                AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", item
-            )
+            raise Mismatch(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", item)
         for index, (a, e) in enumerate(zip(actual, expected)):
             compare(a, e, options, (*item, index))
     elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
@@ -172,8 +170,10 @@ def _as_tensor(value: Any) -> Any:
 
 def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[Any, ...]) -> None:
     sparse = getattr(actual, "layout", torch.strided) is not torch.strided
-    related = type(actual) is type(expected) or sparse or (
-        options.allow_subclasses and (isinstance(actual, type(expected)) or isinstance(expected, type(actual)))
+    related = (
+        type(actual) is type(expected)
+        or sparse
+        or (options.allow_subclasses and (isinstance(actual, type(expected)) or isinstance(expected, type(actual))))
     )
     try:
         a, e = _as_tensor(actual), _as_tensor(expected)
@@ -181,16 +181,12 @@ def _compare_tensors(actual: Any, expected: Any, options: Options, item: tuple[A
         related = False
     if not related:
         raise Mismatch(
-            TypeError,
-            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.",
-            item,
+            TypeError, f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", item
         )
 
     def attribute(name: str, first: Any, second: Any) -> None:
         if first != second:
-            raise Mismatch(
-                AssertionError, f"The values for attribute '{name}' do not match: {first} != {second}.", item
-            )
+            raise Mismatch(AssertionError, f"The values for attribute '{name}' do not match: {first} != {second}.", item)
 
     a, e = a.detach(), e.detach()
     attribute("shape", a.shape, e.shape)
@@ -222,24 +218,19 @@ def _parts(a: Any, e: Any, item: tuple[Any, ...]) -> list[tuple[str, Any, Any]]:
         words = f"The number of specified values in sparse {name} tensors does not match: {a._nnz()} != {e._nnz()}"
         raise Mismatch(AssertionError, words, item)
     if a.is_sparse:
-        return [
-            ("Sparse COO indices", a._indices(), e._indices()),
-            ("Sparse COO values", a._values(), e._values()),
-        ]
+        return [("Sparse COO indices", a._indices(), e._indices()), ("Sparse COO values", a._values(), e._values())]
     by_row = a.layout in (torch.sparse_csr, torch.sparse_bsr)
     names = ("crow_indices", "col_indices") if by_row else ("ccol_indices", "row_indices")
     return [(f"Sparse {name} {part}", getattr(a, part)(), getattr(e, part)()) for part in (*names, "values")]
 
 
-def _compare_elements(
-    a: Any, e: Any, rtol: float, atol: float, options: Options, title: str, item: tuple[Any, ...]
-) -> None:
+def _compare_elements(a: Any, e: Any, rtol: float, atol: float, options: Options, title: str, item: tuple[Any, ...]) -> None:
     if a.dtype is not e.dtype:
         common = torch.promote_types(a.dtype, e.dtype)
         a, e = a.to(common), e.to(common)
     if not (a.dtype.is_floating_point or a.dtype.is_complex or a.dtype is torch.bool):
         a, e = a.to(torch.int64), e.to(torch.int64)
-    if a.dtype.is_floating_point and a.dtype.itemsize == 1:     # float8: compared exactly, but not by its own operators
+    if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # float8: compared exactly, but not by its own operators
         a, e = a.to(torch.float32), e.to(torch.float32)
     matches = torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=options.equal_nan)
     if bool(matches.all()):
@@ -251,9 +242,7 @@ def _compare_elements(
     raise Mismatch(AssertionError, message, item)
 
 
-def _tensor_message(
-    actual: Any, expected: Any, differs: Any, rtol: float, atol: float, title: str = "Tensor-likes"
-) -> str:
+def _tensor_message(actual: Any, expected: Any, differs: Any, rtol: float, atol: float, title: str = "Tensor-likes") -> str:
     equality = rtol == 0 and atol == 0
     count, total = int(differs.sum()), differs.numel()
     if actual.dtype is torch.bool:

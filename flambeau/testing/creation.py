@@ -35,9 +35,7 @@ def make_tensor(
         )
     floating = dtype.is_floating_point or dtype.is_complex
     if requires_grad and not floating:
-        raise ValueError(
-            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
-        )
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
     gaps = noncontiguous and math.prod(shape) > 1
     if gaps:
         shape = (*shape[:-1], 2 * shape[-1])
@@ -48,17 +46,17 @@ def make_tensor(
         default, lowest, highest = (-9, 9), info.min, info.max
     else:
         info = torch.iinfo(dtype)
-        default, lowest, highest = (
-            (0 if not dtype.is_signed else -9, 10),
-            info.min,
-            info.max + (dtype is not torch.int64),
-        )
+        default, lowest, highest = ((0 if not dtype.is_signed else -9, 10), info.min, info.max + (dtype is not torch.int64))
     low, high = default[0] if low is None else low, default[1] if high is None else high
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     if low == high and floating:
-        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
-                      "and will be removed in 2.3. Use `torch.full(...)` instead.", FutureWarning, stacklevel=3)
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 "
+            "and will be removed in 2.3. Use `torch.full(...)` instead.",
+            FutureWarning,
+            stacklevel=3,
+        )
         result = torch.full(shape, low, dtype=dtype, device=device)
     else:
         if low >= high:

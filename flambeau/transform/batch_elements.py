@@ -61,10 +61,40 @@ def promoted(operator: Pointwise, args: Sequence[Any], given: list[Any], kwargs:
 
 
 @rule(
-    "clone", "to", "type", "float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte",
-    "bool", "cfloat", "cdouble", "chalf", "cpu", "type_as", "contiguous", "detach", arithmetic.positive,
-    ternary.frexp, "conj", "resolve_conj", "resolve_neg", fake_quantize.fake_quantize_per_tensor_affine,
-    "view_as_real", "view_as_complex", "real", "imag", "zeros_like", "ones_like", "empty_like", "full_like",
+    "clone",
+    "to",
+    "type",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "int",
+    "long",
+    "short",
+    "char",
+    "byte",
+    "bool",
+    "cfloat",
+    "cdouble",
+    "chalf",
+    "cpu",
+    "type_as",
+    "contiguous",
+    "detach",
+    arithmetic.positive,
+    ternary.frexp,
+    "conj",
+    "resolve_conj",
+    "resolve_neg",
+    fake_quantize.fake_quantize_per_tensor_affine,
+    "view_as_real",
+    "view_as_complex",
+    "real",
+    "imag",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
     ternary.nan_to_num,
 )
 def all_examples(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -99,8 +129,7 @@ def masked_fill(batch: Batch, input: Any, mask: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         if value._layout.ndim:
             raise RuntimeError(
-                "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value._layout.ndim} dimension(s)."
+                f"masked_fill only supports a 0-dimensional value tensor, but got tensor with {value._layout.ndim} dimension(s)."
             )
         return ternary.where(mask, value.to(input._layout.dtype), input)
     ndim = max(input._layout.ndim, mask._layout.ndim)

@@ -90,9 +90,17 @@ def pooling(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
 
 
 @rule(
-    fold._im2col, fold._col2im, fold.pixel_shuffle, fold.pixel_unshuffle, fold.channel_shuffle,
-    interpolate.resample, "look_up", average_pool.average_windows, adaptive_pool.average_adaptively,
-    views_pad._mirrored, declared=True,
+    fold._im2col,
+    fold._col2im,
+    fold.pixel_shuffle,
+    fold.pixel_unshuffle,
+    fold.channel_shuffle,
+    interpolate.resample,
+    "look_up",
+    average_pool.average_windows,
+    adaptive_pool.average_adaptively,
+    views_pad._mirrored,
+    declared=True,
 )
 def images(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on (N, C, ...): the batch goes into N. One on (C, ...) is run on the batch as N."""
@@ -151,8 +159,12 @@ def constant_pad(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
 
 
 @rule(
-    max_pool.pairs_backward, max_pool.pairs_gather, max_pool.scatter_planes, max_pool.gather_planes,
-    average_pool.average_windows_backward, adaptive_pool.average_adaptively_backward,
+    max_pool.pairs_backward,
+    max_pool.pairs_gather,
+    max_pool.scatter_planes,
+    max_pool.gather_planes,
+    average_pool.average_windows_backward,
+    adaptive_pool.average_adaptively_backward,
     interpolate.resample_backward,
 )
 def plane_gradients(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -113,8 +113,14 @@ def take(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
 
 
 @rule(
-    indexing_index_select.index_add, indexing_index_select.index_copy, indexing_index_select.index_fill,
-    indexing_index_select.index_reduce, "index_add_", "index_copy_", "index_fill_", "index_reduce_",
+    indexing_index_select.index_add,
+    indexing_index_select.index_copy,
+    indexing_index_select.index_fill,
+    indexing_index_select.index_reduce,
+    "index_add_",
+    "index_copy_",
+    "index_fill_",
+    "index_reduce_",
 )
 def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Slices written or added along a dimension; with an index per example, by way of x[index] = values."""
@@ -124,15 +130,9 @@ def write_slices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: 
     input, dim, chosen = named["input"], named["dim"], named["index"]
     if name.endswith("_"):
         batch.check_target(input, name)
-        input.copy_(
-            write_slices(batch, getattr(NAMESPACE[name[:-1]], "__wrapped__", NAMESPACE[name[:-1]]), args, kwargs)
-        )
+        input.copy_(write_slices(batch, getattr(NAMESPACE[name[:-1]], "__wrapped__", NAMESPACE[name[:-1]]), args, kwargs))
         return input
-    if (
-        not input._layout.ndim
-        or (batch.has(chosen) and name == "index_reduce")
-        or isinstance(named.get("alpha", 1), Tensor)
-    ):
+    if not input._layout.ndim or (batch.has(chosen) and name == "index_reduce") or isinstance(named.get("alpha", 1), Tensor):
         return batch.loop(function, args, kwargs)
     dim = wrap_dim(dim, input._layout.ndim)
     if not batch.has(chosen) and not isinstance(named.get("value"), Tensor):
@@ -209,9 +209,7 @@ def cat(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str,
     """Tensors one behind the other; empty vectors don't count."""
     named = dict(zip(("tensors", "dim"), args)) | kwargs
     given = [x for x in named["tensors"] if x._layout.shape != (0,)] or list(named["tensors"])
-    return batch.wrap(
-        views_cat.cat([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1)
-    )
+    return batch.wrap(views_cat.cat([batch.lift(x) for x in given], wrap_dim(named.get("dim", 0), given[0]._layout.ndim) + 1))
 
 
 @rule(views_cat._stack)

@@ -80,8 +80,7 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     x = into_channels(batch.lift(input))
     vectors = [None if v is None else batch.lift(v).reshape(-1) for v in (mean, variance)]
     result = call(
-        function,
-        named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]},
+        function, named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]}
     )
     out = result[0]
     out = batch.wrap(out_of_channels(batch, out))
@@ -95,8 +94,14 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
 
 
 @rule(
-    loss.MSE.total, loss.L1.total, loss.SMOOTH_L1.total, loss.HUBER.total, loss.BINARY.total, loss.LOGITS.total,
-    loss.SOFT_MARGIN.total, declared=True,
+    loss.MSE.total,
+    loss.L1.total,
+    loss.SMOOTH_L1.total,
+    loss.HUBER.total,
+    loss.BINARY.total,
+    loss.LOGITS.total,
+    loss.SOFT_MARGIN.total,
+    declared=True,
 )
 def element_loss(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The losses of the elements, then their sum or mean."""
@@ -111,12 +116,7 @@ def cross_entropy(batch: Batch, function: Callable, args: Sequence[Any], kwargs:
     named = bound(function, args, kwargs)
     return (
         by_operators(
-            named["input"],
-            named["target"],
-            named["weight"],
-            named["reduction"],
-            named["ignore_index"],
-            named["smoothing"],
+            named["input"], named["target"], named["weight"], named["reduction"], named["ignore_index"], named["smoothing"]
         ),
         None,
         None,

@@ -88,10 +88,7 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 _BIAS_FIRST = (matmuls._linear_with_bias, matmuls._linear_batched)
 
 
-@rule(
-    matmuls.linear, matmuls._linear_with_bias, matmuls._linear_plain,
-    matmuls._linear_batched,
-)
+@rule(matmuls.linear, matmuls._linear_with_bias, matmuls._linear_plain, matmuls._linear_batched)
 def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """input @ weight.T + bias: one product for all examples if they share the weight."""
     order = ("bias", "input", "weight") if function in _BIAS_FIRST else ("input", "weight", "bias")
@@ -104,15 +101,15 @@ def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
 
 
 _PRODUCTS = {
-    matmuls.addmm: matmuls.mm, matmuls.baddbmm: matmuls.bmm,
-    matmuls.addmv: matmuls.mv, matmuls.addbmm: matmuls.bmm,
+    matmuls.addmm: matmuls.mm,
+    matmuls.baddbmm: matmuls.bmm,
+    matmuls.addmv: matmuls.mv,
+    matmuls.addbmm: matmuls.bmm,
     matmuls.addr: matmuls.outer,
 }
 
 
-@rule(
-    matmuls.addmm, matmuls.baddbmm, matmuls.addmv, matmuls.addbmm, matmuls.addr,
-)
+@rule(matmuls.addmm, matmuls.baddbmm, matmuls.addmv, matmuls.addbmm, matmuls.addr)
 def added(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """beta * input + alpha * a product."""
     named = dict(kwargs)
@@ -131,12 +128,29 @@ def _is(x: Any, number: int) -> bool:
 
 
 @rule(
-    triangle.tril, triangle.triu, cholesky.linalg_cholesky_ex, qr.linalg_qr, qr.geqrf, spectral._svd,
-    spectral._singular_values, spectral.linalg_eigh, spectral._hermitian_values, spectral.linalg_eig,
-    spectral._eigenvalues, lu.linalg_lu_factor_ex, lu._factors, lu.linalg_ldl_factor_ex,
-    cholesky.cholesky_inverse, linalg_solve.linalg_inv_ex, matrix_functions.linalg_det,
-    matrix_functions.linalg_slogdet, matrix_functions.linalg_matrix_exp, linalg_solve.linalg_inv,
-    linalg_solve.inverse, cholesky.linalg_cholesky, cholesky.cholesky,
+    triangle.tril,
+    triangle.triu,
+    cholesky.linalg_cholesky_ex,
+    qr.linalg_qr,
+    qr.geqrf,
+    spectral._svd,
+    spectral._singular_values,
+    spectral.linalg_eigh,
+    spectral._hermitian_values,
+    spectral.linalg_eig,
+    spectral._eigenvalues,
+    lu.linalg_lu_factor_ex,
+    lu._factors,
+    lu.linalg_ldl_factor_ex,
+    cholesky.cholesky_inverse,
+    linalg_solve.linalg_inv_ex,
+    matrix_functions.linalg_det,
+    matrix_functions.linalg_slogdet,
+    matrix_functions.linalg_matrix_exp,
+    linalg_solve.linalg_inv,
+    linalg_solve.inverse,
+    cholesky.linalg_cholesky,
+    cholesky.cholesky,
 )
 def matrices(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operators on the last two dimensions."""

@@ -16,9 +16,7 @@ from flambeau.ops.random import gamma, samplers
 from flambeau.transform.batched import NO_OUT, UNBATCHED_DRAW, Batch, rule
 from flambeau.transform.levels import invoke, operator_of
 
-_SAME = (
-    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
-)
+_SAME = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
 
 
 @rule("rand", "randn", "randint", "randperm")
@@ -64,8 +62,14 @@ def overwrite(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
 
 
 @rule(
-    samplers.bernoulli, samplers.multinomial, samplers.poisson, samplers.binomial, "normal",
-    samplers.rrelu_slopes, gamma._standard_gamma, gamma._sample_dirichlet,
+    samplers.bernoulli,
+    samplers.multinomial,
+    samplers.poisson,
+    samplers.binomial,
+    "normal",
+    samplers.rrelu_slopes,
+    gamma._standard_gamma,
+    gamma._sample_dirichlet,
 )
 def from_parameters(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Samples with the parameters in a tensor."""

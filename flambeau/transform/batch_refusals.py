@@ -18,9 +18,7 @@ from flambeau.transform.batched import DYNAMIC, Batch, rule
 from flambeau.transform.levels import invoke, not_for_all
 
 
-@rule(
-    indexing_mask._nonzero, indexing_mask.argwhere, unique.unique, unique.unique_consecutive, unique._of_sorted,
-)
+@rule(indexing_mask._nonzero, indexing_mask.argwhere, unique.unique, unique.unique_consecutive, unique._of_sorted)
 def dynamic(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """RuntimeError: the results of the examples may differ in shape."""
     name = {"argwhere": "nonzero", "unique": "_unique2"}.get(function.__name__, function.__name__)

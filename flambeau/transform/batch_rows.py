@@ -37,11 +37,7 @@ def call(function: Callable, named: dict[str, Any]) -> Any:
     return invoke(
         function,
         positional,
-        {
-            n: named[n]
-            for n, p in parameters.items()
-            if p.kind is p.KEYWORD_ONLY and n in named and named[n] is not p.default
-        },
+        {n: named[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n in named and named[n] is not p.default},
     )
 
 
@@ -65,8 +61,18 @@ def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, ke
 
 
 @rule(
-    sums.sum, sums.nansum, sums.mean, extrema.amax, extrema.amin, variance.var, variance.std, variance.var_mean,
-    variance.std_mean, sums.count_nonzero, vector_norm.logsumexp, vector_norm.vector_norm,
+    sums.sum,
+    sums.nansum,
+    sums.mean,
+    extrema.amax,
+    extrema.amin,
+    variance.var,
+    variance.std,
+    variance.var_mean,
+    variance.std_mean,
+    sums.count_nonzero,
+    vector_norm.logsumexp,
+    vector_norm.vector_norm,
 )
 def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over some dimensions, or over all of an example."""
@@ -89,17 +95,25 @@ def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dic
 
 
 @rule(
-    sums.prod, sums.all, sums.any, extrema.argmax, extrema.argmin, extrema._max, extrema._min,
-    reduction_quantile.median, reduction_quantile.nanmedian, extrema.aminmax,
+    sums.prod,
+    sums.all,
+    sums.any,
+    extrema.argmax,
+    extrema.argmin,
+    extrema._max,
+    extrema._min,
+    reduction_quantile.median,
+    reduction_quantile.nanmedian,
+    extrema.aminmax,
 )
 def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over one dimension, or over all elements of an example, for which there may be another result."""
     if len(args) > 1 and isinstance(args[1], Tensor):
         return NAMESPACE[{"max": "maximum", "min": "minimum"}[function.__name__]](*args)
     name = {"max": "amax", "min": "amin"}.get(function.__name__, function.__name__)
-    whole = name in ("amax", "amin") and len(args) + len(kwargs) == 1      # another operator than that along a dimension
+    whole = name in ("amax", "amin") and len(args) + len(kwargs) == 1  # another operator than that along a dimension
     named = {"input": args[0], "dim": None} if whole else bound(function, args, kwargs)
-    if "dim" not in named:      # the operator behind median of all elements
+    if "dim" not in named:  # the operator behind median of all elements
         function, named = NAMESPACE[name], named | {"dim": None, "keepdim": False}
     if named["dim"] is not None:
         return along(batch, function, named, named["dim"], named["keepdim"])
@@ -116,9 +130,22 @@ def reduction_of_one(batch: Batch, function: Callable, args: Sequence[Any], kwar
 
 
 @rule(
-    softmax.softmax, softmax.log_softmax, softmax.softmax_backward, softmax.log_softmax_backward, scan.cumsum,
-    scan.cumprod, scan.logcumsumexp, scan.cummax, scan.cummin, reduction_quantile.mode, activation.glu,
-    sort.sort, sort.argsort, sort.topk, sort.kthvalue, reduction_quantile.quantile,
+    softmax.softmax,
+    softmax.log_softmax,
+    softmax.softmax_backward,
+    softmax.log_softmax_backward,
+    scan.cumsum,
+    scan.cumprod,
+    scan.logcumsumexp,
+    scan.cummax,
+    scan.cummin,
+    reduction_quantile.mode,
+    activation.glu,
+    sort.sort,
+    sort.argsort,
+    sort.topk,
+    sort.kthvalue,
+    reduction_quantile.quantile,
     reduction_quantile.nanquantile,
 )
 def one_dimension(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -169,11 +196,7 @@ def flip(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     """flip along dimensions."""
     x, rest = args[0], [*args[1:], *kwargs.values()]
     dims = tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else tuple(rest)
-    return (
-        batch.wrap(x.value.flip(tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims])))
-        if x._layout.ndim
-        else x.clone()
-    )
+    return batch.wrap(x.value.flip(tuple([wrap_dim(d, x._layout.ndim) + 1 for d in dims]))) if x._layout.ndim else x.clone()
 
 
 @rule(rearrange.roll)

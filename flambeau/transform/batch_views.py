@@ -45,7 +45,7 @@ def _any(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     """A view that has no rule: its geometry says what is shown of an example, and so of all."""
     value = args[0].value
     own = value._layout
-    shape, strides, offset = function.declared.geometry_of(own.shape[1:], own.strides[1:], *args[1:])   # type: ignore[attr-defined]
+    shape, strides, offset = function.declared.geometry_of(own.shape[1:], own.strides[1:], *args[1:])  # type: ignore[attr-defined]
     shown = value.as_strided((own.shape[0], *shape), (own.strides[0], *strides), value.storage_offset() + offset)
     return batch.wrap(shown)
 
@@ -119,8 +119,10 @@ def as_strided(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
     first, own = value._offset, named["input"]._layout
     offset = first if named.get("storage_offset") is None else named["storage_offset"]
     if 0 not in own.shape and 0 not in size:
-        last = [start + sum((n - 1) * s for n, s in zip(shape, strides))
-                for start, shape, strides in ((offset, size, stride), (first, own.shape, own.strides))]
+        last = [
+            start + sum((n - 1) * s for n, s in zip(shape, strides))
+            for start, shape, strides in ((offset, size, stride), (first, own.shape, own.strides))
+        ]
         if offset < first or last[0] > last[1]:
             raise RuntimeError(
                 f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access memory outside of `tensor`. "
@@ -139,8 +141,7 @@ def view(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str
     if len(rest) == 1 and not isinstance(rest[0], (int, tuple, list)):
         if not x._layout.ndim and rest[0].itemsize != x._layout.dtype.itemsize:
             raise RuntimeError(
-                f"self.dim() cannot be 0 to view {x._layout.dtype.scalar_name} as {rest[0].scalar_name} (different "
-                "element sizes)"
+                f"self.dim() cannot be 0 to view {x._layout.dtype.scalar_name} as {rest[0].scalar_name} (different element sizes)"
             )
         return batch.wrap(invoke(function, (x.value, rest[0])))
     sizes = tuple(rest[0]) if len(rest) == 1 and isinstance(rest[0], (tuple, list)) else tuple(rest)
@@ -175,16 +176,7 @@ def flatten(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[
     return x.reshape(1) if not ndim else batch.wrap(x.value.flatten(start + 1, end + 1))
 
 
-@rule(
-    "split",
-    "split_with_sizes",
-    "chunk",
-    "unbind",
-    "tensor_split",
-    "unsafe_split",
-    "unsafe_chunk",
-    "unsafe_split_with_sizes",
-)
+@rule("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes")
 def parts(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The parts of all examples."""
     named = dict(kwargs)
@@ -196,9 +188,7 @@ def parts(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
         raise not_for_all(f"{function.__name__}: the sizes of the parts can't depend on the example")
     if not x._layout.ndim:
         raise RuntimeError(f"{function.__name__} expects at least a 1-dimensional tensor")
-    return tuple(
-        [batch.wrap(part) for part in invoke(function, (x.value, *rest), named | {"dim": shifted(dim, x._layout.ndim)})]
-    )
+    return tuple([batch.wrap(part) for part in invoke(function, (x.value, *rest), named | {"dim": shifted(dim, x._layout.ndim)})])
 
 
 @rule("embed")

@@ -39,6 +39,7 @@ from flambeau.transform.levels import (
 
 __all__ = ["Batched", "Batch", "Fallback", "RULES", "add_batch_dim", "has_rule", "remove_batch_dim", "rule"]
 
+
 class Fallback:
     """What is done where no rule answers: whether examples may be run one by one, and with a warning."""
 
@@ -278,8 +279,7 @@ class Batch(Level):
             return way.rule(self, function, args, kwargs)
         if kwargs.get("out") is not None:
             raise RuntimeError(
-                f"Batching rule not implemented for aten::{way.name}.out; the fallback path doesn't work on out= or view "
-                "ops."
+                f"Batching rule not implemented for aten::{way.name}.out; the fallback path doesn't work on out= or view ops."
             )
         if way.name == "__get__":
             return self.answer(function.__self__.fget, args, kwargs)  # type: ignore[attr-defined]

@@ -36,11 +36,7 @@ def by_gradients(level: DualLevel, function: Callable, args: Sequence[Any], kwar
             for g, x in zip(pulled, [x for x in moving if id(x) in aliases], strict=False)
             if g is not None and plain_of(g)._node is not None
         ]
-        rates = (
-            gradients([g for g, _ in pairs], weights, [t for _, t in pairs], recorded)
-            if pairs
-            else [None] * len(weights)
-        )
+        rates = gradients([g for g, _ in pairs], weights, [t for _, t in pairs], recorded) if pairs else [None] * len(weights)
     found = {id(y): rate for y, rate in zip(outputs, rates, strict=True)}
 
     def finished(y: Any) -> Any:

@@ -73,9 +73,7 @@ class DualLevel(Level):
                 f"{list(tangent._layout.shape)}."
             )
         if isinstance(tangent, Dual) and tangent.level is self:
-            raise RuntimeError(
-                "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
-            )
+            raise RuntimeError("Setting a forward grad that itself has a forward gradient at the same level 0 is not supported.")
         if not modes.local.forward_grad:
             return primal
         if primal._layout.answering is None and tangent._layout.answering is None:
@@ -109,9 +107,7 @@ def lying_as(primal: Any, tangent: Any) -> Any:
     own, layout = primal._layout, tangent._layout
     size = primal._storage.capacity // own.dtype.itemsize
     alike = own.strides == layout.strides and own.pending == layout.pending
-    if not own.numel or own.device.type == "meta" or (
-        alike and tangent._storage.capacity // layout.dtype.itemsize == size
-    ):
+    if not own.numel or own.device.type == "meta" or (alike and tangent._storage.capacity // layout.dtype.itemsize == size):
         return tangent
     whole = tangent.new_zeros((size,))
     copy = whole.as_strided(own.shape, own.strides, primal._offset)

@@ -65,9 +65,7 @@ def _views(root: Any) -> list[Any]:
 def _turn(level: DualLevel, tensor: Any, tangent: Any) -> None:
     """Make a tensor object a dual one over what it was."""
     if type(tensor) is not Tensor:
-        raise NotImplementedError(
-            f"a {type(tensor).__name__} can't be given a tangent by a write to it; write to a clone of it"
-        )
+        raise NotImplementedError(f"a {type(tensor).__name__} can't be given a tangent by a write to it; write to a clone of it")
     held = tensor_from(tensor._storage, tensor._offset, tensor._layout)
     node, index = tensor._node, tensor._index
     held._node, held._index = node, index

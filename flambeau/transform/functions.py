@@ -150,7 +150,7 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
                 )
                 return mapped(again.lift, made)
 
-    innermost = isinstance(stack.levels[-1], Gradient)     # whose nodes are named as the Function
+    innermost = isinstance(stack.levels[-1], Gradient)  # whose nodes are named as the Function
     named = type(function.__name__ if innermost else f"Vmapped{function.__name__}", (All,), {})
     values = [a.value if h else a for a, h in zip(args, held, strict=True)]
     return mapped(batch.wrap, named.apply(*values))
@@ -160,9 +160,7 @@ _NOT_IN_PLACE = (
     "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
     "inplace, then the jvp function must modify the corresponding gradient inplace."
 )
-_NOT_A_VIEW = (
-    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
-)
+_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
 
 
 def _dual(level: DualLevel, function: type[Function], args: tuple[Any, ...]) -> Any:

@@ -77,7 +77,7 @@ class Wrapped(Tensor):
     """A tensor as a transformed function sees it. `level` it belongs to; `held`: the tensor that has its gradient."""
 
     level: Level
-    answered_first = True   # before classes that answer operators below autograd
+    answered_first = True  # before classes that answer operators below autograd
 
     @property
     def held(self) -> Any:
@@ -103,7 +103,7 @@ class Wrapped(Tensor):
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
-        func = getattr(func, "as_view", func)   # rules are those of the declared views below public functions
+        func = getattr(func, "as_view", func)  # rules are those of the declared views below public functions
         level = deepest([*args, *keywords.values()])
         if level is None:
             return invoke(func, mapped(remainder, tuple(args)), mapped(remainder, keywords))
@@ -175,7 +175,7 @@ def operator_of(function: Callable) -> Any:
 
 def becomes_a_view(name: str) -> bool:
     """Whether a tensor is a view of what it was after the in-place operator of that name."""
-    return name[:-1] in NAMESPACE and tagged(name, "inplace_view") and name != "as_strided_"    # whose strides are told
+    return name[:-1] in NAMESPACE and tagged(name, "inplace_view") and name != "as_strided_"  # whose strides are told
 
 
 def blank(cls: type, layout: Any) -> Any:

@@ -164,9 +164,7 @@ def _plain(outputs: Sequence[Any], inputs: Sequence[Any], weights: Sequence[Any]
     level = deepest([w for _, w in pairs])
     try:
         return list(
-            engine.grad(
-                [y for y, _ in pairs], list(inputs), [w for _, w in pairs], True, create_graph, allow_unused=True
-            )
+            engine.grad([y for y, _ in pairs], list(inputs), [w for _, w in pairs], True, create_graph, allow_unused=True)
         )
     except RuntimeError as error:  # a rule that reads memory: once per example then
         if not has_no_data(error) or not isinstance(level, Batch):
@@ -241,9 +239,7 @@ def gradients_of(
     return checked(gradients(outputs, inputs, given, create_graph), inputs, allow_unused, materialize_grads)
 
 
-def checked(
-    made: Sequence[Any], inputs: Sequence[Any], allow_unused: bool | None, materialize_grads: bool
-) -> tuple[Any, ...]:
+def checked(made: Sequence[Any], inputs: Sequence[Any], allow_unused: bool | None, materialize_grads: bool) -> tuple[Any, ...]:
     """Gradients as autograd.grad returns them. RuntimeError where an input had no influence, unless that is allowed."""
     for position, gradient in enumerate(made):
         if gradient is None and not (allow_unused or materialize_grads):

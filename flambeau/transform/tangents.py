@@ -20,15 +20,7 @@ from flambeau.transform import dual
 from flambeau.transform.double_vjp import by_gradients
 from flambeau.transform.dual import DualLevel, levels_of
 from flambeau.transform.dual_writes import write
-from flambeau.transform.levels import (
-    becomes_a_view,
-    each_tensor,
-    has_no_data,
-    invoke,
-    lacks_data,
-    mapped,
-    operator_of,
-)
+from flambeau.transform.levels import becomes_a_view, each_tensor, has_no_data, invoke, lacks_data, mapped, operator_of
 
 
 def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -66,10 +58,7 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         named = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
         offset = named.get("storage_offset") or 0
         return level.wrap(
-            *[
-                x.as_strided(named["size"], named["stride"], x._offset + offset)
-                for x in (args[0].primal, args[0].tangent)
-            ]
+            *[x.as_strided(named["size"], named["stride"], x._offset + offset) for x in (args[0].primal, args[0].tangent)]
         )
     if isinstance(jvp, Product):
         return product(level, function, operator, jvp, args, kwargs)
@@ -177,9 +166,7 @@ def joined(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     return paired(level, join(primals, dim), join(tangents, dim))
 
 
-def pointwise(
-    level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
+def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The derived gradient of each operand, applied to its tangent instead of to a gradient: elementwise, that is
     the derivative."""
     kwargs = dict(kwargs)

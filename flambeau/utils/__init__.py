@@ -78,7 +78,7 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
     for tensor in (t1, t2):
         _watch_again(tensor)
     for tensor, end in ((t1, ends[1]), (t2, ends[0])):
-        if end is not None:     # an end of the graph knows its leaf, which is another object now
+        if end is not None:  # an end of the graph knows its leaf, which is another object now
             tensor._node = end.renewed(tensor)
             end.reference = _poisoned
 

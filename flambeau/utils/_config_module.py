@@ -65,13 +65,13 @@ class ConfigModule(ModuleType):
     def __delattr__(self, name: str) -> None:
         if name not in self._settings:
             raise AttributeError(self._unknown(name))
-        del self._settings[name]    # until it is set again, as unittest.mock does
+        del self._settings[name]  # until it is set again, as unittest.mock does
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._settings]
 
     def _public_name(self) -> str:
-        return "torch" + self.__name__[self.__name__.find("."):]
+        return "torch" + self.__name__[self.__name__.find(".") :]
 
     def _unknown(self, name: str) -> str:
         return f"{self._public_name()}.{name} does not exist"
@@ -109,14 +109,14 @@ class ConfigModule(ModuleType):
     def save_config_portable(self, *, ignore_private_configs: bool = True) -> dict[str, Any]:
         """The settings by name, without private ones."""
         return {
-            name: value for name, value in self.get_config_copy().items()
-            if not (ignore_private_configs and name.startswith("_"))}
+            name: value for name, value in self.get_config_copy().items() if not (ignore_private_configs and name.startswith("_"))
+        }
 
     def codegen_config(self) -> str:
         """Python statements that set what differs from the defaults."""
         return "\n".join(
-            f"{self._public_name()}.{name} = {value!r}" for name, value in self._settings.items()
-            if value != self._defaults[name])
+            f"{self._public_name()}.{name} = {value!r}" for name, value in self._settings.items() if value != self._defaults[name]
+        )
 
     def get_hash(self) -> bytes:
         """A digest of the settings."""
@@ -126,8 +126,10 @@ class ConfigModule(ModuleType):
 def install_config_module(module: ModuleType) -> None:
     """Turn the values that a module defines into settings."""
     names = [
-        name for name, value in vars(module).items()
-        if not name.startswith("__") and name != "annotations" and not isinstance(value, _NO_SETTINGS)]
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("__") and name != "annotations" and not isinstance(value, _NO_SETTINGS)
+    ]
     settings = {name: vars(module).pop(name) for name in names}
     vars(module).update(_settings=settings, _defaults=copy.deepcopy(settings))
     module.__class__ = ConfigModule

@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flambeau.core.operator import return_types
 from flambeau.utils import _pytree as python_pytree
-from flambeau.utils._pytree import (
-    Context as Context,
-)
-from flambeau.utils._pytree import (
-    DumpableContext as DumpableContext,
-)
+from flambeau.utils._pytree import Context as Context
+from flambeau.utils._pytree import DumpableContext as DumpableContext
 from flambeau.utils._pytree import (
     FlattenFn,
     FlattenWithKeysFn,
@@ -33,24 +29,12 @@ from flambeau.utils._pytree import (
     UnflattenFn,
     map_only,
 )
-from flambeau.utils._pytree import (
-    is_namedtuple as is_namedtuple,
-)
-from flambeau.utils._pytree import (
-    is_namedtuple_class as is_namedtuple_class,
-)
-from flambeau.utils._pytree import (
-    is_namedtuple_instance as is_namedtuple_instance,
-)
-from flambeau.utils._pytree import (
-    is_structseq as is_structseq,
-)
-from flambeau.utils._pytree import (
-    is_structseq_class as is_structseq_class,
-)
-from flambeau.utils._pytree import (
-    is_structseq_instance as is_structseq_instance,
-)
+from flambeau.utils._pytree import is_namedtuple as is_namedtuple
+from flambeau.utils._pytree import is_namedtuple_class as is_namedtuple_class
+from flambeau.utils._pytree import is_namedtuple_instance as is_namedtuple_instance
+from flambeau.utils._pytree import is_structseq as is_structseq
+from flambeau.utils._pytree import is_structseq_class as is_structseq_class
+from flambeau.utils._pytree import is_structseq_instance as is_structseq_instance
 
 _ABSENT = (
     "torch.utils._cxx_pytree depends on `optree>=0.13.0`, which is an optional dependency of PyTorch. To use it, please "
@@ -119,7 +103,10 @@ def _register_pytree_node(
     """The deprecated form of register_pytree_node, for these pytrees alone."""
     warnings.warn(
         "`torch.utils._cxx_pytree._register_pytree_node` is deprecated. Please use "
-        "`torch.utils._cxx_pytree.register_pytree_node` instead.", FutureWarning, stacklevel=2)
+        "`torch.utils._cxx_pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
     _in_optree(cls, flatten_fn, unflatten_fn)
 
 
@@ -138,9 +125,7 @@ def _private_register_pytree_node(
 
 def _in_optree(cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn) -> None:
     if cls not in _NATIVE and not optree.is_structseq_class(cls):
-        optree.register_pytree_node(
-            cls, flatten_fn, lambda context, children: unflatten_fn(children, context), namespace="torch"
-        )
+        optree.register_pytree_node(cls, flatten_fn, lambda context, children: unflatten_fn(children, context), namespace="torch")
 
 
 for _result in [getattr(return_types, name) for name in return_types.__all__]:
@@ -222,16 +207,12 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
     return optree.tree_structure(tree, is_leaf=is_leaf, **_OPTIONS)
 
 
-def tree_map(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
-) -> PyTree:
+def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> PyTree:
     """The tree of func(leaf, ...) for each leaf and what stands in its place in the other trees."""
     return optree.tree_map(func, tree, *rests, is_leaf=is_leaf, **_OPTIONS)
 
 
-def tree_map_(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
-) -> PyTree:
+def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> PyTree:
     """Call func for each leaf; returns the tree as it is."""
     return optree.tree_map_(func, tree, *rests, is_leaf=is_leaf, **_OPTIONS)
 
@@ -282,9 +263,7 @@ def tree_any_only(
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
-def broadcast_prefix(
-    prefix_tree: PyTree, full_tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
-) -> list[Any]:
+def broadcast_prefix(prefix_tree: PyTree, full_tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> list[Any]:
     """The leaves of a tree that may be less deep than another, each as often as that one has leaves in its place.
 
     Raises ValueError if the tree doesn't fit.
@@ -292,7 +271,10 @@ def broadcast_prefix(
     found: list[Any] = []
     tree_map_(
         lambda leaf, part: found.extend([leaf] * tree_structure(part, is_leaf).num_leaves),
-        prefix_tree, full_tree, is_leaf=is_leaf)
+        prefix_tree,
+        full_tree,
+        is_leaf=is_leaf,
+    )
     return found
 
 
@@ -314,7 +296,8 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     """The structure as JSON, as `_pytree` writes it."""
     _check_spec(treespec)
     return python_pytree.treespec_dumps(
-        python_pytree.tree_structure(tree_unflatten([0] * treespec.num_leaves, treespec)), protocol)
+        python_pytree.tree_structure(tree_unflatten([0] * treespec.num_leaves, treespec)), protocol
+    )
 
 
 @functools.lru_cache

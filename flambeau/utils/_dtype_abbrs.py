@@ -14,6 +14,4 @@ _NAMES = """
 """.split()
 
 #: dtype -> its short name, float32 -> "f32".
-dtype_abbrs = {
-    getattr(torch, name): short for name, _, short in (pair.partition(":") for pair in _NAMES) if hasattr(torch, name)
-}
+dtype_abbrs = {getattr(torch, name): short for name, _, short in (pair.partition(":") for pair in _NAMES) if hasattr(torch, name)}

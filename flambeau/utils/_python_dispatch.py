@@ -141,9 +141,7 @@ class TensorWithFlatten(Protocol):
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
     """Whether a class is a subclass of Tensor with __tensor_flatten__ and __tensor_unflatten__."""
-    return (
-        issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
-    )
+    return issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
@@ -200,8 +198,12 @@ def get_alias_info(func: Any) -> SchemaInfo:
 
     outs = [info(x) for x in schema.returns]
     written = [next(iter(x.alias_set)) for x in outs if x.is_write]
-    return SchemaInfo([info(x) for x in schema.arguments], outs, any(tag.name == "inplace_view" for tag in func.tags),
-                      written if written and len(written) == len(outs) else None)
+    return SchemaInfo(
+        [info(x) for x in schema.arguments],
+        outs,
+        any(tag.name == "inplace_view" for tag in func.tags),
+        written if written and len(written) == len(outs) else None,
+    )
 
 
 def autograd_would_have_decomposed(func: Any, flat_args: Any) -> bool:
@@ -219,8 +221,11 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
     arguments = dict(zip([x.name for x in schema.args], args)) | dict(kwargs or {})
 
     def aliased(result: AliasInfo, written: bool) -> Any:
-        found = [arguments[x.name] for x in schema.args
-                 if x.name in arguments and x.alias_set & result.alias_set and x.is_write is written]
+        found = [
+            arguments[x.name]
+            for x in schema.args
+            if x.name in arguments and x.alias_set & result.alias_set and x.is_write is written
+        ]
         return found[0] if found else None
 
     results = out if isinstance(out, (tuple, list)) else (out,)

@@ -87,7 +87,10 @@ class TreeSpec:
         """The children's structures; deprecated: use children() or child(index)."""
         warnings.warn(
             "`treespec.children_specs` is deprecated. Use `treespec.child(index)` to access a single child, or "
-            "`treespec.children()` to get all children.", FutureWarning, stacklevel=2)
+            "`treespec.children()` to get all children.",
+            FutureWarning,
+            stacklevel=2,
+        )
         return self._children
 
     def is_leaf(self) -> bool:
@@ -201,7 +204,10 @@ class _LeafSpecType(type):
     def __instancecheck__(cls, instance: object) -> bool:
         warnings.warn(
             "`isinstance(treespec, LeafSpec)` is deprecated, use `isinstance(treespec, TreeSpec) and treespec.is_leaf()` "
-            "instead.", FutureWarning, stacklevel=2)
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         return isinstance(instance, TreeSpec) and instance.type is None
 
 
@@ -278,8 +284,7 @@ def _flatten(tree: Any, is_leaf: Callable[[PyTree], bool] | None, leaves: list[A
 
 def _check_spec(treespec: Any) -> None:
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
+        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
@@ -309,17 +314,13 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
-) -> Any:
+def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> Any:
     """The tree of func(leaf, ...) for each leaf and what stands in its place in the other trees."""
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten([func(*items) for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests])])
 
 
-def tree_map_(
-    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
-) -> Any:
+def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> Any:
     """Call func for each leaf; returns the tree as it is."""
     leaves, spec = tree_flatten(tree, is_leaf)
     for items in zip(leaves, *[spec.flatten_up_to(rest) for rest in rests]):
@@ -421,9 +422,7 @@ def tree_flatten_with_path(
     return list(_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
 
 
-def _paths(
-    path: KeyPath, tree: Any, is_leaf: Callable[[Any], bool] | None
-) -> Iterator[tuple[KeyPath, Any]]:
+def _paths(path: KeyPath, tree: Any, is_leaf: Callable[[Any], bool] | None) -> Iterator[tuple[KeyPath, Any]]:
     definition = None
     if is_leaf is None or not is_leaf(tree):
         definition = SUPPORTED_NODES.get(_get_node_type(tree))
@@ -477,7 +476,8 @@ def _to_json(treespec: TreeSpec) -> dict[str, Any]:
     if node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
         raise NotImplementedError(
             f"No registered serialization name for {treespec.type} found. Please update your _register_pytree_node call "
-            "with a `serialized_type_name` kwarg.")
+            "with a `serialized_type_name` kwarg."
+        )
     if node.to_dumpable_context is not None:
         context = node.to_dumpable_context(treespec.context)
     else:
@@ -486,7 +486,8 @@ def _to_json(treespec: TreeSpec) -> dict[str, Any]:
         except TypeError as error:
             raise TypeError(
                 "Unable to serialize context. Please make the context json dump-able, or register a custom serializer "
-                "using _register_pytree_node.") from error
+                "using _register_pytree_node."
+            ) from error
     children = [_to_json(child) for child in treespec.children()]
     return {"type": node.serialized_type_name, "context": context, "children_spec": children}
 
@@ -516,8 +517,7 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
 def _check_protocol(protocol: Any) -> None:
     if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
-        raise ValueError(
-            f"Unknown protocol {protocol}. Available protocols: {[DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL]}")
+        raise ValueError(f"Unknown protocol {protocol}. Available protocols: {[DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL]}")
 
 
 @functools.lru_cache
@@ -552,8 +552,10 @@ def _renamed(function: Callable[..., Any], message: str) -> Callable[..., Any]:
 
 def _private(old: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return _renamed(
-        function, f"torch.utils._pytree.{old} is private and will be removed in a future release. Please use "
-        f"torch.utils._pytree.{function.__name__} instead.")
+        function,
+        f"torch.utils._pytree.{old} is private and will be removed in a future release. Please use "
+        f"torch.utils._pytree.{function.__name__} instead.",
+    )
 
 
 _is_leaf = _private("_is_leaf", tree_is_leaf)

@@ -137,11 +137,9 @@ def _private_register_pytree_node(
 ) -> None:
     """register_pytree_node, but a class that is registered is registered anew, with a warning."""
     if cls in SUPPORTED_NODES:
-        warnings.warn(
-            f"{cls} is already registered as pytree node. Overwriting the previous registration.", stacklevel=2)
+        warnings.warn(f"{cls} is already registered as pytree node. Overwriting the previous registration.", stacklevel=2)
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError(
-            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     name = NO_SERIALIZED_TYPE_NAME_FOUND if serialized_type_name is None else serialized_type_name
     SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, name, to_dumpable_context, from_dumpable_context)
@@ -194,10 +192,17 @@ def _register_pytree_node(
     """The deprecated form of register_pytree_node, which may be called again for a class."""
     warnings.warn(
         "`torch.utils._pytree._register_pytree_node` is deprecated. Please use "
-        "`torch.utils._pytree.register_pytree_node` instead.", FutureWarning, stacklevel=2)
+        "`torch.utils._pytree.register_pytree_node` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
     if to_str_fn is not None or maybe_from_str_fn is not None:
-        warnings.warn("`to_str_fn` and `maybe_from_str_fn` is deprecated. Please use `to_dumpable_context` and "
-                      "`from_dumpable_context` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`to_str_fn` and `maybe_from_str_fn` is deprecated. Please use `to_dumpable_context` and "
+            "`from_dumpable_context` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
     _private_register_pytree_node(
         cls,
         flatten_fn,
@@ -233,8 +238,9 @@ def register_dataclass(
     dropped = list(drop_field_names or ())
     if not dataclasses.is_dataclass(cls):
         if field_names is None:
-            raise ValueError(f"field_names must be specified with a list of all fields used to initialize {cls}, as it "
-                             "is not a dataclass.")
+            raise ValueError(
+                f"field_names must be specified with a list of all fields used to initialize {cls}, as it is not a dataclass."
+            )
         names = list(field_names)
     else:
         wanted = {f.name for f in dataclasses.fields(cls) if f.init}
@@ -243,12 +249,14 @@ def register_dataclass(
             raise ValueError(
                 "field_names does not include all dataclass fields.\n"
                 f"Missing fields in `field_names`: {missing}. If you want to include these fields in the pytree, please "
-                "add them to `field_names`, otherwise please add them to `drop_field_names`.\n")
+                "add them to `field_names`, otherwise please add them to `drop_field_names`.\n"
+            )
         if unknown := set(names) - wanted:
             raise ValueError(
                 "field_names does not include all dataclass fields.\n"
                 f"Unexpected fields in `field_names`: {unknown}. Please remove these fields, or add default values to "
-                "them.\n")
+                "them.\n"
+            )
 
     def fields(obj: Any) -> tuple[list[str], list[str]]:
         here = [name for name in names if getattr(obj, name) is not None]
@@ -267,7 +275,8 @@ def register_dataclass(
         return cls(**dict(zip(here, children)), **dict.fromkeys(absent))
 
     _private_register_pytree_node(
-        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=flatten_with_keys)
+        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=flatten_with_keys
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,7 +377,8 @@ def _get_node_type(tree: Any) -> Any:
 def _register_named_result(cls: Any) -> None:
     """Make a class of named results, torch.return_types.max, a container."""
     _private_register_pytree_node(
-        cls, _tuple_flatten, lambda children, _: cls(children), flatten_with_keys_fn=_tuple_flatten_with_keys)
+        cls, _tuple_flatten, lambda children, _: cls(children), flatten_with_keys_fn=_tuple_flatten_with_keys
+    )
 
 
 # ---------------------------------------------------------------- Python's containers
@@ -434,20 +444,22 @@ def _namedtuple_serialize(context: Context) -> DumpableContext:
     if context not in SUPPORTED_SERIALIZED_TYPES:
         raise NotImplementedError(
             f"Can't serialize TreeSpec of namedtuple class {context} because we didn't register a serializated_type_name. "
-            "Please register using `_register_namedtuple`.")
+            "Please register using `_register_namedtuple`."
+        )
     name = SUPPORTED_SERIALIZED_TYPES[context].serialized_type_name
     if name == NO_SERIALIZED_TYPE_NAME_FOUND:
         raise NotImplementedError(
             f"Can't serialize TreeSpec of namedtuple class {context} because we couldn't find a serializated_type_name. "
-            "Please register using `_register_namedtuple`.")
+            "Please register using `_register_namedtuple`."
+        )
     return name
 
 
 def _namedtuple_deserialize(dumpable_context: DumpableContext) -> Context:
     if dumpable_context not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
         raise NotImplementedError(
-            f"Can't deserialize TreeSpec of namedtuple class {dumpable_context} because we couldn't find a "
-            "serializated name.")
+            f"Can't deserialize TreeSpec of namedtuple class {dumpable_context} because we couldn't find a serializated name."
+        )
     return SERIALIZED_TYPE_TO_PYTHON_TYPE[dumpable_context]
 
 
@@ -477,9 +489,7 @@ def _defaultdict_unflatten(values: Iterable[Any], context: Context) -> defaultdi
 
 def _defaultdict_serialize(context: Context) -> DumpableContext:
     factory, keys = context
-    return {
-        "default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys,
-    }
+    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys}
 
 
 def _defaultdict_deserialize(dumpable_context: DumpableContext) -> Context:
@@ -507,25 +517,44 @@ for _cls, _parts in {
     list: (_list_flatten, _list_unflatten, _list_flatten_with_keys, "builtins.list"),
     dict: (_dict_flatten, _dict_unflatten, _dict_flatten_with_keys, "builtins.dict"),
     namedtuple: (
-        _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys, "collections.namedtuple",
-        _namedtuple_serialize, _namedtuple_deserialize),
-    OrderedDict: (
-        _ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys, "collections.OrderedDict"),
+        _namedtuple_flatten,
+        _namedtuple_unflatten,
+        _namedtuple_flatten_with_keys,
+        "collections.namedtuple",
+        _namedtuple_serialize,
+        _namedtuple_deserialize,
+    ),
+    OrderedDict: (_ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys, "collections.OrderedDict"),
     defaultdict: (
-        _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys, "collections.defaultdict",
-        _defaultdict_serialize, _defaultdict_deserialize),
+        _defaultdict_flatten,
+        _defaultdict_unflatten,
+        _defaultdict_flatten_with_keys,
+        "collections.defaultdict",
+        _defaultdict_serialize,
+        _defaultdict_deserialize,
+    ),
     deque: (_deque_flatten, _deque_unflatten, _deque_flatten_with_keys, "collections.deque"),
 }.items():
     _flatten, _unflatten, _with_keys, _name, *_contexts = _parts
     _to, _from = _contexts or (None, None)
     _private_register_pytree_node(
-        _cls, _flatten, _unflatten, serialized_type_name=_name, to_dumpable_context=_to, from_dumpable_context=_from,
-        flatten_with_keys_fn=_with_keys)
+        _cls,
+        _flatten,
+        _unflatten,
+        serialized_type_name=_name,
+        to_dumpable_context=_to,
+        from_dumpable_context=_from,
+        flatten_with_keys_fn=_with_keys,
+    )
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
 STANDARD_DICT_TYPES = frozenset((dict, OrderedDict, defaultdict))
 _private_register_pytree_node(
-    Size, _tuple_flatten, lambda values, _: Size(values), serialized_type_name="torch.Size",
-    flatten_with_keys_fn=_tuple_flatten_with_keys)
+    Size,
+    _tuple_flatten,
+    lambda values, _: Size(values),
+    serialized_type_name="torch.Size",
+    flatten_with_keys_fn=_tuple_flatten_with_keys,
+)
 
 
 # ---------------------------------------------------------------- enumerations in JSON

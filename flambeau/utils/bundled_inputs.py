@@ -15,8 +15,13 @@ from typing import Any, NamedTuple
 import flambeau as torch
 
 __all__ = [
-    "InflatableArg", "MAX_RAW_TENSOR_SIZE", "augment_many_model_functions_with_bundled_inputs",
-    "augment_model_with_bundled_inputs", "bundle_inputs", "bundle_large_tensor", "bundle_randn",
+    "InflatableArg",
+    "MAX_RAW_TENSOR_SIZE",
+    "augment_many_model_functions_with_bundled_inputs",
+    "augment_model_with_bundled_inputs",
+    "bundle_inputs",
+    "bundle_large_tensor",
+    "bundle_randn",
 ]
 
 #: Elements of memory up to which a tensor is kept as it is.
@@ -87,7 +92,8 @@ def augment_model_with_bundled_inputs(
     """
     _check_compiled(model)
     augment_many_model_functions_with_bundled_inputs(
-        model, {model.forward: inputs}, _receive_inflate_expr, {model.forward: info} if info else None, skip_size_check)
+        model, {model.forward: inputs}, _receive_inflate_expr, {model.forward: info} if info else None, skip_size_check
+    )
 
 
 def augment_many_model_functions_with_bundled_inputs(
@@ -102,8 +108,10 @@ def augment_many_model_functions_with_bundled_inputs(
     if not inputs:
         raise Exception("Please provide inputs for at least 1 function")
     if hasattr(model, "get_all_bundled_inputs") or hasattr(model, "get_bundled_inputs_functions_and_info"):
-        raise Exception("Models can only be augmented with bundled inputs once. This Model seems to have already been augmented "
-                        "with bundled inputs. Please start afresh with one that doesn't have bundled inputs.")
+        raise Exception(
+            "Models can only be augmented with bundled inputs once. This Model seems to have already been augmented "
+            "with bundled inputs. Please start afresh with one that doesn't have bundled inputs."
+        )
     texts = {_name_of(method): text for method, text in (info or {}).items()}
     entries = ""
     for method, given in inputs.items():
@@ -116,14 +124,17 @@ def augment_many_model_functions_with_bundled_inputs(
         if not made:
             if given is None or not given:
                 raise Exception(
-                    f"inputs for {name} must be specified if _generate_bundled_inputs_for_{name} is not already defined")
+                    f"inputs for {name} must be specified if _generate_bundled_inputs_for_{name} is not already defined"
+                )
             _keep(model, method, name, given, _receive_inflate_expr, skip_size_check)
-        model.define(textwrap.dedent(f"""
+        model.define(
+            textwrap.dedent(f"""
             def get_all_bundled_inputs_for_{name}(self):
                 all_inputs = self._generate_bundled_inputs_for_{name}()
                 assert all_inputs is not None
                 return all_inputs
-            """))
+            """)
+        )
         entries += f"""
                 temp_dict : Dict[str,List[str]] = {{}}
                 info: List[str] = {texts.get(name, [])!r}
@@ -132,20 +143,26 @@ def augment_many_model_functions_with_bundled_inputs(
                 all_inputs['{name}'] = temp_dict
                 """
         if name == "forward":
-            model.define(textwrap.dedent("""
+            model.define(
+                textwrap.dedent("""
                 def get_all_bundled_inputs(self):
                     return self.get_all_bundled_inputs_for_forward()
-                """))
-            model.define(textwrap.dedent("""
+                """)
+            )
+            model.define(
+                textwrap.dedent("""
                 def get_num_bundled_inputs(self):
                     return len(self.get_all_bundled_inputs_for_forward())
-                """))
-    model.define(textwrap.dedent(f"""
+                """)
+            )
+    model.define(
+        textwrap.dedent(f"""
             def get_bundled_inputs_functions_and_info(self):
                 all_inputs : Dict[str, Dict[str,List[str]]] = {{}}
                 {entries}
                 return all_inputs
-            """))
+            """)
+    )
 
 
 def _name_of(method: Any) -> str:
@@ -175,20 +192,19 @@ def _keep(model: Any, method: Any, name: str, inputs: Inputs, received: list[str
         rows += ["(", *expressions, "),"]
     if received is not None:
         received.append("\n".join(rows) + "\n")
-    kinds = [torch._C.TensorType.get() if str(a.type).startswith("Tensor") and "[" not in str(a.type) else a.type
-             for a in method.schema.arguments[1:]]
+    kinds = [
+        torch._C.TensorType.get() if str(a.type).startswith("Tensor") and "[" not in str(a.type) else a.type
+        for a in method.schema.arguments[1:]
+    ]
     attribute = f"_bundled_inputs_deflated_{name}"
     model._c._register_attribute(attribute, torch._C.ListType(torch._C.TupleType(kinds)), kept)
     lines = "\n".join("            " + row for row in rows)
     model.define(
-        f"def _generate_bundled_inputs_for_{name}(self):\n"
-        f"    deflated = self.{attribute}\n"
-        f"    return [\n{lines}\n    ]\n")
+        f"def _generate_bundled_inputs_for_{name}(self):\n    deflated = self.{attribute}\n    return [\n{lines}\n    ]\n"
+    )
 
 
-def _inflate_expr(
-    arg: Any, ref: str, inflate_helper_fn_name: str, skip_size_check: bool = False
-) -> tuple[Any, str, str | None]:
+def _inflate_expr(arg: Any, ref: str, inflate_helper_fn_name: str, skip_size_check: bool = False) -> tuple[Any, str, str | None]:
     """(what is kept of an argument, the expression that makes it of `ref`, the source of a method that this calls or None)."""
     if isinstance(arg, InflatableArg):
         if not arg.fmt_fn:
@@ -196,7 +212,8 @@ def _inflate_expr(
         if arg.fmt not in ("{}", ""):
             raise Exception(
                 f"Bundled input argument at position '{ref}' has both arg.fmt_fn => \n{arg.fmt_fn} \n and arg.fmt  => "
-                f"{arg.fmt}. Please choose `arg.fmt` if the deflater is straightforward or `arg.fmt_fn` if you need a function.")
+                f"{arg.fmt}. Please choose `arg.fmt` if the deflater is straightforward or `arg.fmt_fn` if you need a function."
+            )
         return arg.value, f"self.{inflate_helper_fn_name}({ref})", arg.fmt_fn.format(inflate_helper_fn_name)
     if not isinstance(arg, torch.Tensor):
         return arg, ref, None
@@ -209,8 +226,10 @@ def _inflate_expr(
         if fits and arg.is_contiguous(memory_format=memory_format) and (arg == arg.flatten()[0]).all().item():
             value = arg.flatten()[0].clone().expand(*arg.size())
             return value, f"{ref}.contiguous(memory_format={memory_format})", None
-    raise Exception(f"Bundled input argument at position '{ref}' is a tensor with storage size {_elements_of(arg)}. You "
-                    "probably don't want to bundle this as an input. ")
+    raise Exception(
+        f"Bundled input argument at position '{ref}' is a tensor with storage size {_elements_of(arg)}. You "
+        "probably don't want to bundle this as an input. "
+    )
 
 
 def _elements_of(tensor: Any) -> int:

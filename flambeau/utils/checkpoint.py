@@ -206,7 +206,7 @@ class _Frame:
         self.places: list[weakref.ref[_Place]] = []
         self.metadata: list[Any] = []
         self.values: dict[int, dict[int, Any]] = {}
-        self.finished = False   # whether the first run is over; a backward pass inside of it knows no more than what it saved
+        self.finished = False  # whether the first run is over; a backward pass inside of it knows no more than what it saved
 
     def pack(self, tensor: Any) -> _Place:
         """Called for each tensor the graph would save in the first run."""
@@ -349,9 +349,7 @@ def _checkpoint_without_reentry(
     conditions = _Conditions(preserve_rng_state)
     # An outer checkpoint, or other hooks, keep the arguments too.
     places = [place for place, argument in enumerate(args) if isinstance(argument, torch.Tensor)]
-    tensors, versions = pack(
-        tuple(args[place] for place in places), tuple(args[place]._storage.version for place in places)
-    )
+    tensors, versions = pack(tuple(args[place] for place in places), tuple(args[place]._storage.version for place in places))
     rest = [None if isinstance(argument, torch.Tensor) else argument for argument in args]
 
     def again() -> None:
@@ -406,9 +404,7 @@ def checkpoint(
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: "
-            + _UNSAID.format(
-                when="Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
-            ),
+            + _UNSAID.format(when="Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "),
             stacklevel=2,
         )
         use_reentrant = True
@@ -421,14 +417,10 @@ def checkpoint(
         return CheckpointFunction.apply(function, preserve, *args)
     debug = debug if _state["debug"] is None else _state["debug"]
     early_stop = early_stop and bool(_state["early_stop"])
-    return _checkpoint_without_reentry(
-        function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs
-    )
+    return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
 
 
-def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
-) -> Any:
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A Sequential (or list of functions) run as `segments` checkpointed stretches, but for the last, which is kept."""
     if use_reentrant is None:
         warnings.warn(

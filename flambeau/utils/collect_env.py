@@ -152,16 +152,34 @@ def get_env_info() -> SystemEnv:
     """Everything."""
     pip_version, pip_packages = get_pip_packages(run)
     return SystemEnv(
-        torch.__version__, "False", "N/A", get_gcc_version(run), get_clang_version(run), get_cmake_version(run), get_os(run),
-        get_libc_version(), f"{sys.version} ({sys.maxsize.bit_length() + 1}-bit runtime)".replace("\n", " "),
-        get_python_platform(), "False", get_running_cuda_version(run), get_nvidia_driver_version(run), get_gpu_info(run),
-        get_cudnn_version(run), pip_version, pip_packages, get_conda_packages(run), get_cpu_info(run))
+        torch.__version__,
+        "False",
+        "N/A",
+        get_gcc_version(run),
+        get_clang_version(run),
+        get_cmake_version(run),
+        get_os(run),
+        get_libc_version(),
+        f"{sys.version} ({sys.maxsize.bit_length() + 1}-bit runtime)".replace("\n", " "),
+        get_python_platform(),
+        "False",
+        get_running_cuda_version(run),
+        get_nvidia_driver_version(run),
+        get_gpu_info(run),
+        get_cudnn_version(run),
+        pip_version,
+        pip_packages,
+        get_conda_packages(run),
+        get_cpu_info(run),
+    )
 
 
 def pretty_str(envinfo: SystemEnv) -> str:
     """An answer of get_env_info as text."""
-    return "\n".join(f"{name.replace('_', ' ')}: {'Could not collect' if value is None else value}"
-                     for name, value in envinfo._asdict().items())
+    return "\n".join(
+        f"{name.replace('_', ' ')}: {'Could not collect' if value is None else value}"
+        for name, value in envinfo._asdict().items()
+    )
 
 
 def get_pretty_env_info() -> str:

@@ -14,8 +14,7 @@ from flambeau.core.operator import unsupported as _unsupported
 
 _ADVICE = "flambeau has no C++ below it; declare the operator in Python (docs/add_an_operator.md)"
 
-globals().update(
-    _unsupported.all_of("utils.cpp_extension.", _ADVICE, "load load_inline include_paths verify_ninja_availability"))
+globals().update(_unsupported.all_of("utils.cpp_extension.", _ADVICE, "load load_inline include_paths verify_ninja_availability"))
 CUDA_HOME = None
 ROCM_HOME = None
 

@@ -52,9 +52,11 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
     def register(formula: Callable[..., Any]) -> Callable[..., Any]:
         for target in targets if isinstance(targets, (list, tuple)) else [targets]:
             if not isinstance(target, (OpOverloadPacket, HigherOrderOperator)):
-                raise ValueError("register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
-                                 "torch.ops.mylib.foo), JitFunction, or HigherOrderOperator, got "
-                                 f"{target} which is of type {type(target)}")
+                raise ValueError(
+                    "register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
+                    "torch.ops.mylib.foo), JitFunction, or HigherOrderOperator, got "
+                    f"{target} which is of type {type(target)}"
+                )
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
             flop_registry[target] = formula if get_raw else _of_shapes(formula)
@@ -155,8 +157,13 @@ def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) ->
     return bmm_flop((b * h, s_q, d_q), (b * h, d_q, s_k)) + bmm_flop((b * h, s_q, s_k), (b * h, s_k, d_v))
 
 
-@register_flop_formula([aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_flash_attention,
-                        aten._scaled_dot_product_cudnn_attention])
+@register_flop_formula(
+    [
+        aten._scaled_dot_product_efficient_attention,
+        aten._scaled_dot_product_flash_attention,
+        aten._scaled_dot_product_cudnn_attention,
+    ]
+)
 def sdpa_flop(query_shape: Shape, key_shape: Shape, value_shape: Shape, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     """sdpa_flop_count of the kernels for GPUs; that for CPUs isn't counted, as in PyTorch."""
     return sdpa_flop_count(query_shape, key_shape, value_shape)
@@ -174,8 +181,13 @@ def sdpa_backward_flop_count(grad_out_shape: Shape, query_shape: Shape, key_shap
     return scores + of_scores + of_values + of_queries + of_keys
 
 
-@register_flop_formula([aten._scaled_dot_product_efficient_attention_backward, aten._scaled_dot_product_flash_attention_backward,
-                        aten._scaled_dot_product_cudnn_attention_backward])
+@register_flop_formula(
+    [
+        aten._scaled_dot_product_efficient_attention_backward,
+        aten._scaled_dot_product_flash_attention_backward,
+        aten._scaled_dot_product_cudnn_attention_backward,
+    ]
+)
 def sdpa_backward_flop(
     grad_out_shape: Shape, query_shape: Shape, key_shape: Shape, value_shape: Shape, *args: Any, out_shape: Any = None,
     **kwargs: Any,
@@ -232,18 +244,16 @@ class FlopCounterMode:
     """
 
     def __init__(
-        self,
-        mods: Any = None,
-        depth: int | None = 2,
-        display: bool = True,
-        custom_mapping: dict[Any, Any] | None = None,
+        self, mods: Any = None, depth: int | None = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
     ):
         if mods is not None:
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth = 999999 if depth is None else depth
         self.display = display
-        own = {target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
-               for target, formula in (custom_mapping or {}).items()}
+        own = {
+            target: formula if getattr(formula, "_get_raw", False) else _of_shapes(formula)
+            for target, formula in (custom_mapping or {}).items()
+        }
         self.flop_registry: dict[Any, Callable[..., int]] = {**flop_registry, **own}
         self.flop_counts: dict[str, dict[Any, int]] = {}
         self.mod_tracker = ModuleTracker()

@@ -2,6 +2,11 @@
 
 from flambeau.core.operator import unsupported as _unsupported
 
-globals().update(_unsupported.all_of(
-    "utils.mkldnn.", "flambeau compiles the module's own layers; use them as they are", "to_mkldnn",
-    "MkldnnBatchNorm MkldnnConv1d MkldnnConv2d MkldnnConv3d MkldnnLinear MkldnnPrelu"))
+globals().update(
+    _unsupported.all_of(
+        "utils.mkldnn.",
+        "flambeau compiles the module's own layers; use them as they are",
+        "to_mkldnn",
+        "MkldnnBatchNorm MkldnnConv1d MkldnnConv2d MkldnnConv3d MkldnnLinear MkldnnPrelu",
+    )
+)

@@ -37,7 +37,7 @@ class ModuleTracker:
             self._seen_modules.add(module)
             for child_name, child in module.named_children():
                 self._known_modules[child] = f"{name}.{child_name}"
-                self._get_mod_name(child)   # lists of modules are never called themselves
+                self._get_mod_name(child)  # lists of modules are never called themselves
         return name
 
     def _begins(self, name: str, is_bw: bool) -> Callable[..., None]:

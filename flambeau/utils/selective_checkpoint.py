@@ -105,8 +105,10 @@ class _Again(_Mode):
         if found is None:
             raise RuntimeError(f"{func} encountered during backward, but not found in storage")
         if not found:
-            raise RuntimeError("Trying to backward an extra time. You are only allowed to backward once on any region computed "
-                               "under selective activation checkpoint.")
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed "
+                "under selective activation checkpoint."
+            )
         return tree_map(lambda x: x.get(self.allow_mutation), found.pop(0))
 
 
@@ -124,8 +126,10 @@ def create_selective_checkpoint_contexts(
             if not isinstance(op, OpOverload):
                 more = ""
                 if isinstance(op, OpOverloadPacket):
-                    more = (" Please update the OpOverloadPacket to a specific OpOverload.For example, if you have "
-                            f"`torch.ops.{op}`, change it to `torch.ops.{op}.default`.")
+                    more = (
+                        " Please update the OpOverloadPacket to a specific OpOverload.For example, if you have "
+                        f"`torch.ops.{op}`, change it to `torch.ops.{op}.default`."
+                    )
                 raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{more}")
         saved = frozenset(policy_fn_or_list)
 

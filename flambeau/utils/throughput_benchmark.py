@@ -35,8 +35,10 @@ class BenchmarkConfig:
     profiler_output_path: str
 
     def __repr__(self) -> str:
-        return (f"BenchmarkConfig(num_calling_threads={self.num_calling_threads}, num_warmup_iters={self.num_warmup_iters}, "
-                f"num_iters={self.num_iters}, profiler_output_path={self.profiler_output_path!r})")
+        return (
+            f"BenchmarkConfig(num_calling_threads={self.num_calling_threads}, num_warmup_iters={self.num_warmup_iters}, "
+            f"num_iters={self.num_iters}, profiler_output_path={self.profiler_output_path!r})"
+        )
 
 
 class ExecutionStats:
@@ -56,12 +58,14 @@ class ExecutionStats:
         return self.num_iters * (self.latency_avg_ms / 1000.0) / self.benchmark_config.num_calling_threads
 
     def __str__(self) -> str:
-        return "\n".join([
-            f"Average latency per example: {format_time(time_ms=self.latency_avg_ms)}",
-            f"Total number of iterations: {self.num_iters}",
-            f"Total number of iterations per second (across all threads): {self.iters_per_second:.2f}",
-            f"Total time: {format_time(time_s=self.total_time_seconds)}",
-        ])
+        return "\n".join(
+            [
+                f"Average latency per example: {format_time(time_ms=self.latency_avg_ms)}",
+                f"Total number of iterations: {self.num_iters}",
+                f"Total number of iterations per second (across all threads): {self.iters_per_second:.2f}",
+                f"Total time: {format_time(time_s=self.total_time_seconds)}",
+            ]
+        )
 
 
 class ThroughputBenchmark:
@@ -82,8 +86,9 @@ class ThroughputBenchmark:
         """The module's result for some arguments."""
         return self._module(*args, **kwargs)
 
-    def benchmark(self, num_calling_threads: int = 1, num_warmup_iters: int = 10, num_iters: int = 100,
-                  profiler_output_path: str = "") -> ExecutionStats:
+    def benchmark(
+        self, num_calling_threads: int = 1, num_warmup_iters: int = 10, num_iters: int = 100, profiler_output_path: str = ""
+    ) -> ExecutionStats:
         """Measure `num_iters` calls by that many threads, after `num_warmup_iters` of each; a path makes it write a profile.
 
         RuntimeError if no input was added, ValueError without threads or calls.
@@ -93,8 +98,11 @@ class ThroughputBenchmark:
         if num_calling_threads < 1 or num_iters < 1:
             raise ValueError("a benchmark needs at least one thread and one call")
         if not hasattr(self._module, "script_type"):
-            warnings.warn("Starting benchmark on an nn.Module. This can be slow due to Python GIL.For proper inference "
-                          "simulation you might want to switch to a ScriptModule instead", stacklevel=2)
+            warnings.warn(
+                "Starting benchmark on an nn.Module. This can be slow due to Python GIL.For proper inference "
+                "simulation you might want to switch to a ScriptModule instead",
+                stacklevel=2,
+            )
         config = BenchmarkConfig(num_calling_threads, num_warmup_iters, num_iters, profiler_output_path)
         if not profiler_output_path:
             return self._measured(config)
@@ -110,7 +118,7 @@ class ThroughputBenchmark:
         errors: list[BaseException] = []
 
         def work(number: int) -> None:
-            inputs = itertools.cycle(self._inputs[number % len(self._inputs):] + self._inputs[:number % len(self._inputs)])
+            inputs = itertools.cycle(self._inputs[number % len(self._inputs) :] + self._inputs[: number % len(self._inputs)])
             try:
                 for _, (args, kwargs) in zip(range(config.num_warmup_iters), inputs):
                     self._module(*args, **kwargs)

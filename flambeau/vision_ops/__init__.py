@@ -26,8 +26,10 @@ _DEFORM = (
 
 def _quantized(name: str) -> Callable[..., NoReturn]:
     """A kernel for quantised tensors, which there are none of: what torchvision says to others."""
+
     def refuse(first: Tensor, *rest: Any) -> NoReturn:
         raise NotImplementedError(f"\"{name}_kernel\" not implemented for '{first.dtype.scalar_name}'")
+
     return refuse
 
 
@@ -38,8 +40,7 @@ def _schemas() -> dict[str, Callable[..., Any]]:
         "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor": _quantized("qnms"),
         "box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor": rotated.box_iou_rotated,
         f"roi_align(Tensor input, Tensor rois, {_SCALE}, int sampling_ratio, bool aligned) -> Tensor": roi_align.roi_align,
-        f"_roi_align_backward(Tensor grad, Tensor rois, {_SCALE}, {_SIZES}, int sampling_ratio, bool aligned) -> Tensor":
-            roi_align.roi_align_backward,
+        f"_roi_align_backward(Tensor grad, Tensor rois, {_SCALE}, {_SIZES}, int sampling_ratio, bool aligned) -> Tensor": roi_align.roi_align_backward,
         "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int rois_zero_point, "
         f"{_SCALE}, int sampling_ratio, bool aligned) -> Tensor": _quantized("qroi_align"),
         f"roi_pool(Tensor input, Tensor rois, {_SCALE}) -> (Tensor, Tensor)": roi_pool.roi_pool,
@@ -48,11 +49,9 @@ def _schemas() -> dict[str, Callable[..., Any]]:
         f"_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, {_SCALE}, int sampling_ratio, {_SIZES}) "
         "-> Tensor": ps_roi.ps_roi_align_backward,
         f"ps_roi_pool(Tensor input, Tensor rois, {_SCALE}) -> (Tensor, Tensor)": ps_roi.ps_roi_pool,
-        f"_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, {_SCALE}, {_SIZES}) -> Tensor":
-            ps_roi.ps_roi_pool_backward,
+        f"_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, {_SCALE}, {_SIZES}) -> Tensor": ps_roi.ps_roi_pool_backward,
         f"deform_conv2d({_DEFORM}) -> Tensor": deform_conv.deform_conv2d,
-        f"_deform_conv2d_backward(Tensor grad, {_DEFORM}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)":
-            deform_conv.deform_conv2d_backward,
+        f"_deform_conv2d_backward(Tensor grad, {_DEFORM}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)": deform_conv.deform_conv2d_backward,
     }
 
 

@@ -18,7 +18,7 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.sorting.sort import sort_along
 from flambeau.vision_ops.plans import UNIT, kind_for, like, plans
 
-BLOCK = 1024        # boxes that one thread compares with each other before all threads go on
+BLOCK = 1024  # boxes that one thread compares with each other before all threads go on
 
 
 def _check(dets: Tensor, scores: Tensor) -> None:
@@ -30,8 +30,9 @@ def _check(dets: Tensor, scores: Tensor) -> None:
     if values.ndim != 1:
         raise RuntimeError(f"scores should be a 1d tensor, got {values.ndim}D")
     if boxes.shape[0] != values.shape[0]:
-        raise RuntimeError(f"boxes and scores should have same number of elements in dimension 0, got {boxes.shape[0]} and "
-                           f"{values.shape[0]}")
+        raise RuntimeError(
+            f"boxes and scores should have same number of elements in dimension 0, got {boxes.shape[0]} and {values.shape[0]}"
+        )
     if boxes.dtype is not values.dtype:
         raise RuntimeError("dets should have the same type as scores")
 
@@ -63,13 +64,21 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
             if last < boxes:
                 phases.append(Phase(kernels.rest_kernel(kind), -(-(boxes - last) // kernels.CHUNK), 1, constants))
         outputs = [like(dets._layout, (boxes,), int64), like(dets._layout, (1,), int64)]
-        launch = plans[key] = lowered(Plan(phases, outputs, [dets._layout, order._layout], "f",
-                                           kernels.scratch_of(kind, boxes), release=boxes * boxes >= RELEASE_FROM))
+        launch = plans[key] = lowered(
+            Plan(
+                phases,
+                outputs,
+                [dets._layout, order._layout],
+                "f",
+                kernels.scratch_of(kind, boxes),
+                release=boxes * boxes >= RELEASE_FROM,
+            )
+        )
     threshold = float(iou_threshold)
     if kind.compute == "float":
         threshold = _below(threshold)
     kept, count = launch(None, None, dets, order, threshold)
-    return kept[:count.item()]
+    return kept[: count.item()]
 
 
 def _below(threshold: float) -> float:

@@ -20,7 +20,7 @@ from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor
 
 plans: dict[Any, Callable] = register_cache({})
-UNIT = 16384        # multiplications worth waking another thread for
+UNIT = 16384  # multiplications worth waking another thread for
 
 
 def kind_for(kernel: str, dtype: DType, half: bool = True) -> Kind:
@@ -67,8 +67,16 @@ def accumulated(layout: Layout, kind: Kind) -> Layout:
     return layout.with_dtype(float64 if kind.compute == "double" else float32)
 
 
-def one_phase(kernel: Any, total: int, work: int, constants: list[int], outputs: list[Layout], inputs: list[Layout],
-              scalars: str = "", slice: int = 0) -> Callable:
+def one_phase(
+    kernel: Any,
+    total: int,
+    work: int,
+    constants: list[int],
+    outputs: list[Layout],
+    inputs: list[Layout],
+    scalars: str = "",
+    slice: int = 0,
+) -> Callable:
     """A plan of one kernel over `total` units that cost `work` multiplications in all; slice: bytes of scratch per thread."""
     phases = [Phase(kernel, total, max(1, total * UNIT // max(work, 1)), constants)]
     return lowered(Plan(phases, outputs, inputs, scalars, slice * launching.planned_threads(), release=work >= RELEASE_FROM))

@@ -26,7 +26,7 @@ from flambeau.vision_ops.plans import (
     sizes_of,
 )
 
-SAMPLES = 16        # elements that a bin reads, roughly
+SAMPLES = 16  # elements that a bin reads, roughly
 
 
 def _pool(form: str, input: Tensor, rois: Tensor, scale: float, bins: tuple[int, int], samples: int) -> tuple[Tensor, Tensor]:
@@ -51,21 +51,31 @@ def _pool(form: str, input: Tensor, rois: Tensor, scale: float, bins: tuple[int,
         each, blocks = blocks_of_channels(made, count)
         constants, slice = _constants(kind, (batch, channels, height, width), bins, samples, count, each, blocks)
         kernel = kernels.align_kernel(kind) if form == "align" else kernels.pool_kernel(kind)
-        launch = plans[key] = one_phase(kernel, count * blocks, out.numel * SAMPLES, constants, [out, out.with_dtype(int32)],
-                                        [input._layout, rois._layout], "f", slice)
+        launch = plans[key] = one_phase(
+            kernel,
+            count * blocks,
+            out.numel * SAMPLES,
+            constants,
+            [out, out.with_dtype(int32)],
+            [input._layout, rois._layout],
+            "f",
+            slice,
+        )
     return run_on_regions(launch, None, None, input, rois, float(scale))
 
 
-def _constants(kind: Any, sizes: tuple[int, int, int, int], bins: tuple[int, int], samples: int, count: int, each: int,
-               blocks: int) -> tuple[list[int], int]:
+def _constants(
+    kind: Any, sizes: tuple[int, int, int, int], bins: tuple[int, int], samples: int, count: int, each: int, blocks: int
+) -> tuple[list[int], int]:
     """(the kernels' constants, bytes of scratch for each thread)."""
     rooms = [room_of(b, samples, size) for b, size in zip(bins, sizes[2:])]
     slice = -(-sum(bytes_of(kind, b, room) for b, room in zip(bins, rooms)) // 64) * 64
     return [*sizes, *bins, samples, *rooms, count, each, blocks, slice], slice
 
 
-def _backward(form: str, grad: Tensor, rois: Tensor, scale: float, bins: tuple[int, int], samples: int,
-              sizes: tuple[int, int, int, int]) -> Tensor:
+def _backward(
+    form: str, grad: Tensor, rois: Tensor, scale: float, bins: tuple[int, int], samples: int, sizes: tuple[int, int, int, int]
+) -> Tensor:
     name = f"ps_roi_{form}_backward_kernel"
     check_same_type(name, "grad", grad, rois)
     out = like(grad._layout, sizes)
@@ -79,14 +89,23 @@ def _backward(form: str, grad: Tensor, rois: Tensor, scale: float, bins: tuple[i
         each, blocks = blocks_of_channels(sizes[1], sizes[0])
         constants, slice = _constants(kind, sizes, bins, samples, rois._layout.shape[0], each, blocks)
         kernel = kernels.align_backward_kernel(kind) if form == "align" else kernels.pool_backward_kernel(kind)
-        launch = plans[key] = one_phase(kernel, sizes[0] * blocks, grad._layout.numel * SAMPLES, constants,
-                                        [accumulated(out, kind)], [grad._layout, rois._layout], "f", slice)
+        launch = plans[key] = one_phase(
+            kernel,
+            sizes[0] * blocks,
+            grad._layout.numel * SAMPLES,
+            constants,
+            [accumulated(out, kind)],
+            [grad._layout, rois._layout],
+            "f",
+            slice,
+        )
     return run_on_regions(launch, None, grad, rois, float(scale)).to(out.dtype)
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_align", node="TorchvisionPsRoiAlign", differentiable=1)
-def ps_roi_align(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
-                 sampling_ratio: int) -> tuple[Tensor, Tensor]:
+def ps_roi_align(
+    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int
+) -> tuple[Tensor, Tensor]:
     """(bins, channels) of regions (K, 5; image, x1, y1, x2, y2) of images (N, C * pooled_height * pooled_width, H, W).
 
     Both are (K, C, pooled_height, pooled_width): means of samples as `aligned` roi_align takes them, and the channels (int32)
@@ -104,12 +123,23 @@ def _(g, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, layou
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_align_backward", node="TorchvisionPsRoiAlignBackward")
-def ps_roi_align_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor | None, spatial_scale: float, pooled_height: int,
-                          pooled_width: int, sampling_ratio: int, batch_size: int, channels: int, height: int,
-                          width: int) -> Tensor:
+def ps_roi_align_backward(
+    grad: Tensor,
+    rois: Tensor,
+    channel_mapping: Tensor | None,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+) -> Tensor:
     """The gradient of ps_roi_align's images. channel_mapping, always the one that ps_roi_align gives, isn't read."""
-    return _backward("align", grad, rois, spatial_scale, (pooled_height, pooled_width), sampling_ratio,
-                     (batch_size, channels, height, width))
+    return _backward(
+        "align", grad, rois, spatial_scale, (pooled_height, pooled_width), sampling_ratio, (batch_size, channels, height, width)
+    )
 
 
 @ps_roi_align_backward.vjp
@@ -118,8 +148,9 @@ def _(g) -> Any:
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_pool", node="TorchvisionPsRoiPool", differentiable=1)
-def ps_roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int,
-                pooled_width: int) -> tuple[Tensor, Tensor]:
+def ps_roi_pool(
+    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
+) -> tuple[Tensor, Tensor]:
     """(bins, channels) as of ps_roi_align, but bins are means of pixels between edges rounded to whole ones; 0 if empty."""
     return _pool("pool", input, rois, spatial_scale, (pooled_height, pooled_width), 1)
 
@@ -132,8 +163,18 @@ def _(g, rois, spatial_scale, pooled_height, pooled_width, layouts, need):
 
 
 @operator(method=False, function=False, name="torchvision_ps_roi_pool_backward", node="TorchvisionPsRoiPoolBackward")
-def ps_roi_pool_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor | None, spatial_scale: float, pooled_height: int,
-                         pooled_width: int, batch_size: int, channels: int, height: int, width: int) -> Tensor:
+def ps_roi_pool_backward(
+    grad: Tensor,
+    rois: Tensor,
+    channel_mapping: Tensor | None,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+) -> Tensor:
     """The gradient of ps_roi_pool's images. channel_mapping, always the one that ps_roi_pool gives, isn't read."""
     return _backward("pool", grad, rois, spatial_scale, (pooled_height, pooled_width), 1, (batch_size, channels, height, width))
 

@@ -24,12 +24,13 @@ from flambeau.vision_ops.plans import (
     sizes_of,
 )
 
-PLACES = 4      # multiplications for an element of the result, roughly
+PLACES = 4  # multiplications for an element of the result, roughly
 
 
 @operator(method=False, function=False, name="torchvision_roi_align", node="TorchvisionRoiAlign")
-def roi_align(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int,
-              aligned: bool) -> Tensor:
+def roi_align(
+    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int, aligned: bool
+) -> Tensor:
     """Bins (K, C, pooled_height, pooled_width) of regions (K, 5; image, x1, y1, x2, y2) of images (N, C, H, W).
 
     Coordinates are multiplied by spatial_scale; `aligned`: then the middle of the first pixel is 0.5, else 0, and regions are at
@@ -51,10 +52,32 @@ def roi_align(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: 
         bins = pooled_height, pooled_width
         each, blocks = blocks_of_channels(channels, count)
         room_y, room_x, row, slice = kernels.scratch_of(kind, (height, width), bins, sampling_ratio)
-        constants = [batch, channels, height, width, *bins, sampling_ratio, room_y, room_x, count, each, blocks,
-                     int(aligned), row, slice]
-        launch = plans[key] = one_phase(kernels.forward_kernel(kind), count * blocks, out.numel * PLACES, constants, [out],
-                                        [input._layout, rois._layout], "f", slice)
+        constants = [
+            batch,
+            channels,
+            height,
+            width,
+            *bins,
+            sampling_ratio,
+            room_y,
+            room_x,
+            count,
+            each,
+            blocks,
+            int(aligned),
+            row,
+            slice,
+        ]
+        launch = plans[key] = one_phase(
+            kernels.forward_kernel(kind),
+            count * blocks,
+            out.numel * PLACES,
+            constants,
+            [out],
+            [input._layout, rois._layout],
+            "f",
+            slice,
+        )
     return run_on_regions(launch, None, input, rois, float(spatial_scale))
 
 
@@ -67,8 +90,19 @@ def _(g, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, align
 
 
 @operator(method=False, function=False, name="torchvision_roi_align_backward", node="TorchvisionRoiAlignBackward")
-def roi_align_backward(grad: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
-                       batch_size: int, channels: int, height: int, width: int, sampling_ratio: int, aligned: bool) -> Tensor:
+def roi_align_backward(
+    grad: Tensor,
+    rois: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+    sampling_ratio: int,
+    aligned: bool,
+) -> Tensor:
     """The gradient of roi_align's images (batch_size, channels, height, width), from that of its result."""
     name = "roi_align_backward_kernel"
     check_same_type(name, "grad", grad, rois)
@@ -83,11 +117,33 @@ def roi_align_backward(grad: Tensor, rois: Tensor, spatial_scale: float, pooled_
         bins, count = (pooled_height, pooled_width), rois._layout.shape[0]
         each, blocks = blocks_of_channels(channels, batch_size)
         room_y, room_x, row, slice = kernels.scratch_of(kind, (height, width), bins, sampling_ratio)
-        constants = [batch_size, channels, height, width, *bins, sampling_ratio, room_y, room_x, count, each, blocks,
-                     int(aligned), row, slice]
+        constants = [
+            batch_size,
+            channels,
+            height,
+            width,
+            *bins,
+            sampling_ratio,
+            room_y,
+            room_x,
+            count,
+            each,
+            blocks,
+            int(aligned),
+            row,
+            slice,
+        ]
         work = grad._layout.numel * PLACES
-        launch = plans[key] = one_phase(kernels.backward_kernel(kind), batch_size * blocks, work, constants,
-                                        [accumulated(out, kind)], [grad._layout, rois._layout], "f", slice)
+        launch = plans[key] = one_phase(
+            kernels.backward_kernel(kind),
+            batch_size * blocks,
+            work,
+            constants,
+            [accumulated(out, kind)],
+            [grad._layout, rois._layout],
+            "f",
+            slice,
+        )
     return run_on_regions(launch, None, grad, rois, float(spatial_scale)).to(out.dtype)
 
 

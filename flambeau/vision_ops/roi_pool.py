@@ -50,8 +50,16 @@ def roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: i
         slice = kernels.slice_of(kind, width, (pooled_height, pooled_width))
         constants = [batch, channels, height, width, pooled_height, pooled_width, count, each, blocks, slice]
         work = count * channels * (out.shape[2] * out.shape[3] + height * width // 16)
-        launch = plans[key] = one_phase(kernels.forward_kernel(kind), count * blocks, work, constants,
-                                        [out, out.with_dtype(int32)], [input._layout, rois._layout], "f", slice)
+        launch = plans[key] = one_phase(
+            kernels.forward_kernel(kind),
+            count * blocks,
+            work,
+            constants,
+            [out, out.with_dtype(int32)],
+            [input._layout, rois._layout],
+            "f",
+            slice,
+        )
     return run_on_regions(launch, None, None, input, rois, float(spatial_scale))
 
 
@@ -63,8 +71,18 @@ def _(g, rois, spatial_scale, pooled_height, pooled_width, out1, layouts, need):
 
 
 @operator(method=False, function=False, name="torchvision_roi_pool_backward", node="TorchvisionRoiPoolBackward")
-def roi_pool_backward(grad: Tensor, rois: Tensor, argmax: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int,
-                      batch_size: int, channels: int, height: int, width: int) -> Tensor:
+def roi_pool_backward(
+    grad: Tensor,
+    rois: Tensor,
+    argmax: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+) -> Tensor:
     """The gradient of roi_pool's images (batch_size, channels, height, width), from that of its bins and the maxima's places."""
     name = "roi_pool_backward_kernel"
     check_same_type(name, "grad", grad, rois)
@@ -80,8 +98,14 @@ def roi_pool_backward(grad: Tensor, rois: Tensor, argmax: Tensor, spatial_scale:
     if launch is None:
         each, blocks = blocks_of_channels(channels, batch_size)
         constants = [batch_size, channels, height, width, pooled_height, pooled_width, rois._layout.shape[0], each, blocks, 0]
-        launch = plans[key] = one_phase(kernels.backward_kernel(kind), batch_size * blocks, grad._layout.numel * 4, constants,
-                                        [accumulated(out, kind)], [grad._layout, rois._layout, argmax._layout])
+        launch = plans[key] = one_phase(
+            kernels.backward_kernel(kind),
+            batch_size * blocks,
+            grad._layout.numel * 4,
+            constants,
+            [accumulated(out, kind)],
+            [grad._layout, rois._layout, argmax._layout],
+        )
     return launch(None, grad, rois, argmax).to(out.dtype)
 
 

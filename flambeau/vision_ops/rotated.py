@@ -11,7 +11,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.vision_ops.plans import kind_for, like, one_phase, plans
 
-WORK = 200      # multiplications for a pair, roughly
+WORK = 200  # multiplications for a pair, roughly
 
 
 def box_iou_rotated(boxes1: Tensor, boxes2: Tensor) -> Tensor:
@@ -40,8 +40,14 @@ def box_iou_rotated(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     key = "rotated", shape, boxes1._layout.device
     launch = plans.get(key)
     if launch is None:
-        launch = plans[key] = one_phase(kernels.overlap_kernel(), shape[0] * shape[1], shape[0] * shape[1] * WORK, list(shape),
-                                        [like(first._layout, shape, float32)], [first._layout, areas._layout, second._layout])
+        launch = plans[key] = one_phase(
+            kernels.overlap_kernel(),
+            shape[0] * shape[1],
+            shape[0] * shape[1] * WORK,
+            list(shape),
+            [like(first._layout, shape, float32)],
+            [first._layout, areas._layout, second._layout],
+        )
     return launch(None, first, areas, second)
 
 

@@ -25,7 +25,7 @@ def _run_next() -> None:
 try:
     import flambeau_torch
 except ModuleNotFoundError:
-    pass    # another environment's Python, which has its own torch or none
+    pass  # another environment's Python, which has its own torch or none
 else:
     flambeau_torch.install()
 _run_next()

@@ -150,6 +150,7 @@ def test_jvp_of_views_and_writes():
             return rate.mul_(2)
 
     with forward_ad.dual_level():
+
         def moving():
             return forward_ad.make_dual(torch.ones(2), torch.ones(2))
 

@@ -78,8 +78,13 @@ def test_wrong_rules(fast):
         y.register_hook(lambda gradient: gradient + 1e-2)
         return y
 
-    check(shifted, torch.ones(1, dtype=torch.float64, requires_grad=True), "backward not multiplied by grad_output", atol=1e-1,
-          check_undefined_grad=False)
+    check(
+        shifted,
+        torch.ones(1, dtype=torch.float64, requires_grad=True),
+        "backward not multiplied by grad_output",
+        atol=1e-1,
+        check_undefined_grad=False,
+    )
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -73,8 +73,8 @@ def test_an_unpacked_tensor_takes_the_place_of_the_saved_one():
     with graph.saved_tensors_hooks(lambda x: 2 * x, lambda x: x):
         y = a**3
     (first,) = torch.autograd.grad(y.sum(), a, create_graph=True)
-    assert first.tolist() == [12, 12]       # 3 (2a)^2
-    assert torch.autograd.grad(first.sum(), a)[0].tolist() == [12, 12]      # 6 (2a), by a
+    assert first.tolist() == [12, 12]  # 3 (2a)^2
+    assert torch.autograd.grad(first.sum(), a)[0].tolist() == [12, 12]  # 6 (2a), by a
 
 
 def test_hooks_on_one_saved_tensor():
@@ -203,8 +203,10 @@ def test_views_of_inference_tensors_are_in_no_graph():
 
 def test_writes_to_views_of_views_name_the_mode():
     x = torch.ones(2, requires_grad=True) * 1
-    for mode, words in ((torch.no_grad, "no_grad mode and is being modified inplace with grad mode enabled"),
-                        (torch.inference_mode, "inference mode and is being modified inplace in normal mode")):
+    for mode, words in (
+        (torch.no_grad, "no_grad mode and is being modified inplace with grad mode enabled"),
+        (torch.inference_mode, "inference mode and is being modified inplace in normal mode"),
+    ):
         with mode():
             view = x.view(2)
         with pytest.raises(RuntimeError, match=f"Output 0 of View is a view of a view which was created in {words}"):
@@ -219,7 +221,7 @@ def test_warnings_of_anomaly_mode_hide_no_error(capsys):
         warnings.simplefilter("ignore")
         with torch.autograd.detect_anomaly():
             middle = x + 1
-            out = middle ** 2
+            out = middle**2
             middle += 1
             warnings.simplefilter("error")
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -53,7 +53,7 @@ def other_dtype_while_off(p: Any) -> None:
 
 
 SAME_NODE = [attribute, method, of_module, detached, written, other_data]
-OTHER_NODE = [other_memory, other_dtype, other_dtype_while_off]    # what was registered on the node stays behind
+OTHER_NODE = [other_memory, other_dtype, other_dtype_while_off]  # what was registered on the node stays behind
 
 
 @pytest.mark.parametrize("change", SAME_NODE + OTHER_NODE)
@@ -96,7 +96,7 @@ def test_a_graph_from_before() -> None:
     y = (p * 2).sum()
     p.requires_grad_(False)
     y.backward()
-    assert p.grad is None and seen == ["tensor"]        # nothing is added to what requires no grad
+    assert p.grad is None and seen == ["tensor"]  # nothing is added to what requires no grad
     y = (p.requires_grad_() * 2).sum()
     p.requires_grad_(False).requires_grad_(True).register_hook(lambda g: seen.append("later"))
     y.backward()

@@ -34,8 +34,11 @@ def leaf():
 def test_views_from_functions_are_not_written_to(function):
     view = function.apply(leaf() * 1)
     assert view._is_view()
-    with pytest.raises(RuntimeError, match=r"Output 0 of (Shown|Returned) is a view and is being modified inplace. This view was "
-                                           r"created inside a custom Function"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Output 0 of (Shown|Returned) is a view and is being modified inplace. This view was "
+        r"created inside a custom Function",
+    ):
         view.add_(1)
     with pytest.raises(RuntimeError, match=r"A view was created in no_grad mode .* custom Function"):
         function.apply(torch.ones(2)).mul_(torch.ones(2, requires_grad=True))
@@ -50,7 +53,7 @@ def test_views_of_several_views_are_not_written_to():
     with pytest.raises(RuntimeError, match="multiple views"):
         part.t_()
     part = torch.ones(2, 3).unbind(0)[0]
-    assert part.add_(1).tolist() == [2, 2, 2]       # nothing is recorded
+    assert part.add_(1).tolist() == [2, 2, 2]  # nothing is recorded
     with pytest.raises(RuntimeError, match="multiple views"):
         part.add_(torch.ones(3, requires_grad=True))
 
@@ -131,10 +134,15 @@ def test_numpy_of_what_requires_grad():
         assert leaf().numpy().shape == (2, 3)
 
 
-@pytest.mark.parametrize("view", [
-    lambda x: x.expand(3, 2).as_strided((3, 2), (1, 0), 0), lambda x: x[0].expand(4).as_strided((2,), (0,)),
-    lambda x: x.expand(3, 4).sum(0, keepdim=True).expand(2, 4).as_strided((4, 2), (1, 0)),
-    lambda x: (x[:, 0] * 1).as_strided((2, 2), (1, 1)).as_strided((3,), (1,))])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.expand(3, 2).as_strided((3, 2), (1, 0), 0),
+        lambda x: x[0].expand(4).as_strided((2,), (0,)),
+        lambda x: x.expand(3, 4).sum(0, keepdim=True).expand(2, 4).as_strided((4, 2), (1, 0)),
+        lambda x: (x[:, 0] * 1).as_strided((2, 2), (1, 1)).as_strided((3,), (1,)),
+    ],
+)
 def test_as_strided_of_what_overlaps_itself(view):
     x = torch.tensor([[0.5], [1.5], [-2.0]], dtype=torch.float64, requires_grad=True)
     assert gradcheck(view, [x])

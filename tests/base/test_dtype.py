@@ -36,16 +36,19 @@ def test_promotion_table():
     assert [[promote_types(a, b).abbr for b in order] for a in order] == table
 
 
-@pytest.mark.parametrize(("operands", "expected"), [
-    ([("int64", DIMENSIONED), ("float32", NUMBER)], "float32"),
-    ([("float16", DIMENSIONED), ("float64", ZERO_DIM)], "float16"),
-    ([("uint8", DIMENSIONED), ("int64", NUMBER)], "uint8"),
-    ([("bool", DIMENSIONED), ("int64", NUMBER)], "int64"),
-    ([("int32", ZERO_DIM), ("int64", NUMBER)], "int32"),
-    ([("float16", DIMENSIONED), ("complex64", NUMBER)], "complex32"),
-    ([("float32", DIMENSIONED), ("complex128", ZERO_DIM)], "complex64"),
-    ([("int64", DIMENSIONED), ("float16", ZERO_DIM)], "float16"),
-])
+@pytest.mark.parametrize(
+    ("operands", "expected"),
+    [
+        ([("int64", DIMENSIONED), ("float32", NUMBER)], "float32"),
+        ([("float16", DIMENSIONED), ("float64", ZERO_DIM)], "float16"),
+        ([("uint8", DIMENSIONED), ("int64", NUMBER)], "uint8"),
+        ([("bool", DIMENSIONED), ("int64", NUMBER)], "int64"),
+        ([("int32", ZERO_DIM), ("int64", NUMBER)], "int32"),
+        ([("float16", DIMENSIONED), ("complex64", NUMBER)], "complex32"),
+        ([("float32", DIMENSIONED), ("complex128", ZERO_DIM)], "complex64"),
+        ([("int64", DIMENSIONED), ("float16", ZERO_DIM)], "float16"),
+    ],
+)
 def test_ranks(operands, expected):
     assert result_dtype([(by_name(name), rank) for name, rank in operands]).name == expected
 
@@ -69,7 +72,8 @@ def test_dtype_objects():
 def test_limits():
     assert repr(dtypes.finfo(dtypes.bfloat16)) == (
         "finfo(resolution=0.01, min=-3.38953e+38, max=3.38953e+38, eps=0.0078125, smallest_normal=1.17549e-38, "
-        "tiny=1.17549e-38, dtype=bfloat16)")
+        "tiny=1.17549e-38, dtype=bfloat16)"
+    )
     assert (dtypes.iinfo(dtypes.uint8).min, dtypes.iinfo(dtypes.int64).max) == (0, 2**63 - 1)
     assert dtypes.finfo(dtypes.complex64).bits == 32
     with pytest.raises(TypeError, match="requires a floating point input type"):

@@ -48,8 +48,11 @@ def test_collapse_visits_the_same_elements():
         sizes, strides = memory_order.collapse(shape, operands)
 
         def places(extents, steps):
-            return sorted(tuple(sum(i * s for i, s in zip(index, step, strict=True)) for step in steps)
-                          for index in itertools.product(*map(range, extents)))
+            return sorted(
+                tuple(sum(i * s for i, s in zip(index, step, strict=True)) for step in steps)
+                for index in itertools.product(*map(range, extents))
+            )
+
         assert places(shape, operands) == places(sizes, strides)
         assert len(sizes) <= len(shape)
 
@@ -62,27 +65,43 @@ def test_collapse_merges_contiguous_dimensions():
     assert memory_order.collapse((2, 0), [(1, 1)]) == ((0,), [(1,)])
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda: geometry.broadcast((2, 3), (4,)), RuntimeError,
-     "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"),
-    (lambda: geometry.infer_size((5, 5), 24), RuntimeError, "shape '[5, 5]' is invalid for input of size 24"),
-    (lambda: geometry.infer_size((-1, -1), 24), RuntimeError, "only one dimension can be inferred"),
-    (lambda: geometry.infer_size((0, -1), 0), RuntimeError,
-     "cannot reshape tensor of 0 elements into shape [0, -1] because the unspecified dimension size -1 can be any value "
-     "and is ambiguous"),
-    (lambda: geometry.wrap_dim(2, 2), IndexError,
-     "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
-    (lambda: geometry.expand_geometry((3,), (1,), (4,)), RuntimeError,
-     "The expanded size of the tensor (4) must match the existing size (3) at non-singleton dimension 0.  Target sizes: "
-     "[4].  Tensor sizes: [3]"),
-    (lambda: geometry.permute_geometry((2, 3), (3, 1), (0, 0)), RuntimeError,
-     "permute(): duplicate dims are not allowed."),
-    (lambda: geometry.select_geometry((2, 3), (3, 1), 0, 2), IndexError,
-     "select(): index 2 out of range for tensor of size [2, 3] at dimension 0"),
-    (lambda: geometry.as_strided_geometry((100,), (1,), 0, 4, 96), RuntimeError,
-     "setStorage: sizes [100], strides [1], storage offset 0, and itemsize 4 requiring a storage size of 400 are out of "
-     "bounds for storage of size 96"),
-])
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda: geometry.broadcast((2, 3), (4,)),
+            RuntimeError,
+            "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
+        ),
+        (lambda: geometry.infer_size((5, 5), 24), RuntimeError, "shape '[5, 5]' is invalid for input of size 24"),
+        (lambda: geometry.infer_size((-1, -1), 24), RuntimeError, "only one dimension can be inferred"),
+        (
+            lambda: geometry.infer_size((0, -1), 0),
+            RuntimeError,
+            "cannot reshape tensor of 0 elements into shape [0, -1] because the unspecified dimension size -1 can be any value "
+            "and is ambiguous",
+        ),
+        (lambda: geometry.wrap_dim(2, 2), IndexError, "Dimension out of range (expected to be in range of [-2, 1], but got 2)"),
+        (
+            lambda: geometry.expand_geometry((3,), (1,), (4,)),
+            RuntimeError,
+            "The expanded size of the tensor (4) must match the existing size (3) at non-singleton dimension 0.  Target sizes: "
+            "[4].  Tensor sizes: [3]",
+        ),
+        (lambda: geometry.permute_geometry((2, 3), (3, 1), (0, 0)), RuntimeError, "permute(): duplicate dims are not allowed."),
+        (
+            lambda: geometry.select_geometry((2, 3), (3, 1), 0, 2),
+            IndexError,
+            "select(): index 2 out of range for tensor of size [2, 3] at dimension 0",
+        ),
+        (
+            lambda: geometry.as_strided_geometry((100,), (1,), 0, 4, 96),
+            RuntimeError,
+            "setStorage: sizes [100], strides [1], storage offset 0, and itemsize 4 requiring a storage size of 400 are out of "
+            "bounds for storage of size 96",
+        ),
+    ],
+)
 def test_errors(call, kind, words):
     with pytest.raises(kind) as caught:
         call()

@@ -15,7 +15,7 @@ def test_caches_of_keys_without_end_are_emptied_now_and_then() -> None:
         x[i : i + 2]
         flambeau.narrow(x, 0, i, 3)
     assert all(len(cache) - before.get(id(cache), 0) < 20000 for cache in layout._caches)
-    assert x[29998:30000]._layout is x[:2]._layout      # equal layouts stay one object
+    assert x[29998:30000]._layout is x[:2]._layout  # equal layouts stay one object
 
 
 def test_sizes_and_strides_that_64_bits_do_not_hold_are_refused():

@@ -348,8 +348,9 @@ def test_counts_and_gamma() -> None:
     eighths = torch.arange(8) / 8
     assert torch.poisson(eighths * 30, rng.Generator(0)).tolist() == [0, 7, 8, 8, 19, 21, 23, 27]
     assert torch.binomial(torch.full((8,), 100.0), eighths, rng.Generator(0)).tolist() == [0, 14, 20, 39, 49, 65, 75, 88]
-    assert torch.binomial(torch.tensor([3.0, 3.0, 3.0, float("nan")]), torch.tensor([0.0, 1.0, float("nan"), 0.5])).tolist() == \
-        pytest.approx([0, 3, float("nan"), float("nan")], nan_ok=True)
+    assert torch.binomial(
+        torch.tensor([3.0, 3.0, 3.0, float("nan")]), torch.tensor([0.0, 1.0, float("nan"), 0.5])
+    ).tolist() == pytest.approx([0, 3, float("nan"), float("nan")], nan_ok=True)
     gamma = ["0x1.1f740ap-21", "0x1.69af3p-5", "0x1.097e9ep-1", "0x1.f6dfd6p+0",
              "0x1.601302p+0", "0x1.2a1486p+1", "0x1.1dd6b6p-1", "0x1.18d7ecp+1"]  # fmt: skip
     assert torch._standard_gamma(eighths * 2 + 0.25, rng.Generator(0)).tolist() == [float.fromhex(x) for x in gamma]

@@ -26,7 +26,7 @@ def test_every_value_is_its_own_rounding(dtype) -> None:
 
 @pytest.mark.parametrize("dtype", sorted(FLOAT8 - {by_name("float8_e8m0fnu")}, key=str), ids=str)
 def test_between_two_values_the_nearest_is_taken_and_of_two_the_even_code(dtype) -> None:
-    values = from_bits(CODES[:0x7C], dtype).astype(np.float64)      # from zero up, through the subnormal ones
+    values = from_bits(CODES[:0x7C], dtype).astype(np.float64)  # from zero up, through the subnormal ones
     middle = (values[1:] + values[:-1]) / 2
     even = np.where(CODES[:0x7B] % 2 == 0, CODES[:0x7B], CODES[1:0x7C])
     assert (to_bits(middle, dtype) == even).all()

@@ -95,7 +95,9 @@ A, B = symbol("s0", positive=True), symbol("s27", positive=True)
 
 def _rows() -> list[tuple[str, str]]:
     rows = [line.split("  ::  ") for line in FORMS.strip().splitlines()]
-    return [(text, form.replace("'+)", "', positive=True, integer=True)").replace("'~)", "', integer=True)")) for text, form in rows]
+    return [
+        (text, form.replace("'+)", "', positive=True, integer=True)").replace("'~)", "', integer=True)")) for text, form in rows
+    ]
 
 
 @pytest.mark.parametrize(("text", "form"), _rows())

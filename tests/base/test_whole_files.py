@@ -17,8 +17,10 @@ def way(request, monkeypatch):
     if request.param == "named":
         monkeypatch.setattr(whole_files, "_unnamed", lambda folder, permissions: None)
     if request.param == "unlinkable":
+
         def refuse(*arguments, **options):
             raise PermissionError(1, "links are forbidden")
+
         monkeypatch.setattr(os, "link", refuse)
 
 
@@ -55,7 +57,7 @@ def test_a_folder_that_is_not_there_and_a_file_that_is_protected(tmp_path, monke
     path = tmp_path / "a"
     path.write_bytes(b"old")
     real = os.access
-    monkeypatch.setattr(os, "access", lambda place, mode: place != str(path) and real(place, mode))     # root may write to all
+    monkeypatch.setattr(os, "access", lambda place, mode: place != str(path) and real(place, mode))  # root may write to all
     with pytest.raises(PermissionError), replacing(str(path)):
         pass
     assert path.read_bytes() == b"old"
@@ -83,7 +85,7 @@ def test_a_writer_that_is_killed_leaves_nothing_for_good(way, tmp_path):
         os.waitpid(child, 0)
     assert path.read_bytes() == b"old"
     left = [entry for entry in tmp_path.iterdir() if entry != path]
-    for entry in left:      # as they are a day later; what is fresh may belong to somebody
+    for entry in left:  # as they are a day later; what is fresh may belong to somebody
         os.utime(entry, (time.time() - 86_400,) * 2)
     mine = tmp_path / ".mine"
     mine.write_bytes(b"")
@@ -109,6 +111,6 @@ def test_the_next_writer_on_the_machine_need_not_wait(tmp_path, monkeypatch):
     whole_files._swept.clear()
     with replacing(str(path)) as file:
         file.write(b"new")
-        with replacing(str(tmp_path / "c")) as other:       # one that is being written stays
+        with replacing(str(tmp_path / "c")) as other:  # one that is being written stays
             other.write(b"newer")
     assert sorted(os.listdir(tmp_path)) == ["a.b", "c"] and path.read_bytes() == b"new"

@@ -47,15 +47,34 @@ class Case:
     instead of ending at one's end.
     """
 
-    def __init__(self, images, channels, outputs, size, kernel, stride=(1, 1, 1), pad=(0, 0, 0), dilation=(1, 1, 1), groups=1,
-                 dtype="float32", orders=(IN_ORDER, IN_ORDER), front=False):
+    def __init__(
+        self,
+        images,
+        channels,
+        outputs,
+        size,
+        kernel,
+        stride=(1, 1, 1),
+        pad=(0, 0, 0),
+        dilation=(1, 1, 1),
+        groups=1,
+        dtype="float32",
+        orders=(IN_ORDER, IN_ORDER),
+        front=False,
+    ):
         rng = np.random.default_rng(0)
         self.dtype, self.orders, self.front = dtype, orders, front
-        out = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1
-                    for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True))
+        out = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(size, pad, dilation, kernel, stride, strict=True)
+        )
         self.conv = Convolution(images, channels, outputs, size, kernel, stride, pad, dilation, groups, out)
-        shapes = ((images, channels, *size), (outputs, channels // groups, *kernel), (images, outputs, *out), (outputs,),
-                  (channels,))
+        shapes = (
+            (images, channels, *size),
+            (outputs, channels // groups, *kernel),
+            (images, outputs, *out),
+            (outputs,),
+            (channels,),
+        )
         self.x, self.w, self.dy, self.bias, self.channel_bias = (encoded(rng.standard_normal(s), dtype) for s in shapes)
         x, w, dy = (decoded(t, dtype) for t in (self.x, self.w, self.dy))
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in pad)])
@@ -94,15 +113,21 @@ class Case:
 
     def forward(self, bias=False, relu=False):
         (x, xs), (y, ys) = self.memory(self.x, self.orders[0]), self.memory(self.unwritten(self.dy), self.orders[1])
-        run(*conv_forward_phases(self.dtype, self.conv, Tensor5(1, xs), 2, Tensor5(0, ys), 3 if bias else None,
-                                 "relu" if relu else None), [y, x, self.buffer(self.w), self.buffer(self.bias)])
+        run(
+            *conv_forward_phases(
+                self.dtype, self.conv, Tensor5(1, xs), 2, Tensor5(0, ys), 3 if bias else None, "relu" if relu else None
+            ),
+            [y, x, self.buffer(self.w), self.buffer(self.bias)],
+        )
         expected = self.y + (decoded(self.bias, self.dtype)[:, None, None, None] if bias else 0)
         self.compare(y, np.maximum(expected, 0) if relu else expected, self.orders[1])
 
     def grad_input(self, bias=False):
         (dy, dys), (dx, dxs) = self.memory(self.dy, self.orders[1]), self.memory(self.unwritten(self.x), self.orders[0])
-        run(*conv_grad_input_phases(self.dtype, self.conv, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None),
-            [dx, dy, self.buffer(self.w), self.buffer(self.channel_bias)])
+        run(
+            *conv_grad_input_phases(self.dtype, self.conv, Tensor5(1, dys), 2, Tensor5(0, dxs), 3 if bias else None),
+            [dx, dy, self.buffer(self.w), self.buffer(self.channel_bias)],
+        )
         expected = self.dx + (decoded(self.channel_bias, self.dtype)[:, None, None, None] if bias else 0)
         self.compare(dx, expected, self.orders[0])
 
@@ -128,10 +153,11 @@ def random_sizes(r: random.Random) -> tuple:
 
     def up_to(last: int, *often: int) -> int:
         return r.choice((*often, r.randint(1, last), r.randint(1, last)))
+
     kernel, dilation = [up_to(most, 1, 2, 3) for _ in range(dims)], [up_to(17, 1, 1, 1, 1, 2, 3) for _ in range(dims)]
     stride, pad = [up_to(17, 1, 1, 2, 3, 4) for _ in range(dims)], [r.choice((0, 0, 1, r.randint(0, 17))) for _ in range(dims)]
     shape = r.random()
-    if shape < 0.2:         # patches that tile the image
+    if shape < 0.2:  # patches that tile the image
         if shape < 0.1:
             kernel = [r.randint(1, most)] * dims
         stride, dilation, pad = list(kernel), [1] * dims, [0] * dims
@@ -144,14 +170,28 @@ def random_sizes(r: random.Random) -> tuple:
 
     def three(values, fill):
         return (*[fill] * (3 - dims), *values)
-    return (up_to(9, 1, 1, 2, 3), channels, outputs, three(size, 1), three(kernel, 1), three(stride, 1), three(pad, 0),
-            three(dilation, 1), groups)
+
+    return (
+        up_to(9, 1, 1, 2, 3),
+        channels,
+        outputs,
+        three(size, 1),
+        three(kernel, 1),
+        three(stride, 1),
+        three(pad, 0),
+        three(dilation, 1),
+        groups,
+    )
 
 
 def small(images, channels, outputs, size, kernel, stride, pad, dilation, groups, most=1_000_000) -> bool:
     pixels = prod((n + 2 * p) // s + 1 for n, p, s in zip(size, pad, stride, strict=True))
-    return (min(size) > 0 and prod(kernel) <= 300 and images * channels * prod(size) <= most // 4
-            and images * channels * outputs // groups * prod(kernel) * pixels <= most)
+    return (
+        min(size) > 0
+        and prod(kernel) <= 300
+        and images * channels * prod(size) <= most // 4
+        and images * channels * outputs // groups * prod(kernel) * pixels <= most
+    )
 
 
 def compare(seed: int, count: int) -> list[str]:
@@ -164,10 +204,13 @@ def compare(seed: int, count: int) -> list[str]:
             sizes = random_sizes(r)
         dtype = r.choice(("float32", "float32", "float32", "bfloat16", "float64", "float16"))
         orders = [r.choice((IN_ORDER, IN_ORDER, CHANNELS_LAST, tuple(r.sample(IN_ORDER, 5)))) for _ in range(2)]
-        micro.LONG_WORK = r.choice((0, 8 << 20, 8 << 20))       # much work has longer loops
+        micro.LONG_WORK = r.choice((0, 8 << 20, 8 << 20))  # much work has longer loops
         case = Case(*sizes, dtype=dtype, orders=orders, front=r.random() < 0.5)
-        for work in (lambda: case.forward(number % 2 > 0, number % 3 > 0), lambda: case.grad_input(number % 2 > 0),
-                     case.grad_weight):
+        for work in (
+            lambda: case.forward(number % 2 > 0, number % 3 > 0),
+            lambda: case.grad_input(number % 2 > 0),
+            case.grad_weight,
+        ):
             try:
                 work()
             except AssertionError as error:

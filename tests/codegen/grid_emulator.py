@@ -12,7 +12,7 @@ import numpy as np
 
 RUNNING, AT_BARRIER, DONE = range(3)
 _FIELDS = {"tid.x": 0, "ctaid.x": 1, "ntid.x": 2, "nctaid.x": 3}
-_WHY = 4        # the field in which a thread says why it was suspended
+_WHY = 4  # the field in which a thread says why it was suspended
 _COROUTINES = """
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
 declare i64 @llvm.coro.size.i64()
@@ -70,10 +70,18 @@ def as_coroutine(text: str) -> str:
     head, rest = re.split(r"(?=define ptx_kernel )", text)
     kernel, behind = rest.split("\n}\n", 1)
     why = f"  %emu.why = getelementptr i32, ptr %emu, i32 {_WHY}"
-    kernel = re.sub(r"define ptx_kernel void (@\w+)\((.*?)\)\s*\{\nentry:",
-                    rf"define ptr \1(ptr %emu, \2) presplitcoroutine {{\nentry:\n{why}{_BEGIN}", kernel)
-    kernel = re.sub(r"(%\w+) = call +i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", lambda m: (
-        f"%emu.p{m[1][1:]} = getelementptr i32, ptr %emu, i32 {_FIELDS[m[2]]}\n {m[1]} = load i32, ptr %emu.p{m[1][1:]}"), kernel)
+    kernel = re.sub(
+        r"define ptx_kernel void (@\w+)\((.*?)\)\s*\{\nentry:",
+        rf"define ptr \1(ptr %emu, \2) presplitcoroutine {{\nentry:\n{why}{_BEGIN}",
+        kernel,
+    )
+    kernel = re.sub(
+        r"(%\w+) = call +i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)",
+        lambda m: (
+            f"%emu.p{m[1][1:]} = getelementptr i32, ptr %emu, i32 {_FIELDS[m[2]]}\n {m[1]} = load i32, ptr %emu.p{m[1][1:]}"
+        ),
+        kernel,
+    )
     parts = re.split(r" call void @llvm\.nvvm\.barrier\.[\w.]+\(i32 0\)", kernel)
     kernel = parts[0] + "".join(_BARRIER.format(i) + part for i, part in enumerate(parts[1:], 1))
     return _COROUTINES + head + kernel.removesuffix(" ret void") + _END + "\n}\n" + behind
@@ -90,12 +98,13 @@ class Emulated:
         machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
         passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-        passes.getModulePassManager().run(module, passes)       # which turns coroutines into functions
+        passes.getModulePassManager().run(module, passes)  # which turns coroutines into functions
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
         self._begin = self._engine.get_function_address(name)
-        self._resume, self._destroy = (ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._engine.get_function_address(which))
-                                       for which in ("resume", "destroy"))
+        self._resume, self._destroy = (
+            ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._engine.get_function_address(which)) for which in ("resume", "destroy")
+        )
 
     def launch(self, blocks: int, threads: int, arguments: list) -> None:
         """Run all blocks; arguments: ctypes values. RuntimeError for a barrier that not all threads of a block reach."""

@@ -55,7 +55,7 @@ def run(phases: list, scratch: int, buffers: list[Guarded]) -> np.ndarray:
     threads = planned_threads()
     work = Guarded(scratch + 64, np.uint8)
     work.array[:] = 0xFF  # NaN in every float type
-    frame = (ctypes.c_int64 * (5 + len(buffers)))(      # nobody watches; then what p points to
+    frame = (ctypes.c_int64 * (5 + len(buffers)))(  # nobody watches; then what p points to
         0, 0, (work.address + 63) // 64 * 64, 0, threads, *(b.address for b in buffers)
     )
     p = (ctypes.c_int64 * (4 + len(buffers))).from_buffer(frame, 8)

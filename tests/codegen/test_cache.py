@@ -19,6 +19,7 @@ IMAGE = Image(b"\xc3" + bytes(31), {"kernel": 0}, {8: "memcpy"}, [(16, 24)])
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Chooses the cache directory anew, and forgets it afterwards."""
+
     def choose(path, **environment):
         for name in ("FLAMBEAU_CACHE", "XDG_CACHE_HOME"):
             monkeypatch.delenv(name, raising=False)
@@ -26,6 +27,7 @@ def place(tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         cache.directory.cache_clear()
         return cache.directory()
+
     yield choose
     cache.directory.cache_clear()
 
@@ -60,7 +62,7 @@ def test_damaged_files_are_ignored(place, tmp_path):
     cache.write("key", IMAGE)
     path = tmp_path / "key.image"
     good = path.read_bytes()
-    flipped = [good[:at] + bytes([good[at] ^ 1]) + good[at + 1:] for at in range(len(good))]
+    flipped = [good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :] for at in range(len(good))]
     signed = hashlib.sha256(b"garbage").digest() + b"garbage"
     for content in (b"", bytes(5000), b"x" * 31, b"x" * 32, signed, good + b"x", good[:-1], *flipped):
         path.write_bytes(content)
@@ -69,7 +71,7 @@ def test_damaged_files_are_ignored(place, tmp_path):
     assert cache.read("key") is None
     path.write_bytes(good)
     assert cache.read("key") == IMAGE
-    os.rename(path, tmp_path / "other.image")       # an image is valid under its own name only
+    os.rename(path, tmp_path / "other.image")  # an image is valid under its own name only
     assert cache.read("other") is None
 
 
@@ -82,11 +84,11 @@ def test_what_is_no_plain_file_is_ignored(place, tmp_path):
     assert cache.read("key") is None
     path.unlink()
     os.mkfifo(path)
-    assert cache.read("key") is None                # and nobody waits for a writer
+    assert cache.read("key") is None  # and nobody waits for a writer
     path.unlink()
     path.mkdir()
     assert cache.read("key") is None
-    cache.write("key", IMAGE)                       # can't be, which is no error
+    cache.write("key", IMAGE)  # can't be, which is no error
     path.rmdir()
     with open(path, "wb") as file:
         file.truncate(cache.LARGEST + 1)
@@ -111,6 +113,7 @@ def seen_otherwise(monkeypatch, function, which, **fields):
             return found
         values = {"st_mode": found.st_mode, "st_uid": found.st_uid, "st_gid": found.st_gid, "st_size": found.st_size, **fields}
         return types.SimpleNamespace(**values)
+
     monkeypatch.setattr(os, function, otherwise)
 
 
@@ -118,7 +121,7 @@ def test_files_and_directories_of_others_are_ignored(place, tmp_path):
     place(tmp_path / "cache")
     cache.write("key", IMAGE)
     other = os.geteuid() + 1
-    for kind in (stat.S_ISREG, stat.S_ISDIR):       # asked of what was opened, after the place was chosen
+    for kind in (stat.S_ISREG, stat.S_ISDIR):  # asked of what was opened, after the place was chosen
         with pytest.MonkeyPatch.context() as patch:
             seen_otherwise(patch, "fstat", lambda _, found, kind=kind: kind(found.st_mode), st_uid=other)
             assert cache.read("key") is None
@@ -134,15 +137,21 @@ def test_a_directory_that_others_can_exchange_is_not_used(place, tmp_path):
     os.symlink(above / "b", tmp_path / "link")
     above.chmod(0o777)
     assert place(above / "b") is None and place(tmp_path / "link") is None
-    above.chmod(0o1777)                             # as /tmp
+    above.chmod(0o1777)  # as /tmp
     assert place(above / "b") is not None
     above.chmod(0o755)
     me = os.geteuid()
-    for owner, group, mode, good in [(0, 4, 0o755, True), (me + 1, 4, 0o755, False), (me + 1, 4, 0o1777, False),
-                                     (me, 4 + me, 0o775, False), (me, os.getegid(), 0o775, os.getegid() == me)]:
+    for owner, group, mode, good in [
+        (0, 4, 0o755, True),
+        (me + 1, 4, 0o755, False),
+        (me + 1, 4, 0o1777, False),
+        (me, 4 + me, 0o775, False),
+        (me, os.getegid(), 0o775, os.getegid() == me),
+    ]:
         with pytest.MonkeyPatch.context() as patch:
-            seen_otherwise(patch, "stat", lambda path, _: str(path) == str(above), st_uid=owner, st_gid=group,
-                           st_mode=stat.S_IFDIR | mode)
+            seen_otherwise(
+                patch, "stat", lambda path, _: str(path) == str(above), st_uid=owner, st_gid=group, st_mode=stat.S_IFDIR | mode
+            )
             assert (place(above / "b") is not None) == good
 
 
@@ -169,17 +178,19 @@ def test_places_that_are_none(place, tmp_path, monkeypatch):
 
 
 def test_a_process_that_is_killed_leaves_no_unfinished_file(place, tmp_path, monkeypatch):
-    program = ("import os, signal; from flambeau.codegen.object_cache import cache; from flambeau.base import whole_files\n"
-               "put = whole_files._put\n"
-               "def kill(*arguments): os.kill(os.getpid(), signal.SIGKILL)\n"
-               "whole_files._put = kill\n"
-               "cache.write_bytes('a.image', bytes(100_000))")
+    program = (
+        "import os, signal; from flambeau.codegen.object_cache import cache; from flambeau.base import whole_files\n"
+        "put = whole_files._put\n"
+        "def kill(*arguments): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "whole_files._put = kill\n"
+        "cache.write_bytes('a.image', bytes(100_000))"
+    )
     env = {**os.environ, "FLAMBEAU_CACHE": str(tmp_path)}
     before = set(os.listdir(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], env=env, timeout=600)
     assert done.returncode == -9 and not [name for name in os.listdir(tmp_path) if not name.endswith((".image", ".bin"))]
     assert "a.image" not in set(os.listdir(tmp_path)) - before
-    old = tmp_path / ".a.image.1.ab.saving"         # where there are no nameless files
+    old = tmp_path / ".a.image.1.ab.saving"  # where there are no nameless files
     old.write_bytes(b"")
     os.utime(old, (0, 0))
     place(tmp_path)
@@ -188,11 +199,9 @@ def test_a_process_that_is_killed_leaves_no_unfinished_file(place, tmp_path, mon
     assert not old.exists() and cache.read("key") == IMAGE
 
 
-
-
 def test_nothing_is_made_in_the_home_of_somebody_else(place, tmp_path, monkeypatch):
     owner = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)       # the home's owner is neither this user nor root
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)  # the home's owner is neither this user nor root
     if owner == 0:
         os.chown(tmp_path, 12345, 12345)
     assert place(tmp_path / "home" / ".cache" / "flambeau") is None

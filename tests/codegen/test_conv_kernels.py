@@ -55,8 +55,10 @@ CASES = {
     "3-d": (2, 3, 5, (4, 5, 6), (3, 2, 3), (1, 1, 1), (1, 0, 1)),
     "3-d stride": (1, 4, 3, (7, 6, 9), (3, 3, 3), (2, 1, 2), (1, 1, 1)),
     "many channels": (1, 150, 16, flat(6, 6), flat(3, 3), (1, 1, 1), (0, 1, 1)),
-    **{f"groups, stride down, {n} across": (2, 80, 96, flat(12, n), flat(5, 3), (1, 2, 1), (0, 0, 1), (1, 1, 1), 16)
-       for n in (5, 10, 30)},
+    **{
+        f"groups, stride down, {n} across": (2, 80, 96, flat(12, n), flat(5, 3), (1, 2, 1), (0, 0, 1), (1, 1, 1), 16)
+        for n in (5, 10, 30)
+    },
     "many outputs": (1, 3, 700, flat(5, 5), flat(3, 3)),
 }
 
@@ -106,10 +108,7 @@ def test_infinity_stays_in_its_window():
     case.x[0, 0, 0, 2, 20] = np.inf
     x, y = guarded(case.x), Guarded(200, np.float32)
     strides = (200, 200, 200, 40, 1)
-    run(
-        *conv_forward_phases("float32", case.conv, Tensor5(1, strides), 2, Tensor5(0, strides)),
-        [y, x, guarded(case.w)],
-    )
+    run(*conv_forward_phases("float32", case.conv, Tensor5(1, strides), 2, Tensor5(0, strides)), [y, x, guarded(case.w)])
     bad = ~np.isfinite(y.array.reshape(5, 40))
     assert bad[1:4, 19:22].all() and bad.sum() == 9
 
@@ -130,8 +129,12 @@ def test_no_images():
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_random_sizes(vector_bytes):
     """In a process of its own, which the vectors are chosen for: more of them with `python conv_cases.py SEED COUNT`."""
-    answer = subprocess.run([sys.executable, conv_cases.__file__, "0", "25"], capture_output=True, text=True,
-                            env={**os.environ, "FLAMBEAU_VECTOR_BYTES": str(vector_bytes)})
+    answer = subprocess.run(
+        [sys.executable, conv_cases.__file__, "0", "25"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FLAMBEAU_VECTOR_BYTES": str(vector_bytes)},
+    )
     assert answer.returncode == 0, (answer.stdout + answer.stderr)[-3000:]
 
 

@@ -52,13 +52,7 @@ def random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def wide(x: np.ndarray, dtype: str) -> np.ndarray:
-    return (
-        from_bfloat16(x).astype(np.float64)
-        if dtype == "bfloat16"
-        else x
-        if x.dtype.kind in "iu"
-        else x.astype(np.float64)
-    )
+    return from_bfloat16(x).astype(np.float64) if dtype == "bfloat16" else x if x.dtype.kind in "iu" else x.astype(np.float64)
 
 
 def check(
@@ -113,18 +107,7 @@ def check(
     if activation == "relu":
         expected = np.maximum(expected, 0)
     phases, scratch = gemm_phases(
-        dtype,
-        m,
-        n,
-        k,
-        Matrix(1, a_strides),
-        Matrix(2, b_strides),
-        Matrix(0, c_strides),
-        batch,
-        addend,
-        alpha,
-        beta,
-        activation,
+        dtype, m, n, k, Matrix(1, a_strides), Matrix(2, b_strides), Matrix(0, c_strides), batch, addend, alpha, beta, activation
     )
     before = c_memory.copy()
     run(phases, scratch, buffers)
@@ -137,13 +120,11 @@ def check(
     got = got.swapaxes(-1, -2) if c_order == "m" else got
     if padding:  # what lies between the rows of C is not C
         old = np.concatenate([before, np.zeros(padding, before.dtype)]).reshape(rows.shape)
-        assert np.array_equal(
-            rows[..., inner - padding :].ravel()[:-padding], old[..., inner - padding :].ravel()[:-padding]
-        )
+        assert np.array_equal(rows[..., inner - padding :].ravel()[:-padding], old[..., inner - padding :].ravel()[:-padding])
     if expected.dtype.kind in "iu":
         assert np.array_equal(got, expected.astype(TYPES[dtype]))
     else:
-        scale = max(1.0, k ** 0.5, float(np.abs(expected).max(initial=0)))
+        scale = max(1.0, k**0.5, float(np.abs(expected).max(initial=0)))
         assert np.abs(wide(got, dtype) - expected).max(initial=0) <= TOLERANCE[dtype] * scale
 
 
@@ -196,8 +177,9 @@ def test_sums_of_slices(dtype):
 
 
 def sliced_along_k(m: int, n: int, k: int) -> bool:
-    product = gemm.Product(gemm.kind_of("float32"), gemm.kind_of("float32"), m, n, k, *[Matrix(0, (0, 0, k, 1))] * 3, (1, 1),
-                           None, 1, 1, None, None)
+    product = gemm.Product(
+        gemm.kind_of("float32"), gemm.kind_of("float32"), m, n, k, *[Matrix(0, (0, 0, k, 1))] * 3, (1, 1), None, 1, 1, None, None
+    )
     return gemm.sliced(product) is not None
 
 
@@ -265,7 +247,8 @@ def test_panels_of_one_task_hold_no_rubbish(dtype, orders):
     a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
     b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
     phases, scratch = gemm_phases(
-        dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 3 * k * n, *b)), Matrix(0, (0, m * n, n, 1)), (1, count))
+        dtype, m, n, k, Matrix(1, (0, 0, *a)), Matrix(2, (0, 3 * k * n, *b)), Matrix(0, (0, m * n, n, 1)), (1, count)
+    )
     assert len(phases) == (1 if orders[0] == "k" else 2)
     constants = dict(zip(tiles.CONSTANTS, phases[-1].constants, strict=True))
     buffers = [guarded(np.ones(size, TYPES[dtype])) for size in (count * m * n, 3 * m * k, 3 * count * k * n)]
@@ -299,10 +282,7 @@ def test_batches():
 
 @pytest.mark.parametrize("size", [(0, 3, 4), (3, 0, 4)])
 def test_empty_results_have_no_phases(size):
-    assert gemm_phases("float32", *size, Matrix(1, (0, 0, 4, 1)), Matrix(2, (0, 0, 3, 1)), Matrix(0, (0, 0, 3, 1))) == (
-        [],
-        0,
-    )
+    assert gemm_phases("float32", *size, Matrix(1, (0, 0, 4, 1)), Matrix(2, (0, 0, 3, 1)), Matrix(0, (0, 0, 3, 1))) == ([], 0)
 
 
 def test_nothing_to_sum_gives_zeros_or_bias():
@@ -365,9 +345,7 @@ def _square(f, value):
 def test_complex(dtype):
     rng = np.random.default_rng(0)
     for m, n, k in ((5, 7, 9), (40, 50, 60), (1, 20, 30), (30, 1, 4)):
-        a, b, c = (
-            (rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k), (m, n))
-        )
+        a, b, c = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(dtype) for s in ((m, k), (n, k), (m, n)))
         buffers = [guarded(c), guarded(a), guarded(b)]
         operands = (Matrix(1, (0, 0, k, 1)), Matrix(2, (0, 0, 1, k)), Matrix(0, (0, 0, n, 1)))
         run(*gemm_phases(dtype, m, n, k, *operands), buffers)
@@ -380,8 +358,10 @@ def test_complex(dtype):
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("orders", ["knn", "mnn", "knm", "mkm", "skn", "kss"])
-@pytest.mark.parametrize(("m", "n", "k", "batch"), [(6, 5, 7, (1, 1)), (33, 18, 40, (2, 3)), (4, 3, 5000, (1, 1)),
-                                                    (1, 9, 8, (3, 1)), (9, 1, 8, (1, 2))])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batch"),
+    [(6, 5, 7, (1, 1)), (33, 18, 40, (2, 3)), (4, 3, 5000, (1, 1)), (1, 9, 8, (3, 1)), (9, 1, 8, (1, 2))],
+)
 def test_complex_numbers_of_any_order_in_batches(dtype, orders, m, n, k, batch):
     """orders: of A, B and C, the axis along which they are contiguous; "s": none, the elements lie two apart. B's outer batch is
     repeated, and a row is added.
@@ -394,7 +374,8 @@ def test_complex_numbers_of_any_order_in_batches(dtype, orders, m, n, k, batch):
         values = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
         row, column = (columns * step, step) if order in (fast, "s") else (1, rows)
         seen = np.lib.stride_tricks.as_strided(
-            values, (*shape[:2], rows, columns), (*values.strides[:2], row * values.itemsize, column * values.itemsize))
+            values, (*shape[:2], rows, columns), (*values.strides[:2], row * values.itemsize, column * values.itemsize)
+        )
         size = rows * columns * step
         return values, seen, Matrix(slot, (size * batch[1] if outer else 0, size, row, column))
 
@@ -408,7 +389,7 @@ def test_complex_numbers_of_any_order_in_batches(dtype, orders, m, n, k, batch):
     made = buffers[0].array.reshape(c.shape)
     steps = (*made.strides[:2], *(s * made.itemsize for s in c_matrix.strides[2:]))
     got = np.lib.stride_tricks.as_strided(made, expected.shape, steps)
-    assert np.abs(got - expected).max() < (1e-4 if dtype == "complex64" else 1e-12) * k ** 0.5
+    assert np.abs(got - expected).max() < (1e-4 if dtype == "complex64" else 1e-12) * k**0.5
 
 
 def test_nan_and_infinity_pass_through_relu():
@@ -423,8 +404,7 @@ def test_nan_and_infinity_pass_through_relu():
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "batch"),
-    [(900, 40, 60, (1, 1)), (30, 1000, 50, (1, 1)), (40, 50, 700, (1, 1)), (20, 30, 90, (3, 5))],
+    ("m", "n", "k", "batch"), [(900, 40, 60, (1, 1)), (30, 1000, 50, (1, 1)), (40, 50, 700, (1, 1)), (20, 30, 90, (3, 5))]
 )
 def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
     monkeypatch.setattr(gemm, "PACK_BYTES", 20 << 10)

@@ -20,6 +20,7 @@ class Stop(Exception):
 @pytest.fixture
 def stopped() -> Iterator[Callable]:
     """stopped(work, seconds): the CPU time that this thread has used when `work`, stopped after so many seconds, has ended."""
+
     def handler(*_: object) -> None:
         raise Stop
 
@@ -29,6 +30,7 @@ def stopped() -> Iterator[Callable]:
             signal.setitimer(signal.ITIMER_REAL, seconds)
             work()
         return time.thread_time() - start
+
     before, threads = signal.signal(signal.SIGALRM, handler), torch.get_num_threads()
     yield run
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -50,7 +52,7 @@ def test_a_chunk_without_end(stopped: Callable, threads: int, endless: int) -> N
     run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 2, 1, [])], [out._layout], release=True))
     stopped(lambda: run(out), 0.05)
     assert out[endless] > 0
-    assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3      # all threads are there
+    assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300**3  # all threads are there
 
 
 def test_a_kernel_is_left_only_by_the_launch_that_is_to_end(stopped: Callable) -> None:
@@ -60,12 +62,14 @@ def test_a_kernel_is_left_only_by_the_launch_that_is_to_end(stopped: Callable) -
     def handler(*_: object) -> None:
         done.append(torch.arange(600_000).flip(0).sort()[0].diff().unique().tolist())
         raise Stop
+
     signal.signal(signal.SIGALRM, handler)
     x = torch.arange(3_000_000, dtype=torch.float64).flip(0)
 
     def work() -> None:
         while True:
             x.sort()
+
     torch.set_num_threads(2)
     stopped(work, 0.05)
     assert done == [[1]]

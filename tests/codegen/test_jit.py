@@ -35,8 +35,10 @@ def apply(address: jit.KernelRef, x: torch.Tensor) -> np.ndarray:
 def test_kernels_of_all_pipelines_at_the_same_time():
     x, amounts = torch.arange(1000, dtype=torch.float32), random.sample(range(1 << 20), 4 * len(PIPELINES))
     before = jit.statistics["compiled"]
-    made = [jit.kernel_of_text(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
-            for i, amount in enumerate(amounts)]
+    made = [
+        jit.kernel_of_text(adding_kernel(float(amount)), pipeline=PIPELINES[i % len(PIPELINES)])
+        for i, amount in enumerate(amounts)
+    ]
     for kernel in made:
         kernel.begin()
     for amount, address in zip(amounts, made, strict=True):
@@ -45,7 +47,7 @@ def test_kernels_of_all_pipelines_at_the_same_time():
 
 
 def test_kernels_with_other_options_wait_and_those_with_the_same_do_not():
-    jit._Compilation.start_idle()       # what earlier tests never asked for has options, too
+    jit._Compilation.start_idle()  # what earlier tests never asked for has options, too
     first = llvm.Translation(adding_kernel(1.0), llvm.DIRECT)
     assert llvm.Translation(adding_kernel(2.0), llvm.BRIEF).emit()
     made: list[bytes] = []
@@ -72,12 +74,12 @@ def test_threads_that_want_the_same_kernel_compile_it_once():
 
 def test_a_forked_process_can_use_what_was_being_compiled():
     x, amount = torch.ones(8), random.random()
-    address = jit.kernel_of_text(adding_kernel(amount))     # on a thread from the next one on
+    address = jit.kernel_of_text(adding_kernel(amount))  # on a thread from the next one on
     for kernel in (address, jit.kernel_of_text(adding_kernel(random.random()))):
         kernel.begin()
     child = os.fork()
     if not child:
-        signal.alarm(30)    # rather than wait for what will never end
+        signal.alarm(30)  # rather than wait for what will never end
         another = jit.kernel_of_text(adding_kernel(3.75))
         os._exit(0 if np.allclose(apply(address, x), 1 + amount) and np.allclose(apply(another, x), 4.75) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -98,6 +100,7 @@ def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monk
     def fail(self):
         with self._held:
             raise OSError("no memory")
+
     text = adding_kernel(random.random())
     with monkeypatch.context() as m:
         m.setattr(llvm.Translation, "emit", fail)
@@ -108,12 +111,13 @@ def test_what_fails_in_translation_is_raised_where_the_address_is_asked_for(monk
         for _ in range(2):
             with pytest.raises(OSError, match="no memory"):
                 address.__index__()
-    assert address.__index__() == jit.kernel_of_text(text).__index__()      # and tried again
+    assert address.__index__() == jit.kernel_of_text(text).__index__()  # and tried again
 
 
 def test_without_threads_kernels_are_compiled_all_the_same(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
+
     monkeypatch.setattr(threading.Thread, "start", refuse)
     amounts = [random.random() for _ in range(3)]
     for amount, address in zip(amounts, [jit.kernel_of_text(adding_kernel(amount)) for amount in amounts], strict=True):
@@ -179,8 +183,10 @@ made = [*torch.linalg.svd(x), torch.linalg.eigvalsh(x + x.t()), torch.linalg.inv
 print(*[hashlib.sha256(t.contiguous().numpy().tobytes()).hexdigest() for t in made])
 """
     env = dict(os.environ, FLAMBEAU_CACHE="0")
-    ran = [subprocess.run([sys.executable, "-c", program, lines], env=env, capture_output=True, text=True, timeout=300)
-           for lines in ("0", "1000000")]
+    ran = [
+        subprocess.run([sys.executable, "-c", program, lines], env=env, capture_output=True, text=True, timeout=300)
+        for lines in ("0", "1000000")
+    ]
     assert ran[0].stdout and ran[0].stdout == ran[1].stdout, ran[0].stderr
 
 
@@ -197,7 +203,7 @@ def test_a_kernel_on_disk_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(jit, "_SOURCES", (__name__,))
     cache.directory.cache_clear()
     first, second = random.random(), random.random()
-    for amount in (first, second):      # a process each, as far as the caches in memory go
+    for amount in (first, second):  # a process each, as far as the caches in memory go
         assert np.allclose(apply(jit.compiled()(write_adding)(amount), torch.zeros(8)), amount)
     assert written[-2:] == [first, second]
     jit._modules.clear()
@@ -205,7 +211,7 @@ def test_a_kernel_on_disk_is_not_written(tmp_path, monkeypatch):
     for amount in (second, first):
         assert np.allclose(apply(again(amount), torch.zeros(8)), amount) and again(amount) is again(amount)
     assert written[-2:] == [first, second]
-    monkeypatch.setattr(jit, "_SOURCES", ("flambeau.codegen.",))    # sources whose state nobody tells: found by its text
+    monkeypatch.setattr(jit, "_SOURCES", ("flambeau.codegen.",))  # sources whose state nobody tells: found by its text
     jit._modules.clear()
     assert np.allclose(apply(jit.compiled()(write_adding)(first), torch.zeros(8)), first) and len(written) >= 3
 
@@ -224,7 +230,7 @@ def test_kernels_bear_names_in_their_texts_and_are_found_by_what_they_do(tmp_pat
     kernel, other = (jit.kernel_of_text(text, name) for name in ("plus.float32", "another name"))
     assert "define void @plus.float32(ptr %p" in " ".join(kernel.text().split()) and "@another_name(" in other.text()
     assert kernel.__index__() == other.__index__()
-    jit._modules.clear()        # as in another process
+    jit._modules.clear()  # as in another process
     again = jit.kernel_of_text(text, "another name")
     assert again.__index__() and jit.statistics["compiled"] == before + 1
     x = torch.zeros(8)
@@ -239,6 +245,7 @@ def test_operators_names_are_their_kernels_names():
     assert {"softmax.float32.row", "expm1.float32"} <= names | {kernel.name for kernel in jit.loaded_since(0)}
     from flambeau.codegen.element_type import kind_of
     from flambeau.codegen.pooling import windows
+
     assert windows.spread_kernel(kind_of("float64"), True).name == "pooling.windows.spread.float64"
 
 
@@ -269,6 +276,7 @@ assert any(line[2] == "runtime.launch.fb_launch" for line in lines)
 def test_the_names_for_perf_are_not_written_through_a_link(tmp_path, monkeypatch):
     from flambeau.codegen.object_cache import perf_map
     from flambeau.codegen.object_cache.image import Image
+
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("kept\n")
     link.symlink_to(target)
@@ -288,15 +296,36 @@ def test_what_kernels_are_found_by_tells_their_arguments_apart():
     from flambeau.codegen.element_type import kind_of
     from flambeau.codegen.factorization.columns import Field
     from flambeau.codegen.products.epilogue import Epilogue, relu
-    values = [1, 1.0, True, "1", None, "None", (1,), (1, ""), ((1,), ""), Field("float", False), ("float", False), 0.0, -0.0,
-              kind_of("int8"), kind_of("uint8"), torch.float32, "float32", relu, Epilogue(),
-              Epilogue(activation="relu", apply=relu)]
+
+    values = [
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        "None",
+        (1,),
+        (1, ""),
+        ((1,), ""),
+        Field("float", False),
+        ("float", False),
+        0.0,
+        -0.0,
+        kind_of("int8"),
+        kind_of("uint8"),
+        torch.float32,
+        "float32",
+        relu,
+        Epilogue(),
+        Epilogue(activation="relu", apply=relu),
+    ]
     words = [jit._words(value) for value in values]
     assert None not in words and len(set(words)) == len(words)
     more = random.random()
 
     def apply_more(f, x):
         return more
+
     apply_more.__module__ = relu.__module__
     for value in (lambda: 1, apply_more, random.random, write_adding, object(), (1, [2]), Epilogue(apply=lambda f, x: x)):
         assert jit._words(value) is None

@@ -91,13 +91,13 @@ def test_results_written_past_the_caches_are_the_same(everything_is_large):
         np.testing.assert_allclose(t.softmax(-1).sum(-1).numpy(), 1, rtol=1e-6)
         np.testing.assert_array_equal(t.to(torch.float64).numpy(), x.astype(np.float64))
         np.testing.assert_array_equal(torch.complex(t, t).conj().resolve_conj().imag.numpy(), -x)
-        np.testing.assert_array_equal(t.clone().mul_(3).numpy(), x * np.float32(3))       # in place: read and written
-        for offset in (0, 1, 16):                                                        # aligned to a cache line or not
+        np.testing.assert_array_equal(t.clone().mul_(3).numpy(), x * np.float32(3))  # in place: read and written
+        for offset in (0, 1, 16):  # aligned to a cache line or not
             memory = torch.zeros(t.numel() + 33)
-            out = memory[offset:offset + t.numel()].view(shape)
+            out = memory[offset : offset + t.numel()].view(shape)
             torch.mul(t, 2, out=out)
             np.testing.assert_array_equal(out.numpy(), x * 2)
-            assert not memory[:offset].any() and not memory[offset + t.numel():].any()
+            assert not memory[:offset].any() and not memory[offset + t.numel() :].any()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_partial_results_that_hold_nothing_change_nothing(one_thread):
     """A row too long for two passes is folded into (count, mean, squares), by one thread in two chunks: most elements of the
     vector that combines those have a count of 0, which must not make a NaN.
     """
-    for n in (65600, 65601, 65663):      # whole blocks alone, one element behind them, nearly a block
+    for n in (65600, 65601, 65663):  # whole blocks alone, one element behind them, nearly a block
         x = np.random.default_rng(n).standard_normal((1, n)).astype(np.float32)
         variance, mean = torch.var_mean(torch.tensor(x), 1)
         np.testing.assert_allclose(variance.numpy(), x.var(1, ddof=1, dtype=np.float64), rtol=1e-5)
@@ -138,21 +138,35 @@ print(written, float(result.sum()), "llvmlite.binding" in sys.modules)
 def test_a_kernel_in_the_disk_cache_is_found_without_its_text(tmp_path):
     def run(*arguments, dim=1):
         environment = {**os.environ, "FLAMBEAU_CACHE": str(tmp_path / "cache")}
-        return subprocess.run([sys.executable, "-c", PROGRAM.replace("{dim}", str(dim)), *arguments], env=environment, check=True,
-                              capture_output=True, text=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM.replace("{dim}", str(dim)), *arguments],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
     first, second = run(), run()
     assert "softmax" in first and "True" in first
     assert second == f"[] {first.split()[-2]} False\n"
-    assert "softmax" in run(dim=0)              # another form is another kernel
-    assert "softmax" in run("stale")            # and so is what other sources would write
+    assert "softmax" in run(dim=0)  # another form is another kernel
+    assert "softmax" in run("stale")  # and so is what other sources would write
 
 
 def test_equal_descriptions_mean_equal_expressions():
     x, y = s.leaf("x", float32), s.leaf("y", float32)
     same = [describe(s.exp(x) * x + 1.0) for _ in range(2)]
     assert same[0] == same[1]
-    others = [s.exp(x) * x + 2.0, s.exp(x) * y + 1.0, s.log(x) * x + 1.0, s.exp(x) * x - 1.0, s.where(x > 0, x, -0.0),
-              s.where(x > 0, x, 0.0), s.where(x > 0, 0.0, x), s.exp(s.leaf("x", float64)) * s.leaf("x", float64) + 1.0]
+    others = [
+        s.exp(x) * x + 2.0,
+        s.exp(x) * y + 1.0,
+        s.log(x) * x + 1.0,
+        s.exp(x) * x - 1.0,
+        s.where(x > 0, x, -0.0),
+        s.where(x > 0, x, 0.0),
+        s.where(x > 0, 0.0, x),
+        s.exp(s.leaf("x", float64)) * s.leaf("x", float64) + 1.0,
+    ]
     assert len({same[0], *map(describe, others)}) == len(others) + 1
 
 

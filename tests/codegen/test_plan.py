@@ -41,7 +41,8 @@ def test_a_plan_says_what_it_reads_and_writes():
     assert str(Plan([step, through], [layout], [turned], "f")).splitlines() == [
         "(float32[2, 3] strides [1, 2], f) -> float32[2, 3]",
         "  loops doubled over [2, 3]: in0 -> out0",
-        "  loops kept over [2, 3]: in0 -> scratch"]
+        "  loops kept over [2, 3]: in0 -> scratch",
+    ]
 
 
 def test_making_a_plan_compiles_nothing():
@@ -59,12 +60,14 @@ def test_operators_plans_are_made_of_neutral_steps():
     from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
     from flambeau.codegen.gather_scatter.steps import Moves
     from flambeau.codegen.products.steps import Contraction
+
     F = torch.nn.functional
     x, image, heads = torch.rand(13, 17), torch.rand(1, 3, 9, 7, requires_grad=True), torch.rand(1, 2, 19, 16, requires_grad=True)
     weight = torch.rand(4, 3, 3, 3, requires_grad=True)
 
     def kinds(call) -> set[type]:
         return {step.__class__ for plan in plans_of(call) for step in plan.steps}
+
     assert kinds(lambda: torch.softmax(x + 1, -1).sum()) == {Loops}
     assert kinds(lambda: x @ x.T) == {Contraction}
     assert kinds(lambda: F.conv2d(image, weight).sum().backward()) >= {Convolve, ConvolveInput, ConvolveWeight}

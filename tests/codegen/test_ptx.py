@@ -80,12 +80,16 @@ def test_rows_along_another_axis_and_of_two_axes():
 
 def test_kernels_are_ptx():
     x = torch.randn(9, 41)
-    for call, wanted in ((lambda: x + x, "ld.global"), (lambda: F.gelu(x), "fma.rn"), (lambda: x.sum(-1), "bar.sync"),
-                         (lambda: x.softmax(-1), ".shared")):
+    for call, wanted in (
+        (lambda: x + x, "ld.global"),
+        (lambda: F.gelu(x), "fma.rn"),
+        (lambda: x.sum(-1), "bar.sync"),
+        (lambda: x.softmax(-1), ".shared"),
+    ):
         grid = PTX.lower(plan_of(call).steps[0])
         text = assembled(grid.text)
         assert f".entry {grid.name}(" in text and wanted in text and ".target sm_80" in text
-        assert re.search(r"call\.uni|\.extern", text) is None     # nothing is left to a library
+        assert re.search(r"call\.uni|\.extern", text) is None  # nothing is left to a library
 
 
 def test_a_barrier_that_some_threads_miss_is_seen():
@@ -94,13 +98,19 @@ def test_a_barrier_that_some_threads_miss_is_seen():
     barrier = " call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
     assert barrier in grid.text
     last = grid.text.rindex(barrier)
-    lame = grid.text[:last] + " %odd = trunc i64 %v2 to i1\n br i1 %odd, label %meet, label %on\nmeet:\n" + barrier \
-        + " br label %on\non:\n" + grid.text[last + len(barrier):]
+    lame = (
+        grid.text[:last]
+        + " %odd = trunc i64 %v2 to i1\n br i1 %odd, label %meet, label %on\nmeet:\n"
+        + barrier
+        + " br label %on\non:\n"
+        + grid.text[last + len(barrier) :]
+    )
     # the last barrier now stands in a branch that half of the threads take
     out, constants = np.zeros(2, np.float32), np.array(grid.constants, np.int64)
     with pytest.raises(RuntimeError, match="a barrier of block 0 is not reached"):
-        Emulated(grid.name, lame).launch(1, THREADS, [ctypes.c_void_p(out.ctypes.data), ctypes.c_void_p(x.data_ptr()),
-                                                      ctypes.c_void_p(constants.ctypes.data)])
+        Emulated(grid.name, lame).launch(
+            1, THREADS, [ctypes.c_void_p(out.ctypes.data), ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(constants.ctypes.data)]
+        )
 
 
 def test_what_the_seed_has_not_is_refused():

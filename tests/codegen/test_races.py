@@ -47,20 +47,28 @@ def forked(work):
 
 
 def run(program: str, **environment: str) -> None:
-    answer = subprocess.run([sys.executable, "-c", HEAD + textwrap.dedent(program)], capture_output=True, text=True, timeout=600,
-                            env={**os.environ, **environment})
+    answer = subprocess.run(
+        [sys.executable, "-c", HEAD + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, **environment},
+    )
     assert answer.returncode == 0, f"{answer.returncode} {answer.stdout[-500:]} {answer.stderr[-3000:]}"
 
 
 def test_more_threads_than_there_can_be():
-    run("""
+    run(
+        """
         assert torch.get_num_threads() == 5000
         x = torch.ones(3_000_000)
         assert (x + 1).sum() == 6_000_000
         torch.set_num_threads(300)
         assert (x + 2).sum() == 9_000_000 and torch.get_num_threads() == 300
         assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3
-        """, OMP_NUM_THREADS="5000")
+        """,
+        OMP_NUM_THREADS="5000",
+    )
 
 
 def test_the_number_of_threads_changes_while_others_compute():
@@ -216,7 +224,8 @@ def test_what_a_thread_leaves_open_ends_with_it():
 
 
 def test_control_c_ends_an_operator_and_leaves_all_usable():
-    run("""
+    run(
+        """
         signal.signal(signal.SIGINT, signal.default_int_handler)
         long, matrix, small = torch.rand(4_000_000), torch.ones(1500, 1500), torch.ones(3)
         weight, n = torch.rand(700, 700, requires_grad=True), itertools.count(1)
@@ -236,7 +245,9 @@ def test_control_c_ends_an_operator_and_leaves_all_usable():
                 assert time.process_time() - sent[-1] < 5
             assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3
             assert torch.rand(100_000).sort()[0].diff().min() >= 0
-        """, FLAMBEAU_CACHE="0")
+        """,
+        FLAMBEAU_CACHE="0",
+    )
 
 
 def test_a_handler_that_forks_in_the_middle_of_an_operator():
@@ -261,7 +272,8 @@ def test_a_handler_that_forks_in_the_middle_of_an_operator():
 
 
 def test_the_first_calls_of_many_threads():
-    run("""
+    run(
+        """
         ready = threading.Barrier(8)
         def work():
             ready.wait()
@@ -273,4 +285,6 @@ def test_the_first_calls_of_many_threads():
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         assert len(found) == 8 and len(set(found)) == 1
-        """, FLAMBEAU_CACHE="0")
+        """,
+        FLAMBEAU_CACHE="0",
+    )

@@ -155,6 +155,7 @@ def test_python_threads_share_the_pool():
         for _ in range(50):
             if _big_sum() != 600_000:
                 failures.append(1)
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()

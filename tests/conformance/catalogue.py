@@ -31,10 +31,12 @@ def written_out(line: str) -> list[str]:
     choice = _CHOICE.search(line)
     if choice is None:
         return [line]
-    return [each for word in choice[1].split("|") for each in written_out(line[:choice.start()] + word + line[choice.end():])]
+    return [each for word in choice[1].split("|") for each in written_out(line[: choice.start()] + word + line[choice.end() :])]
 
 
-family("unary", """
+family(
+    "unary",
+    """
 torch.{abs|absolute|angle|arctan|asinh|arcsinh|atan|ceil|conj_physical|cos|cosh|deg2rad|erf|erfc|exp|exp2|expm1|fix|floor|
     frac|i0|isfinite|isinf|isnan|isneginf|isposinf|isreal|logical_not|nan_to_num|neg|negative|positive|rad2deg|relu|round|
     selu|sgn|sigmoid|sign|signbit|sin|sinc|sinh|square|tan|tanh|trunc|celu|hardshrink}(f(2, 3))
@@ -66,9 +68,12 @@ torch.fake_quantize_per_tensor_affine(f(2, 3), 0.1, 2, -8, 7)
 torch.fake_quantize_per_channel_affine(f(2, 3), p(3).detach(), torch.zeros(3, dtype=torch.int32), 1, -8, 7)
 Tensor.{is_nonzero|item}(f(1))
 Tensor.{bitwise_not|logical_not|neg}(torch.tensor(True))
-""")
+""",
+)
 
-family("binary", """
+family(
+    "binary",
+    """
 torch.{add|sub|subtract|mul|multiply|div|divide|true_divide|maximum|minimum|fmax|fmin|eq|ne|not_equal|lt|less|le|
     less_equal|gt|greater|ge|greater_equal|logical_and|logical_or|logical_xor|copysign|hypot|nextafter|logaddexp|
     logaddexp2|isclose|atan2|arctan2|rsub|dist|allclose|equal|fmod|remainder|floor_divide}(f(2, 3), f(3))
@@ -107,9 +112,12 @@ Tensor.{__and__|__or__|__xor__|__lshift__|__rshift__|__iand__|__ior__|__ixor__|_
 Tensor.{__neg__|__pos__|__abs__|__len__}(f(3, 3))
 Tensor.__invert__(b(3, 3))
 Tensor.{__bool__|__int__|__float__|__index__}(torch.tensor(2))
-""")
+""",
+)
 
-family("ternary", """
+family(
+    "ternary",
+    """
 torch.where(b(2, 3), f(2, 3), f(3))
 torch.where(b(2, 3), f(2, 3), 0.5)
 torch.where(b(2, 3))
@@ -124,9 +132,12 @@ torch.masked_fill(f(2, 3), b(3), {2.5|f()})
 torch.isin(n(0, 5, 2, 3), n(0, 5, 2), invert={False|True})
 torch.masked_scatter(f(2, 3), b(2, 3), f(6))
 torch.masked_select(f(2, 3), b(3))
-""")
+""",
+)
 
-family("special", """
+family(
+    "special",
+    """
 special.{entr|erfcx|i0|i0e|i1|i1e|ndtr|log_ndtr|expit|bessel_j0|bessel_j1|erf|erfc|exp2|expm1|sinc|round|airy_ai|
     modified_bessel_i0|modified_bessel_i1|spherical_bessel_j0}(f(2, 3))
 special.{bessel_y0|bessel_y1|modified_bessel_k0|modified_bessel_k1|scaled_modified_bessel_k0|scaled_modified_bessel_k1|
@@ -144,9 +155,12 @@ special.{chebyshev_polynomial_t|chebyshev_polynomial_u|chebyshev_polynomial_v|ch
     hermite_polynomial_he|laguerre_polynomial_l|legendre_polynomial_p|shifted_chebyshev_polynomial_t|
     shifted_chebyshev_polynomial_u|shifted_chebyshev_polynomial_v|shifted_chebyshev_polynomial_w}(u(2, 3), n(0, 6, 3))
 special.{softmax|log_softmax|logsumexp}(f(2, 3), 1)
-""")
+""",
+)
 
-family("reductions", """
+family(
+    "reductions",
+    """
 torch.{sum|mean|prod|amax|amin|any|all|std|var|nansum|nanmean|count_nonzero|norm|argmax|argmin|max|min|median|nanmedian|
     aminmax|std_mean|var_mean}(f(2, 3))
 torch.{sum|mean|amax|amin|any|all|std|var|nansum|nanmean|logsumexp|std_mean|var_mean|prod|argmax|argmin|max|min|median|
@@ -189,9 +203,12 @@ torch.sum(f(70, 40)) -> r
 torch.{amax|mean|var|prod|logsumexp}(u(40, 70), 0) -> r[::16]
 torch.softmax(f(5, 300), 1) -> r[:, ::60]
 torch.cumsum(f(3, 300), 1) -> r[:, ::60]
-""")
+""",
+)
 
-family("ordering", """
+family(
+    "ordering",
+    """
 torch.{sort|msort|argsort}(f(3, 4))
 torch.{sort|argsort}(f(3, 4), dim=0, descending=True)
 torch.{sort|argsort}(n(0, 3, 3, 4), dim=1, stable=True)
@@ -206,9 +223,12 @@ torch.bucketize(f(2, 3), torch.tensor([-1.0, 0.0, 1.0]), right={False|True})
 torch.searchsorted(torch.tensor([-1.0, 0.0, 1.0]), f(2, 3), {side='left'|out_int32=True})
 torch.sort(f(2, 300)) -> (r[0][:, ::50], r[1][:, ::50])
 torch.topk(f(2, 300), 4)
-""")
+""",
+)
 
-family("views", """
+family(
+    "views",
+    """
 torch.{adjoint|fliplr|flipud|atleast_1d|atleast_2d|atleast_3d|ravel|flatten|squeeze|t|argwhere|nonzero|detach}(f(2, 3))
 Tensor.{T|mT|H|mH|data|is_leaf|requires_grad|ndim|nbytes|itemsize|is_sparse|is_meta|output_nr|retains_grad|is_quantized|
     is_cpu|is_cuda|is_mkldnn|is_mps|is_nested|is_sparse_csr|is_vulkan|is_xla|is_xpu|is_ipu|is_maia|is_mtia|dtype|grad|
@@ -265,9 +285,12 @@ Tensor.__getitem__(f(3, 4), b(3))
 Tensor.__getitem__(f(3, 4), (slice(None), n(-4, 4, 2, 2)))
 Tensor.__setitem__(f(3, 4).clone(), (slice(None), 1), {2.0|f(3)|f(4)})
 Tensor.__setitem__(f(3, 4).clone(), b(3, 4), 0.5)
-""")
+""",
+)
 
-family("moving", """
+family(
+    "moving",
+    """
 torch.{cat|concat|concatenate}([f(2, 3), f(1, 3)], 0)
 torch.cat([f(2, 3), n(0, 3, 2, 1)], 1)
 torch.cat([f(2, 3), f(1, 2)], 0)
@@ -339,9 +362,12 @@ Tensor.register_hook(f(2, 3), lambda g: g) -> type(r).__name__
 Tensor.register_post_accumulate_grad_hook(f(2, 3), lambda t: None) -> type(r).__name__
 Tensor.reinforce(f(2, 3), 1)
 Tensor.{record_stream}(f(2, 3), None)
-""")
+""",
+)
 
-family("making", """
+family(
+    "making",
+    """
 torch.{zeros|ones}(2, 3, dtype={None|torch.int64})
 torch.empty(2, 3) -> torch.zeros_like(r)
 torch.empty_strided((2, 3), (1, 2)) -> torch.zeros_like(r)
@@ -361,9 +387,12 @@ torch.frombuffer(bytearray(range(8)), dtype=torch.int16)
 torch.from_dlpack(np.arange(3.0))
 torch.{bartlett_window|blackman_window|hamming_window|hann_window|kaiser_window}(6)
 torch.{hann_window|kaiser_window}(5, False)
-""")
+""",
+)
 
-family("random", """
+family(
+    "random",
+    """
 torch.{rand|randn}(2, 3)
 torch.rand(2, 3, dtype=torch.float64)
 torch.randint(3, 9, (2, 3))
@@ -389,9 +418,12 @@ nn.functional.dropout3d(f(2, 3, 1, 2, 2), 0.4)
 nn.functional.dropout(f(2, 3), 0.4, {False|True, True})
 nn.functional.gumbel_softmax(f(2, 3))
 nn.functional.{rrelu|rrelu_}(f(2, 3), 0.1, 0.3, True)
-""")
+""",
+)
 
-family("products", """
+family(
+    "products",
+    """
 torch.matmul(f(2, 3), {f(3, 4)|f(3)|f(5, 3, 2)|f(2, 2)})
 torch.matmul(f(3), {f(3)|f(3, 2)})
 torch.matmul(f(2, 1, 2, 3), f(4, 3, 2))
@@ -431,9 +463,12 @@ nn.functional.scaled_dot_product_attention(f(2, 3, 4), f(2, 5, 4), f(2, 5, 4), b
     torch.eye(3, 5).bool()), scale=0.3)
 nn.functional.multi_head_attention_forward(f(3, 2, 4), f(3, 2, 4), f(3, 2, 4), 4, 2, f(12, 4), f(12), None, None, False,
     0.0, f(4, 4), f(4))
-""")
+""",
+)
 
-family("matrices", """
+family(
+    "matrices",
+    """
 torch.{det|logdet|slogdet|inverse}(h(3))
 torch.pinverse(f(3, 2))
 torch.{matrix_exp}(f(3, 3))
@@ -484,9 +519,12 @@ linalg.eigvalsh(h(30)) -> r[::7]
 linalg.svdvals(f(30, 20)) -> r[::7]
 linalg.det({s(2).expand(3, 2, 2)|c(2, 2)})
 Tensor.{solve|lstsq|eig|symeig}(s(3), f(3, 2))
-""")
+""",
+)
 
-family("signals", """
+family(
+    "signals",
+    """
 fft.{fft|ifft|rfft|ihfft}(f(2, 5))
 fft.{irfft|hfft}(c(2, 5))
 fft.{fft|ifft|rfft|irfft|hfft}(c(4), {6|3}, norm='ortho')
@@ -499,9 +537,12 @@ fft.{fftfreq|rfftfreq}(5, 0.5)
 fft.fft(f(97)) -> r[::16]
 torch.stft(f(9), 4, 2, window=torch.ones(4), return_complex=True)
 torch.istft(c(3, 5), 4, 2, window=torch.ones(4))
-""")
+""",
+)
 
-family("activations", """
+family(
+    "activations",
+    """
 nn.functional.{relu|relu6|elu|selu|celu|gelu|glu|hardshrink|hardsigmoid|hardswish|hardtanh|leaky_relu|logsigmoid|mish|silu|
     softplus|softshrink|softsign|tanhshrink|tanh|sigmoid|rrelu}(f(2, 4))
 nn.functional.{relu_|elu_|selu_|celu_|leaky_relu_|hardtanh_}(f(2, 3))
@@ -523,9 +564,12 @@ nn.functional.embedding_bag(n(0, 4, 5), f(4, 3), torch.tensor([0, 2]), mode='{su
 torch.embedding(f(4, 3), n(0, 4, 2, 2))
 torch.embedding_bag(f(4, 3), n(0, 4, 5), torch.tensor([0, 2]))
 torch.embedding_renorm_(f(4, 3).detach(), n(0, 4, 2), 0.5, 2.0)
-""")
+""",
+)
 
-family("convolutions", """
+family(
+    "convolutions",
+    """
 torch.conv1d(f(1, 2, 5), f(3, 2, 3), f(3), padding=1)
 torch.conv2d(f(1, 2, 4, 4), f(2, 2, 3, 3), f(2), padding=1, stride=2)
 torch.conv3d(f(1, 1, 3, 3, 3), f(2, 1, 2, 2, 2))
@@ -559,9 +603,12 @@ torch.grid_sampler_3d(f(1, 2, 3, 3, 3), u(1, 2, 2, 2, 3), 0, 0, False)
 nn.functional.{channel_shuffle|native_channel_shuffle}(f(1, 4, 2, 2), 2)
 nn.functional.pixel_shuffle(f(1, 4, 2, 2), 2)
 nn.functional.pixel_unshuffle(f(1, 1, 4, 2), 2)
-""")
+""",
+)
 
-family("pooling", """
+family(
+    "pooling",
+    """
 torch.{avg_pool1d|max_pool1d|max_pool1d_with_indices}(f(1, 2, 7), 3, 2, 1)
 torch.{max_pool2d}(f(1, 2, 5, 5), 3, 2, 1)
 torch.max_pool3d(f(1, 1, 4, 4, 4), 2)
@@ -583,9 +630,12 @@ nn.functional.{fractional_max_pool3d|fractional_max_pool3d_with_indices}(f(1, 1,
 nn.functional.max_unpool1d(f(1, 1, 3), torch.tensor([[[1, 2, 5]]]), 2)
 nn.functional.max_unpool2d(f(1, 1, 2, 2), torch.tensor([[[[0, 3], [9, 14]]]]), 2)
 nn.functional.max_unpool3d(f(1, 1, 1, 1, 2), torch.tensor([[[[[0, 7]]]]]), 2)
-""")
+""",
+)
 
-family("norms", """
+family(
+    "norms",
+    """
 torch.layer_norm(f(2, 3), (3,), f(3), f(3))
 torch.rms_norm(f(2, 3), (3,), f(3))
 torch.group_norm(f(2, 4, 3), 2, f(4), f(4))
@@ -603,9 +653,12 @@ nn.functional.batch_norm(f(2, 3, 2), torch.zeros(3), torch.ones(3), f(3), f(3), 
 nn.functional.batch_norm(f(1, 3), None, None, training=True)
 nn.functional.instance_norm(f(2, 3, 4), weight=f(3), bias=f(3))
 nn.functional.local_response_norm(f(2, 4, 3), 3)
-""")
+""",
+)
 
-family("losses", """
+family(
+    "losses",
+    """
 nn.functional.{mse_loss|l1_loss|smooth_l1_loss|huber_loss|kl_div|soft_margin_loss|poisson_nll_loss|hinge_embedding_loss|
     binary_cross_entropy_with_logits|multilabel_soft_margin_loss}(f(2, 3), f(2, 3), reduction='{mean|none}')
 nn.functional.{mse_loss|huber_loss}(f(2, 3), f(2, 3), reduction='{sum|most}')
@@ -626,9 +679,12 @@ nn.functional.multi_margin_loss(f(3, 4), n(0, 4, 3))
 nn.functional.multilabel_margin_loss(f(2, 3), torch.tensor([[1, -1, 0], [2, 0, -1]]))
 nn.functional.linear_cross_entropy(f(3, 4), f(5, 4), n(0, 5, 3))
 {torch|nn.functional}.ctc_loss(f(5, 2, 4).log_softmax(2), n(1, 4, 2, 2), torch.tensor([5, 4]), torch.tensor([2, 1]))
-""")
+""",
+)
 
-family("sparse", """
+family(
+    "sparse",
+    """
 Tensor.{to_sparse|to_sparse_coo|to_sparse_csr|to_sparse_csc}(f(2, 3)) -> r.to_dense()
 Tensor.{to_sparse_bsr|to_sparse_bsc}(f(2, 4), (1, 2)) -> r.to_dense()
 Tensor.{to_dense|coalesce|indices|values|sparse_dim|dense_dim|is_coalesced}(f(2, 3).to_sparse())
@@ -642,4 +698,5 @@ Tensor.sspaddmm(torch.eye(2).to_sparse(), torch.eye(2, 3).to_sparse(), f(3, 2)) 
 Tensor.{dequantize|int_repr|q_scale|q_zero_point|qscheme|q_per_channel_axis|q_per_channel_scales|
     q_per_channel_zero_points|to_mkldnn}(f(2, 3))
 Tensor.to_padded_tensor(f(2, 3), 0.0)
-""")
+""",
+)

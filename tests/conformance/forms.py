@@ -105,12 +105,15 @@ class Sample:
 
     def _function(self, numbers: list[int], dtype: str = "float64") -> Callable[..., Any]:
         """The sample as a function of the tensors with these numbers."""
+
         def function(*tensors: Any) -> Any:
             args, named = Inputs(self.torch, self.line, dtype, given=dict(zip(numbers, tensors, strict=True))).arguments(
-                self.arguments)
+                self.arguments
+            )
             if self.writes and args and isinstance(args[0], self.torch.Tensor):
                 args = (args[0].clone(), *args[1:])
             return self._called(self.room, self.name, args, named)
+
         return function
 
     def _operands(self) -> tuple[list[int], list[Any]]:

@@ -22,14 +22,26 @@ class Inputs:
     gaps and are in column order. given: tensors to use instead of those that would be made, by number.
     """
 
-    def __init__(self, torch: Any, text: str, dtype: str = "float32", grad: bool = False, scattered: bool = False,
-                 given: dict[int, Any] | None = None) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        text: str,
+        dtype: str = "float32",
+        grad: bool = False,
+        scattered: bool = False,
+        given: dict[int, Any] | None = None,
+    ) -> None:
         self.torch, self.dtype, self.grad, self.scattered, self.given = torch, dtype, grad, scattered, given or {}
-        self.random = np.random.RandomState(zlib.crc32(text.encode()))      # its streams never change
+        self.random = np.random.RandomState(zlib.crc32(text.encode()))  # its streams never change
         self.made: list[Any] = []
-        self.numbers: list[int] = []        # of the tensors that may require grad
-        self.space = {"torch": torch, "np": np, "inf": float("inf"), "nan": float("nan"),
-                      **{name: getattr(self, name) for name in ("f", "p", "u", "c", "b", "n", "s", "h")}}
+        self.numbers: list[int] = []  # of the tensors that may require grad
+        self.space = {
+            "torch": torch,
+            "np": np,
+            "inf": float("inf"),
+            "nan": float("nan"),
+            **{name: getattr(self, name) for name in ("f", "p", "u", "c", "b", "n", "s", "h")},
+        }
 
     def arguments(self, text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional arguments and the keywords that a text gives."""
@@ -70,7 +82,7 @@ class Inputs:
         return self._numbers(half @ half.T + np.diag(np.arange(1.0, size + 1)))
 
     def _numbers(self, values: Any, above: int = 0) -> Any:
-        values = np.asarray(values, np.float32)     # in float64 the same ones
+        values = np.asarray(values, np.float32)  # in float64 the same ones
         if self.dtype == "complex64":
             values = (values + 0.5j * values[..., ::-1] if values.ndim else values * (1 + 0.5j)).astype(np.complex64)
         elif self.dtype == "bool":

@@ -96,8 +96,10 @@ def brief(outcome: Any) -> str:
 def _readable(outcome: Any) -> Any:
     if isinstance(outcome, list) and outcome[:1] == ["tensor"]:
         shape, strides, offset, dtype, grad, alias, values = outcome[1:]
-        return f"tensor {shape} strides {strides} offset {offset} {dtype} grad {grad} alias {alias} " \
-               f"{unpacked(values, shape).tolist()}"
+        return (
+            f"tensor {shape} strides {strides} offset {offset} {dtype} grad {grad} alias {alias} "
+            f"{unpacked(values, shape).tolist()}"
+        )
     return [_readable(part) for part in outcome] if isinstance(outcome, list) else outcome
 
 
@@ -112,8 +114,10 @@ def main() -> None:
     for departure in departures(samples):
         found.append(departure)
         print(departure, flush=True)
-    print(f"{len(samples)} samples, {sum(len(sample.outcomes) for sample in samples)} outcomes; "
-          f"departures: {dict(collections.Counter(departure.kind for departure in found))}")
+    print(
+        f"{len(samples)} samples, {sum(len(sample.outcomes) for sample in samples)} outcomes; "
+        f"departures: {dict(collections.Counter(departure.kind for departure in found))}"
+    )
     if given.write:
         DEPARTURES.write_text("".join(f"{key}\n" for key in sorted(departure.key for departure in found)))
 

@@ -20,7 +20,7 @@ CHUNKS = [
     for family, group in groupby(SAMPLES, lambda sample: sample.family)
     for members in [list(group)]
     for first in range(0, len(members), AT_ONCE)
-    for chunk in [members[first:first + AT_ONCE]]
+    for chunk in [members[first : first + AT_ONCE]]
 ]
 
 

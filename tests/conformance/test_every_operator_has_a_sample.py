@@ -18,11 +18,19 @@ from flambeau.core.operator.unsupported import ADVICE
 ROOMS = ("torch", "Tensor", "nn.functional", "linalg", "fft", "special")
 
 # TorchScript's helpers, functions of sizes, our own, a method of tuples that a tensor only refuses, and older names.
-NO_OPERATORS = {"nn.functional.assert_int_or_pair", "nn.functional.boolean_dispatch", "nn.functional.adopt",
-                "nn.functional.renamed", "nn.functional.filter_traceback", "Tensor.index",
-                *(f"torch.sym_{name}" for name in "constrain_range constrain_range_for_size float fresh_size int ite max min not "
-                  "sqrt sum".split()),
-                *(f"torch.{name}" for name in "dsmm hsmm saddmm spmm".split())}      # older names of mm and addmm
+NO_OPERATORS = {
+    "nn.functional.assert_int_or_pair",
+    "nn.functional.boolean_dispatch",
+    "nn.functional.adopt",
+    "nn.functional.renamed",
+    "nn.functional.filter_traceback",
+    "Tensor.index",
+    *(
+        f"torch.sym_{name}"
+        for name in "constrain_range constrain_range_for_size float fresh_size int ite max min not sqrt sum".split()
+    ),
+    *(f"torch.{name}" for name in "dsmm hsmm saddmm spmm".split()),
+}  # older names of mm and addmm
 
 # Of names that PyTorch doesn't have, it can't say what they give.
 ONLY_HERE = {"torch.absolute_", "torch.native_dropout_backward", "Tensor.alias"}
@@ -45,8 +53,14 @@ def public(room: str) -> list[str]:
     if room == "Tensor":
         return names
     prefix = "" if room == "torch" else room + "."
-    return [name for name in names if getattr(getattr(place, name), "__module__", "") == place.__name__
-            and callable(getattr(place, name)) and not isinstance(getattr(place, name), type) and prefix + name not in ADVICE]
+    return [
+        name
+        for name in names
+        if getattr(getattr(place, name), "__module__", "") == place.__name__
+        and callable(getattr(place, name))
+        and not isinstance(getattr(place, name), type)
+        and prefix + name not in ADVICE
+    ]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -60,8 +74,12 @@ def test_every_registered_operator_has_a_sample() -> None:
     """Those that a room has, though it may not list them; the others are parts of these."""
     names = recorded() | NO_OPERATORS | ONLY_HERE
     places = {room: Sample(torch, "torch.abs(1)").place(room) for room in ROOMS}
-    without = [f"{room}.{name}" for name in list(OPERATORS) for room, place in places.items()
-               if not name.startswith("_") and hasattr(place, name) and f"{room}.{name}" not in names]
+    without = [
+        f"{room}.{name}"
+        for name in list(OPERATORS)
+        for room, place in places.items()
+        if not name.startswith("_") and hasattr(place, name) and f"{room}.{name}" not in names
+    ]
     assert not without, f"no sample in tests/conformance/catalogue.py: {', '.join(without)}"
 
 

@@ -25,10 +25,10 @@ from flambeau.codegen import jit
 DTYPES = ("bfloat16", "complex64")
 UNKNOWN = {
     "the result is a value": "allclose equal is_nonzero item tolist numpy data_ptr const_data_ptr cpu "
-                             "__bool__ __int__ __float__ __index__",
+    "__bool__ __int__ __float__ __index__",
     "the size is that of what is found": "nonzero argwhere where masked_select unique unique_consecutive bincount __getitem__ "
-                                         "repeat_interleave to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr "
-                                         "to_sparse_bsc",
+    "repeat_interleave to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr "
+    "to_sparse_bsc",
     "lengths in tensors say what is read": "ctc_loss",
     "the way depends on a value, as in PyTorch": "gaussian_nll_loss",
     "memory that processes share is real": "share_memory_",
@@ -129,7 +129,7 @@ def test_results_lie_as_those_of_a_real_run(family: str) -> None:
                 try:
                     real = gave(sample, form, "cpu")
                 except Exception:
-                    continue        # there is no such form
+                    continue  # there is no such form
                 for device in devices(sample):
                     try:
                         got = gave(sample, form, device)
@@ -163,20 +163,24 @@ def compiled_on_meta() -> list[str]:
             except Compiled:
                 found.append(f"{sample.line}, {form}")
             except Exception:
-                pass        # the other tests' business
+                pass  # the other tests' business
     return found
 
 
 def test_no_kernel_is_compiled() -> None:
-    code = "import warnings; warnings.simplefilter('ignore')\n" \
-           "from conformance.test_meta_layouts import compiled_on_meta; print(*compiled_on_meta(), sep='\\n')"
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from conformance.test_meta_layouts import compiled_on_meta; print(*compiled_on_meta(), sep='\\n')"
+    )
     run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert not run.stdout.strip(), f"compiled:\n{run.stdout}"
 
 
-FACTORIES = set("zeros ones full empty eye arange linspace rand randn randint randperm tensor as_tensor tril_indices "
-                "triu_indices empty_strided".split())
+FACTORIES = set(
+    "zeros ones full empty eye arange linspace rand randn randint randperm tensor as_tensor tril_indices "
+    "triu_indices empty_strided".split()
+)
 
 
 def test_operators_say_on_which_device_they_make_tensors() -> None:
@@ -186,12 +190,18 @@ def test_operators_say_on_which_device_they_make_tensors() -> None:
     for path in sorted(ops.rglob("*.py")):
         if path.relative_to(ops).parts[0] not in ("creation", "random", "sparse"):
             tree = ast.parse(path.read_text())
-            silent += [f"{path.relative_to(ops)}:{call.lineno}" for call in ast.walk(tree)
-                       if isinstance(call, ast.Call) and _factory(call.func) and "device" not in {k.arg for k in call.keywords}]
+            silent += [
+                f"{path.relative_to(ops)}:{call.lineno}"
+                for call in ast.walk(tree)
+                if isinstance(call, ast.Call) and _factory(call.func) and "device" not in {k.arg for k in call.keywords}
+            ]
     assert not silent
 
 
 def _factory(function: ast.expr) -> bool:
     """Whether it is a factory of the namespace, as operators call them."""
-    return isinstance(function, ast.Subscript) and ast.unparse(function.value) == "NAMESPACE" and (
-        isinstance(function.slice, ast.Constant) and function.slice.value in FACTORIES)
+    return (
+        isinstance(function, ast.Subscript)
+        and ast.unparse(function.value) == "NAMESPACE"
+        and (isinstance(function.slice, ast.Constant) and function.slice.value in FACTORIES)
+    )

@@ -41,6 +41,7 @@ def function_of(sample: Sample) -> Callable[..., Any]:
         if sample.writes and args and isinstance(args[0], torch.Tensor):
             args = (args[0].clone(), *args[1:])
         return sample._called(sample.room, sample.name, args, named)
+
     return function
 
 
@@ -59,7 +60,8 @@ def alike(found: Any, wanted: Any) -> bool:
     found, wanted = (flattened(torch, x) for x in (found, wanted))
     return len(found) == len(wanted) and all(
         x.shape == y.shape and x.dtype is y.dtype and torch.allclose(dense(x), dense(y), 1e-3, 1e-4, equal_nan=True)
-        for x, y in zip(found, wanted))
+        for x, y in zip(found, wanted)
+    )
 
 
 def dense(x: Any) -> Any:
@@ -68,7 +70,7 @@ def dense(x: Any) -> Any:
 
 
 def outcome(sample: Sample, tracer: Callable[..., Any]) -> str:
-    """"": right; "refused"; "wrong". "" too where there is nothing to trace."""
+    """ "": right; "refused"; "wrong". "" too where there is nothing to trace."""
     function = function_of(sample)
     try:
         first, second = inputs_of(sample, 0), inputs_of(sample, 77)
@@ -112,5 +114,8 @@ def test_make_fx(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jit_trace(family: str) -> None:
-    check(family, lambda function, inputs: torch.jit.trace(function, tuple(inputs), check_trace=False),
-          REFUSED_BY_MAKE_FX + REFUSED_BY_TRACE)
+    check(
+        family,
+        lambda function, inputs: torch.jit.trace(function, tuple(inputs), check_trace=False),
+        REFUSED_BY_MAKE_FX + REFUSED_BY_TRACE,
+    )

@@ -98,59 +98,93 @@ def test_out_on_another_device():
 X = torch.ones(2, 2)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: torch.cumsum(X), 'cumsum() missing 1 required positional arguments: "dim"'),
-    (lambda: torch.mv(), 'mv() missing 2 required positional argument: "input", "vec"'),
-    (lambda: torch.mm(), "mm() received an invalid combination of arguments - got (), but expected one of:"),
-    (lambda: torch.relu(), 'relu() missing 1 required positional arguments: "input"'),
-    (lambda: torch.mul(), 'mul() missing 2 required positional argument: "input", "other"'),
-    (lambda: X.mul(), 'mul() missing 1 required positional arguments: "other"'),
-    (lambda: torch.relu(out=X), 'relu() missing 1 required positional arguments: "input"'),
-    (lambda: torch.add(X), "add() received an invalid combination of arguments - got (Tensor), but expected "
-                           "(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)"),
-    (lambda: X.add_(), "add_() received an invalid combination of arguments - got (), but expected "
-                       "(Tensor other, *, Number alpha = 1)"),
-    (lambda: torch.addmm(X, X),
-     "addmm() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:"),
-    (lambda: X.addmm(X), "addmm() received an invalid combination of arguments - got (Tensor), but expected "
-                         "(Tensor mat1, Tensor mat2, *, Number beta = 1, Number alpha = 1)"),
-    (lambda: torch.lerp(X, X),
-     "lerp() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:"),
-    (lambda: X.ne(), "ne() received an invalid combination of arguments - got (), but expected one of:"),
-    (lambda: torch.normal(), "normal() received an invalid combination of arguments - got (), but expected one of:"),
-    (lambda: torch.normal(0.0, 1.0),
-     "normal() received an invalid combination of arguments - got (float, float), but expected one of:"),
-    (lambda: torch.randint(), "randint() received an invalid combination of arguments - got (), but expected one of:"),
-    (lambda: torch.randint(high=3),
-     "randint() received an invalid combination of arguments - got (high=int, ), but expected one of:"),
-    (lambda: torch.arange(1, 2, 3, 4),
-     "arange() received an invalid combination of arguments - got (int, int, int, int), but expected one of:"),
-    (lambda: torch.einsum(1, X), "einsum(): argument 'equation' (position 1) must be str, not int"),
-    (lambda: X.relu(1), "TensorBase.relu() takes no arguments (1 given)"),
-    (lambda: X.mul(1, 2), "mul() takes 1 positional argument but 2 were given"),
-    (lambda: torch.nan_to_num(X, 1, 2, 3, 4), "nan_to_num() takes from 1 to 4 positional arguments but 5 were given"),
-    (lambda: X.mm(), 'mm() missing 1 required positional arguments: "mat2"'),
-    (lambda: torch.nn.functional.linear(X), 'linear() missing 1 required positional arguments: "weight"'),
-    (lambda: torch.unique_consecutive(), "unique_consecutive() missing 1 required positional argument: 'input'"),
-    (lambda: X.mm(X, X), "mm() takes 1 positional argument but 2 were given"),
-    (lambda: torch.cumsum(X, 1, 2, 3), "cumsum() takes 2 positional arguments but 4 were given"),
-    (lambda: torch.amax(X, 1, True, 3), "amax() takes from 1 to 3 positional arguments but 4 were given"),
-    (lambda: X.amax(1, True, 3), "amax() takes from 0 to 2 positional arguments but 3 were given"),
-    (lambda: X.inverse(1), "TensorBase.inverse() takes no arguments (1 given)"),
-    (lambda: torch.mm(1, 2, 3, 4), "mm() takes 2 positional arguments but 4 were given")])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.cumsum(X), 'cumsum() missing 1 required positional arguments: "dim"'),
+        (lambda: torch.mv(), 'mv() missing 2 required positional argument: "input", "vec"'),
+        (lambda: torch.mm(), "mm() received an invalid combination of arguments - got (), but expected one of:"),
+        (lambda: torch.relu(), 'relu() missing 1 required positional arguments: "input"'),
+        (lambda: torch.mul(), 'mul() missing 2 required positional argument: "input", "other"'),
+        (lambda: X.mul(), 'mul() missing 1 required positional arguments: "other"'),
+        (lambda: torch.relu(out=X), 'relu() missing 1 required positional arguments: "input"'),
+        (
+            lambda: torch.add(X),
+            "add() received an invalid combination of arguments - got (Tensor), but expected "
+            "(Tensor input, Tensor other, *, Number alpha = 1, Tensor out = None)",
+        ),
+        (
+            lambda: X.add_(),
+            "add_() received an invalid combination of arguments - got (), but expected (Tensor other, *, Number alpha = 1)",
+        ),
+        (
+            lambda: torch.addmm(X, X),
+            "addmm() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:",
+        ),
+        (
+            lambda: X.addmm(X),
+            "addmm() received an invalid combination of arguments - got (Tensor), but expected "
+            "(Tensor mat1, Tensor mat2, *, Number beta = 1, Number alpha = 1)",
+        ),
+        (
+            lambda: torch.lerp(X, X),
+            "lerp() received an invalid combination of arguments - got (Tensor, Tensor), but expected one of:",
+        ),
+        (lambda: X.ne(), "ne() received an invalid combination of arguments - got (), but expected one of:"),
+        (lambda: torch.normal(), "normal() received an invalid combination of arguments - got (), but expected one of:"),
+        (
+            lambda: torch.normal(0.0, 1.0),
+            "normal() received an invalid combination of arguments - got (float, float), but expected one of:",
+        ),
+        (lambda: torch.randint(), "randint() received an invalid combination of arguments - got (), but expected one of:"),
+        (
+            lambda: torch.randint(high=3),
+            "randint() received an invalid combination of arguments - got (high=int, ), but expected one of:",
+        ),
+        (
+            lambda: torch.arange(1, 2, 3, 4),
+            "arange() received an invalid combination of arguments - got (int, int, int, int), but expected one of:",
+        ),
+        (lambda: torch.einsum(1, X), "einsum(): argument 'equation' (position 1) must be str, not int"),
+        (lambda: X.relu(1), "TensorBase.relu() takes no arguments (1 given)"),
+        (lambda: X.mul(1, 2), "mul() takes 1 positional argument but 2 were given"),
+        (lambda: torch.nan_to_num(X, 1, 2, 3, 4), "nan_to_num() takes from 1 to 4 positional arguments but 5 were given"),
+        (lambda: X.mm(), 'mm() missing 1 required positional arguments: "mat2"'),
+        (lambda: torch.nn.functional.linear(X), 'linear() missing 1 required positional arguments: "weight"'),
+        (lambda: torch.unique_consecutive(), "unique_consecutive() missing 1 required positional argument: 'input'"),
+        (lambda: X.mm(X, X), "mm() takes 1 positional argument but 2 were given"),
+        (lambda: torch.cumsum(X, 1, 2, 3), "cumsum() takes 2 positional arguments but 4 were given"),
+        (lambda: torch.amax(X, 1, True, 3), "amax() takes from 1 to 3 positional arguments but 4 were given"),
+        (lambda: X.amax(1, True, 3), "amax() takes from 0 to 2 positional arguments but 3 were given"),
+        (lambda: X.inverse(1), "TensorBase.inverse() takes no arguments (1 given)"),
+        (lambda: torch.mm(1, 2, 3, 4), "mm() takes 2 positional arguments but 4 were given"),
+    ],
+)
 def test_calls_with_too_few_or_too_many_arguments(call, words):
     with pytest.raises(TypeError) as caught:
         call()
     assert str(caught.value).split("\n")[0] == words
 
 
-@pytest.mark.parametrize(("call", "word"), [
-    (lambda one: X.sum(one), "sum"), (lambda one: X.cumsum(one), "dim"), (lambda one: X.topk(one), "k"),
-    (lambda one: X.gather(one, torch.zeros(1, 1, dtype=torch.int64)), "dim"), (lambda one: X.transpose(0, one), "dim1"),
-    (lambda one: X.unsqueeze(one), "dim"), (lambda one: X.select(one, 0), "dim"), (lambda one: X.chunk(one), "chunks"),
-    (lambda one: X.unbind(one), "dim"), (lambda one: X.diagonal(one), "offset"), (lambda one: X.flatten(0, one), "end_dim"),
-    (lambda one: X.narrow(one, 0, 1), "narrow"), (lambda one: X.split(one), "split"),
-    (lambda one: torch.nn.functional.glu(X, one), "dim")])
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda one: X.sum(one), "sum"),
+        (lambda one: X.cumsum(one), "dim"),
+        (lambda one: X.topk(one), "k"),
+        (lambda one: X.gather(one, torch.zeros(1, 1, dtype=torch.int64)), "dim"),
+        (lambda one: X.transpose(0, one), "dim1"),
+        (lambda one: X.unsqueeze(one), "dim"),
+        (lambda one: X.select(one, 0), "dim"),
+        (lambda one: X.chunk(one), "chunks"),
+        (lambda one: X.unbind(one), "dim"),
+        (lambda one: X.diagonal(one), "offset"),
+        (lambda one: X.flatten(0, one), "end_dim"),
+        (lambda one: X.narrow(one, 0, 1), "narrow"),
+        (lambda one: X.split(one), "split"),
+        (lambda one: torch.nn.functional.glu(X, one), "dim"),
+    ],
+)
 def test_floats_and_bools_are_no_ints_though_a_plan_is_kept_for_the_int_that_they_equal(call, word):
     for _ in range(3):
         call(1)
@@ -182,20 +216,34 @@ def test_writes_count_once_and_ints_are_checked_in_place_too():
     assert x._version == before + 1 and x.shape == (1, 3)
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda: torch.zeros(2, -3), RuntimeError, "zeros: Dimension size must be non-negative."),
-    (lambda: X.new_zeros(-1), RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
-    (lambda: torch.empty(2, device=1.5), TypeError, "empty(): argument 'device' must be torch.device, not float"),
-    (lambda: torch.zeros(2, requires_grad="a"), TypeError, "zeros(): argument 'requires_grad' must be bool, not str"),
-    (lambda: setattr(torch.ones(2), "requires_grad", 1), RuntimeError, "requires_grad must be a bool"),
-    (lambda: torch.nn.Parameter(torch.tensor([1])), RuntimeError,
-     "Only Tensors of floating point and complex dtype can require gradients"),
-    (lambda: 5 @ X, TypeError, "unsupported operand type(s) for @: 'int' and 'Tensor'"),
-    (lambda: torch.eq(1, X), TypeError,
-     "eq() received an invalid combination of arguments - got (int, Tensor), but expected one of:"),
-    (lambda: torch.narrow(X, 0, torch.tensor([0.0]), 1), RuntimeError, "start must be an 0-dim integral Tensor."),
-    (lambda: torch.linspace(X, X, 3), RuntimeError, "linspace only supports 0-dimensional start and end tensors, but got start "
-                                                    "with 2 dimension(s) and end with 2 dimension(s).")])
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (lambda: torch.zeros(2, -3), RuntimeError, "zeros: Dimension size must be non-negative."),
+        (lambda: X.new_zeros(-1), RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
+        (lambda: torch.empty(2, device=1.5), TypeError, "empty(): argument 'device' must be torch.device, not float"),
+        (lambda: torch.zeros(2, requires_grad="a"), TypeError, "zeros(): argument 'requires_grad' must be bool, not str"),
+        (lambda: setattr(torch.ones(2), "requires_grad", 1), RuntimeError, "requires_grad must be a bool"),
+        (
+            lambda: torch.nn.Parameter(torch.tensor([1])),
+            RuntimeError,
+            "Only Tensors of floating point and complex dtype can require gradients",
+        ),
+        (lambda: 5 @ X, TypeError, "unsupported operand type(s) for @: 'int' and 'Tensor'"),
+        (
+            lambda: torch.eq(1, X),
+            TypeError,
+            "eq() received an invalid combination of arguments - got (int, Tensor), but expected one of:",
+        ),
+        (lambda: torch.narrow(X, 0, torch.tensor([0.0]), 1), RuntimeError, "start must be an 0-dim integral Tensor."),
+        (
+            lambda: torch.linspace(X, X, 3),
+            RuntimeError,
+            "linspace only supports 0-dimensional start and end tensors, but got start "
+            "with 2 dimension(s) and end with 2 dimension(s).",
+        ),
+    ],
+)
 def test_refusals_of_factories_and_operators(call, kind, words):
     with pytest.raises(kind) as caught:
         call()
@@ -204,10 +252,18 @@ def test_refusals_of_factories_and_operators(call, kind, words):
 
 def test_a_tensor_given_for_an_int_is_read_at_every_call():
     x, dim, index = torch.arange(12.0).reshape(3, 4), torch.tensor(0), torch.zeros(1, 1, dtype=torch.int64)
-    calls = (lambda d: x.sum(d), lambda d: x.amax(d), lambda d: x.cumsum(d), lambda d: x.gather(d, index),
-             lambda d: x.unbind(d)[0], lambda d: x.scatter(d, index, 1.0),
-             lambda d: x.clone().scatter_(d, index, 1.0), lambda d: x.chunk(2, d)[0],
-             lambda d: x.flatten(d, 1), lambda d: x.argmax(d))
+    calls = (
+        lambda d: x.sum(d),
+        lambda d: x.amax(d),
+        lambda d: x.cumsum(d),
+        lambda d: x.gather(d, index),
+        lambda d: x.unbind(d)[0],
+        lambda d: x.scatter(d, index, 1.0),
+        lambda d: x.clone().scatter_(d, index, 1.0),
+        lambda d: x.chunk(2, d)[0],
+        lambda d: x.flatten(d, 1),
+        lambda d: x.argmax(d),
+    )
     for call in calls:
         for place in (0, 1, 0):
             dim.fill_(place)
@@ -222,10 +278,15 @@ def test_einsum_wants_an_equation_and_operands(call):
         call()
 
 
-@pytest.mark.parametrize(("sizes", "words"), [
-    (((6, 0), 1), "received an invalid combination of arguments"), ((1.5, 2), "received an invalid combination of arguments"),
-    ((2, 1.5), "failed to unpack the object at pos 2"), ((2, "3"), "failed to unpack the object at pos 2"),
-])
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        (((6, 0), 1), "received an invalid combination of arguments"),
+        ((1.5, 2), "received an invalid combination of arguments"),
+        ((2, 1.5), "failed to unpack the object at pos 2"),
+        ((2, "3"), "failed to unpack the object at pos 2"),
+    ],
+)
 def test_sizes_of_old_constructors_are_ints(sizes, words):
     with pytest.raises(TypeError, match=words):
         torch.FloatTensor(*sizes)
@@ -250,9 +311,13 @@ def test_words_are_the_same_while_a_profiler_looks(call):
 
 def test_complex_numbers_that_an_operator_can_not_take() -> None:
     m = torch.ones(2, 2)
-    for call in (lambda: torch.scalar_tensor(1j, dtype=torch.float32), lambda: torch.addmm(m, m, m, alpha=1j),
-                 lambda: torch.baddbmm(m[None], m[None], m[None], beta=1j), lambda: torch.arange(0, 1j),
-                 lambda: torch.nn.functional.celu(m, 1j)):
+    for call in (
+        lambda: torch.scalar_tensor(1j, dtype=torch.float32),
+        lambda: torch.addmm(m, m, m, alpha=1j),
+        lambda: torch.baddbmm(m[None], m[None], m[None], beta=1j),
+        lambda: torch.arange(0, 1j),
+        lambda: torch.nn.functional.celu(m, 1j),
+    ):
         with pytest.raises(RuntimeError, match=r"value cannot be converted to type (float|double) without overflow"):
             call()
     with pytest.raises(RuntimeError, match="renorm: maxnorm must be real-valued"):
@@ -266,6 +331,7 @@ def test_what_gives_elements_without_end_is_no_list() -> None:
 
         def __len__(self):
             return 2
+
     for function in (torch.stack, torch.cat):
         with pytest.raises(TypeError, match=r"argument 'tensors' .position 1. must be tuple of Tensors, not Endless"):
             function(Endless())
@@ -299,7 +365,7 @@ def test_calls_that_pytorch_answers() -> None:
 @pytest.mark.parametrize("name", ["cat", "stack", "hstack", "vstack", "dstack", "row_stack", "column_stack"])
 def test_a_tensor_is_no_list_of_its_rows(name: str) -> None:
     x, function = torch.arange(6.0).reshape(3, 2), getattr(torch, name)
-    out = torch.empty_like(function(list(x)))       # which makes a plan for such rows
+    out = torch.empty_like(function(list(x)))  # which makes a plan for such rows
     function(list(x), out=out)
     for given in x, torch.nn.Parameter(x):
         for options in {}, {"out": out}:

@@ -47,18 +47,21 @@ def self_containing():
     return held
 
 
-@pytest.mark.parametrize(("data", "options", "expected"), [
-    ([[1, 2], [3, 4.5]], {}, [[1, 2], [3, 4.5]]),
-    (Sequence(), {}, [0.0, 1.5, 3.0]),
-    ([Index(), 1], {"dtype": torch.float32}, [5, 1]),
-    ([Index(), 2.9], {"dtype": torch.int64}, [5, 2]),
-    ([torch.tensor([3]), 1], {"dtype": torch.int8}, [3, 1]),
-    ([torch.ones(1), torch.ones(1, 1)], {}, [1, 1]),
-    ([[1, 2], torch.ones(2)], {}, [[1, 2], [1, 1]]),
-    ([2 ** 60 + 1, 1.5], {"dtype": torch.int64}, [2 ** 60 + 1, 1]),
-    ([float("nan"), 0.0, 1j], {"dtype": torch.bool}, [True, False, True]),
-    ([[], [1, 2]], {}, [[], []]),
-])
+@pytest.mark.parametrize(
+    ("data", "options", "expected"),
+    [
+        ([[1, 2], [3, 4.5]], {}, [[1, 2], [3, 4.5]]),
+        (Sequence(), {}, [0.0, 1.5, 3.0]),
+        ([Index(), 1], {"dtype": torch.float32}, [5, 1]),
+        ([Index(), 2.9], {"dtype": torch.int64}, [5, 2]),
+        ([torch.tensor([3]), 1], {"dtype": torch.int8}, [3, 1]),
+        ([torch.ones(1), torch.ones(1, 1)], {}, [1, 1]),
+        ([[1, 2], torch.ones(2)], {}, [[1, 2], [1, 1]]),
+        ([2**60 + 1, 1.5], {"dtype": torch.int64}, [2**60 + 1, 1]),
+        ([float("nan"), 0.0, 1j], {"dtype": torch.bool}, [True, False, True]),
+        ([[], [1, 2]], {}, [[], []]),
+    ],
+)
 def test_values_of_nested_data(data, options, expected):
     made = torch.tensor(data, **options)
     assert made.tolist() == expected
@@ -66,43 +69,47 @@ def test_values_of_nested_data(data, options, expected):
 
 
 def test_integers_of_every_width():
-    assert torch.tensor([1, 2 ** 64 - 1, 2 ** 63], dtype=torch.uint64).tolist() == [1, 2 ** 64 - 1, 2 ** 63]
-    assert torch.full((1,), 2 ** 64 - 1, dtype=torch.uint64).item() == 2 ** 64 - 1
+    assert torch.tensor([1, 2**64 - 1, 2**63], dtype=torch.uint64).tolist() == [1, 2**64 - 1, 2**63]
+    assert torch.full((1,), 2**64 - 1, dtype=torch.uint64).item() == 2**64 - 1
     assert torch.tensor([-300, 7], dtype=torch.uint16).tolist() == [65236, 7]
-    assert torch.tensor([2 ** 53 + 1, 1.5], dtype=torch.int64).tolist() == [2 ** 53 + 1, 1]
+    assert torch.tensor([2**53 + 1, 1.5], dtype=torch.int64).tolist() == [2**53 + 1, 1]
 
 
-@pytest.mark.parametrize(("data", "dtype", "error", "words"), [
-    ([[1, 2], [3]], None, ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
-    ([1, [2]], None, TypeError, "'list' object cannot be interpreted as an integer"),
-    ([1.0, [2]], None, TypeError, "must be real number, not list"),
-    ([[1], 2], None, TypeError, "not a sequence"),
-    ([None], None, RuntimeError, "Could not infer dtype of NoneType"),
-    ([None], torch.float32, TypeError, "must be real number, not NoneType"),
-    ([b"a"], None, TypeError, "new(): invalid data type 'bytes'"),
-    (["a"], None, ValueError, "too many dimensions 'str'"),
-    (self_containing(), None, ValueError, "too many dimensions 'list'"),
-    ([1j], torch.float32, TypeError, "must be real number, not complex"),
-    ([float("inf")], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
-    ([1e19], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
-    ([1, 2 ** 64 - 1], None, ValueError, "Overflow when unpacking long long"),
-    ([-1, 2 ** 63], torch.int32, ValueError, "Overflow when unpacking long long"),
-    ([300], torch.int8, RuntimeError, "value cannot be converted to type int8 without overflow"),
-    ([-65536], torch.uint16, RuntimeError, "value cannot be converted to type uint16 without overflow"),
-    ([-0.5], torch.uint8, RuntimeError, "value cannot be converted to type uint8 without overflow"),
-    ([1.5], torch.uint64, TypeError, "an integer is required"),
-    ([-1], torch.uint64, OverflowError, "can't convert negative int to unsigned"),
-    ([2 ** 64], torch.uint64, OverflowError, "int too big to convert"),
-    ([np.float32(1.5)], torch.int64, TypeError, "'numpy.float32' object cannot be interpreted as an integer"),
-    (np.uint64(2 ** 64 - 1), torch.int64, ValueError, "Overflow when unpacking long long"),
-    ([2 ** 70], None, ValueError, "Overflow when unpacking long long"),
-    ([torch.ones(2)], None, ValueError, "only one element tensors can be converted to Python scalars"),
-    ([torch.ones(1)], torch.int64, TypeError, "only integer tensors of a single element can be converted to an index"),
-    ([1, np.array([2])], None, TypeError, "only integer scalar arrays can be converted to a scalar index"),
-    (Index(), None, RuntimeError, "Could not infer dtype of Index"),
-    (np.arange(3)[::-1], None, ValueError, "At least one stride in the given numpy array is negative"),
-    (np.arange(3, dtype=">i4"), None, ValueError, "given numpy array has byte order different from the native byte order"),
-], ids=lambda value: None if isinstance(value, type) else str(value)[:30])
+@pytest.mark.parametrize(
+    ("data", "dtype", "error", "words"),
+    [
+        ([[1, 2], [3]], None, ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
+        ([1, [2]], None, TypeError, "'list' object cannot be interpreted as an integer"),
+        ([1.0, [2]], None, TypeError, "must be real number, not list"),
+        ([[1], 2], None, TypeError, "not a sequence"),
+        ([None], None, RuntimeError, "Could not infer dtype of NoneType"),
+        ([None], torch.float32, TypeError, "must be real number, not NoneType"),
+        ([b"a"], None, TypeError, "new(): invalid data type 'bytes'"),
+        (["a"], None, ValueError, "too many dimensions 'str'"),
+        (self_containing(), None, ValueError, "too many dimensions 'list'"),
+        ([1j], torch.float32, TypeError, "must be real number, not complex"),
+        ([float("inf")], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
+        ([1e19], torch.int64, RuntimeError, "value cannot be converted to type int64 without overflow"),
+        ([1, 2**64 - 1], None, ValueError, "Overflow when unpacking long long"),
+        ([-1, 2**63], torch.int32, ValueError, "Overflow when unpacking long long"),
+        ([300], torch.int8, RuntimeError, "value cannot be converted to type int8 without overflow"),
+        ([-65536], torch.uint16, RuntimeError, "value cannot be converted to type uint16 without overflow"),
+        ([-0.5], torch.uint8, RuntimeError, "value cannot be converted to type uint8 without overflow"),
+        ([1.5], torch.uint64, TypeError, "an integer is required"),
+        ([-1], torch.uint64, OverflowError, "can't convert negative int to unsigned"),
+        ([2**64], torch.uint64, OverflowError, "int too big to convert"),
+        ([np.float32(1.5)], torch.int64, TypeError, "'numpy.float32' object cannot be interpreted as an integer"),
+        (np.uint64(2**64 - 1), torch.int64, ValueError, "Overflow when unpacking long long"),
+        ([2**70], None, ValueError, "Overflow when unpacking long long"),
+        ([torch.ones(2)], None, ValueError, "only one element tensors can be converted to Python scalars"),
+        ([torch.ones(1)], torch.int64, TypeError, "only integer tensors of a single element can be converted to an index"),
+        ([1, np.array([2])], None, TypeError, "only integer scalar arrays can be converted to a scalar index"),
+        (Index(), None, RuntimeError, "Could not infer dtype of Index"),
+        (np.arange(3)[::-1], None, ValueError, "At least one stride in the given numpy array is negative"),
+        (np.arange(3, dtype=">i4"), None, ValueError, "given numpy array has byte order different from the native byte order"),
+    ],
+    ids=lambda value: None if isinstance(value, type) else str(value)[:30],
+)
 def test_what_nested_data_is_refused(data, dtype, error, words):
     with pytest.raises(error) as caught:
         torch.tensor(data, dtype=dtype)
@@ -113,7 +120,11 @@ def test_what_nested_data_is_refused(data, dtype, error, words):
 def test_storages_lend_their_memory(make):
     held = torch.UntypedStorage(10).fill_(1)
     for dtype, length, value in (
-            (torch.uint8, 10, 1), (torch.int16, 5, 257), (torch.int32, 2, 16843009), (None, 1, 0x0101010101010101)):
+        (torch.uint8, 10, 1),
+        (torch.int16, 5, 257),
+        (torch.int32, 2, 16843009),
+        (None, 1, 0x0101010101010101),
+    ):
         made = make(held, dtype=dtype)
         assert made.tolist() == [value] * length
         assert made.data_ptr() == held.data_ptr()
@@ -196,12 +207,12 @@ def test_warnings_of_memory_that_is_not_to_be_written_to():
     fixed.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        torch.tensor(fixed)     # a copy
+        torch.tensor(fixed)  # a copy
 
 
 def test_a_number_of_a_tensor_in_a_graph(monkeypatch):
     if torch.__name__ == "flambeau":
-        monkeypatch.setattr("flambeau.base.warn._given", set())      # the warning is given once in a process
+        monkeypatch.setattr("flambeau.base.warn._given", set())  # the warning is given once in a process
     leaf = torch.ones(1, requires_grad=True)
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
@@ -210,40 +221,52 @@ def test_a_number_of_a_tensor_in_a_graph(monkeypatch):
         assert float(leaf) == 1.0
     if torch.__name__ == "flambeau":
         assert [str(warning.message).split(" may lead")[0] for warning in given] == [
-            "Converting a tensor with requires_grad=True to a scalar"]
+            "Converting a tensor with requires_grad=True to a scalar"
+        ]
         assert given[0].filename == __file__
 
 
 def test_copies_on_the_meta_device_are_in_the_graph():
     made = torch.empty(2, 3, device="meta", requires_grad=True)
-    for copy in (made.clone(), made.double(), made.t().contiguous(), made.to("meta", copy=True), torch.ones(
-            2, requires_grad=True).to("meta")):
+    for copy in (
+        made.clone(),
+        made.double(),
+        made.t().contiguous(),
+        made.to("meta", copy=True),
+        torch.ones(2, requires_grad=True).to("meta"),
+    ):
         assert copy.requires_grad and not copy.is_leaf
     assert not made.long().requires_grad and not made.detach().clone().requires_grad
     made.half().clone().double().sum().backward()
     assert made.grad.shape == (2, 3) and made.grad.dtype == torch.float32
 
 
-@pytest.mark.parametrize(("fill", "expected"), [
-    (lambda: torch.full((1,), 2**63, dtype=torch.float32), 2.0**63),
-    (lambda: torch.full((1,), 2**63, dtype=torch.complex64), 2.0**63),
-    (lambda: torch.zeros(1).new_full((1,), 2**64 - 1), 2.0**64),
-    (lambda: torch.zeros(1, dtype=torch.uint64).fill_(2**64 - 1), 2**64 - 1),
-    (lambda: torch.zeros(1).masked_fill(torch.tensor([True]), 2**63), 2.0**63),
-    (lambda: torch.zeros(1, dtype=torch.bool).fill_(1j), True),
-    (lambda: torch.full((1,), 2**63, dtype=torch.bool), True),
-    (lambda: torch.zeros(1, dtype=torch.bool).masked_fill(torch.tensor([True]), 1j), True),
-])
+@pytest.mark.parametrize(
+    ("fill", "expected"),
+    [
+        (lambda: torch.full((1,), 2**63, dtype=torch.float32), 2.0**63),
+        (lambda: torch.full((1,), 2**63, dtype=torch.complex64), 2.0**63),
+        (lambda: torch.zeros(1).new_full((1,), 2**64 - 1), 2.0**64),
+        (lambda: torch.zeros(1, dtype=torch.uint64).fill_(2**64 - 1), 2**64 - 1),
+        (lambda: torch.zeros(1).masked_fill(torch.tensor([True]), 2**63), 2.0**63),
+        (lambda: torch.zeros(1, dtype=torch.bool).fill_(1j), True),
+        (lambda: torch.full((1,), 2**63, dtype=torch.bool), True),
+        (lambda: torch.zeros(1, dtype=torch.bool).masked_fill(torch.tensor([True]), 1j), True),
+    ],
+)
 def test_numbers_no_kernel_takes_are_elements(fill, expected):
     assert fill().item() == expected
 
 
-@pytest.mark.parametrize(("fill", "error", "words"), [
-    (lambda: torch.full((1,), 2**63), RuntimeError, "value cannot be converted to type int64_t without overflow"),
-    (lambda: torch.full((1,), 2**64, dtype=torch.complex64), OverflowError, "int too big to convert"),
-    (lambda: torch.zeros(1).fill_(2**64), OverflowError, "int too big to convert"),
-    (lambda: torch.zeros(1).fill_(-2**63 - 1), OverflowError, "can't convert negative int to unsigned"),
-])
+@pytest.mark.parametrize(
+    ("fill", "error", "words"),
+    [
+        (lambda: torch.full((1,), 2**63), RuntimeError, "value cannot be converted to type int64_t without overflow"),
+        (lambda: torch.full((1,), 2**64, dtype=torch.complex64), OverflowError, "int too big to convert"),
+        (lambda: torch.zeros(1).fill_(2**64), OverflowError, "int too big to convert"),
+        (lambda: torch.zeros(1).fill_(-(2**63) - 1), OverflowError, "can't convert negative int to unsigned"),
+    ],
+)
 def test_ints_past_every_dtype_are_refused(fill, error, words):
     with pytest.raises(error, match=words):
         fill()

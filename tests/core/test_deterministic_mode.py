@@ -10,7 +10,7 @@ import flambeau.nn.functional as F
 
 @pytest.fixture
 def deterministic():
-    torch.empty(3), torch.ones(1).new_empty(3)      # plans from before must not serve
+    torch.empty(3), torch.ones(1).new_empty(3)  # plans from before must not serve
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -20,17 +20,26 @@ def deterministic():
 @pytest.mark.usefixtures("deterministic")
 def test_fresh_memory_shows_up():
     like = torch.ones(2, 3)
-    made = [torch.empty(3), torch.empty((2, 2), dtype=torch.float16), torch.empty_strided((2, 2), (3, 1)), torch.empty_like(like),
-            like.new_empty(3), like.new_empty_strided((2,), (2,)), torch.empty(0).resize_(3), torch.Tensor(3),
-            torch.empty(2, dtype=torch.float8_e5m2).float(), torch.empty(3, out=torch.empty(0))]
+    made = [
+        torch.empty(3),
+        torch.empty((2, 2), dtype=torch.float16),
+        torch.empty_strided((2, 2), (3, 1)),
+        torch.empty_like(like),
+        like.new_empty(3),
+        like.new_empty_strided((2,), (2,)),
+        torch.empty(0).resize_(3),
+        torch.Tensor(3),
+        torch.empty(2, dtype=torch.float8_e5m2).float(),
+        torch.empty(3, out=torch.empty(0)),
+    ]
     assert all(bool(x.isnan().all()) for x in made)
     assert torch.empty(2, dtype=torch.int16).tolist() == [32767, 32767]
     assert torch.empty(1, dtype=torch.bool).tolist() == [True]
     number = torch.empty(1, dtype=torch.complex64).item()
     assert math.isnan(number.real) and number.imag == 0
-    assert torch.empty(1, dtype=torch.uint64).item() == 2 ** 64 - 1
+    assert torch.empty(1, dtype=torch.uint64).item() == 2**64 - 1
     grown = torch.arange(4)[1:].resize_(5)
-    assert grown.tolist() == [1, 2, 3, 2 ** 63 - 1, 2 ** 63 - 1]
+    assert grown.tolist() == [1, 2, 3, 2**63 - 1, 2**63 - 1]
     assert torch.empty(2, device="meta").shape == (2,)
 
 
@@ -51,6 +60,7 @@ def test_what_varies_in_pytorch_is_refused():
 
     def unpool():
         return F.max_unpool2d(torch.ones(1, 1, 1, 1), torch.tensor([[[[0]]]]), 2)
+
     for operator, name in ((put, "put_"), (unpool, "max_unpooling2d_forward_out")):
         with pytest.raises(RuntimeError, match=f"^{name} does not have a deterministic implementation, but you set"):
             operator()
@@ -63,6 +73,7 @@ def test_what_varies_in_pytorch_is_refused():
 def test_warnings_said_once_or_always():
     def deprecated():
         return torch.ones(2).add(2, torch.ones(2))
+
     torch.set_warn_always(True)
     try:
         for _ in range(2):

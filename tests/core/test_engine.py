@@ -107,8 +107,10 @@ def test_second_backward():
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.tolist() == [4, 8]
-    assert words(y.backward).startswith("Trying to backward through the graph a second time (or directly access saved "
-                                        "tensors after they have already been freed).")
+    assert words(y.backward).startswith(
+        "Trying to backward through the graph a second time (or directly access saved "
+        "tensors after they have already been freed)."
+    )
     z = x.sum()  # saves nothing, so it may run again
     z.backward()
     z.backward()
@@ -156,36 +158,49 @@ def test_unused_inputs():
     x, other = leaf(1.0), leaf(1.0, 2.0)
     assert words(lambda: torch.autograd.grad(x * 2, other)) == (
         "The differentiated Tensor at index 0 appears to not have been used in the graph. Set allow_unused=True if this "
-        "is the desired behavior.")
+        "is the desired behavior."
+    )
     assert torch.autograd.grad(x * 2, [other], allow_unused=True) == (None,)
     assert torch.autograd.grad(x * 2, [x, other], materialize_grads=True)[1].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("call", "message"), [
-    (lambda x: (x * 2).backward(), "grad can be implicitly created only for scalar outputs"),
-    (lambda x: (x * 2).backward(torch.ones(2)),
-     "Mismatch in shape: grad_output[0] has a shape of torch.Size([2]) and output[0] has a shape of torch.Size([3])."),
-    (lambda x: torch.ones(3).sum().backward(),
-     "element 0 of tensors does not require grad and does not have a grad_fn"),
-    (lambda x: torch.autograd.grad(x.sum(), torch.ones(2)), "One of the differentiated Tensors does not require grad"),
-    (lambda x: torch.autograd.grad(x.sum(), []), "`inputs` argument to `grad()` cannot be empty."),
-    (lambda x: torch.autograd.backward([x.sum(), x.sum()], [None]), "got 2 tensors and 1 gradients"),
-    (lambda x: x.add_(1), "a leaf Variable that requires grad is being used in an in-place operation."),
-    (lambda x: x[0].add_(1), "a view of a leaf Variable that requires grad is being used in an in-place operation."),
-    (lambda x: torch.ones(3).register_hook(print), "cannot register a hook on a tensor that doesn't require gradient"),
-    (lambda x: torch.ones(3).retain_grad(), "can't retain_grad on Tensor that has requires_grad=False"),
-    (lambda x: (x * 2).register_post_accumulate_grad_hook(print),
-     "post accumulate grad hooks cannot be registered on non-leaf tensors"),
-    (lambda x: setattr(x, "grad", torch.ones(2)),
-     "attempting to assign a gradient of size '[2]' to a tensor of size '[3]'. Please ensure that the gradient and the "
-     "tensor are the same size"),
-    (lambda x: setattr(x, "grad", x), "can't assign Variable as its own grad"),
-    (lambda x: torch.ones(3, dtype=torch.int64).requires_grad_(),
-     "only Tensors of floating point dtype can require gradients"),
-    (lambda x: setattr(x * 2, "requires_grad", False),
-     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
-     "that doesn't require differentiation use var_no_grad = var.detach()."),
-])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: (x * 2).backward(), "grad can be implicitly created only for scalar outputs"),
+        (
+            lambda x: (x * 2).backward(torch.ones(2)),
+            "Mismatch in shape: grad_output[0] has a shape of torch.Size([2]) and output[0] has a shape of torch.Size([3]).",
+        ),
+        (lambda x: torch.ones(3).sum().backward(), "element 0 of tensors does not require grad and does not have a grad_fn"),
+        (lambda x: torch.autograd.grad(x.sum(), torch.ones(2)), "One of the differentiated Tensors does not require grad"),
+        (lambda x: torch.autograd.grad(x.sum(), []), "`inputs` argument to `grad()` cannot be empty."),
+        (lambda x: torch.autograd.backward([x.sum(), x.sum()], [None]), "got 2 tensors and 1 gradients"),
+        (lambda x: x.add_(1), "a leaf Variable that requires grad is being used in an in-place operation."),
+        (lambda x: x[0].add_(1), "a view of a leaf Variable that requires grad is being used in an in-place operation."),
+        (lambda x: torch.ones(3).register_hook(print), "cannot register a hook on a tensor that doesn't require gradient"),
+        (lambda x: torch.ones(3).retain_grad(), "can't retain_grad on Tensor that has requires_grad=False"),
+        (
+            lambda x: (x * 2).register_post_accumulate_grad_hook(print),
+            "post accumulate grad hooks cannot be registered on non-leaf tensors",
+        ),
+        (
+            lambda x: setattr(x, "grad", torch.ones(2)),
+            "attempting to assign a gradient of size '[2]' to a tensor of size '[3]'. Please ensure that the gradient and the "
+            "tensor are the same size",
+        ),
+        (lambda x: setattr(x, "grad", x), "can't assign Variable as its own grad"),
+        (
+            lambda x: torch.ones(3, dtype=torch.int64).requires_grad_(),
+            "only Tensors of floating point dtype can require gradients",
+        ),
+        (
+            lambda x: setattr(x * 2, "requires_grad", False),
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
+            "that doesn't require differentiation use var_no_grad = var.detach().",
+        ),
+    ],
+)
 def test_errors(call, message):
     assert words(lambda: call(leaf(1.0, 2.0, 3.0))) == message
 
@@ -240,8 +255,9 @@ def test_multi_grad_hook():
 
 
 def _sequential():
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(),
-                              torch.nn.Linear(16, 2))
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(16, 2)
+    )
     return dict(net.named_parameters()), net(torch.ones(2, 3, 4, 4))
 
 
@@ -263,9 +279,16 @@ def _mixed():
     return leaves, torch.addcmul(a, b, c).sum() + torch.where(x[0] > 0, a, d).sum() + x.sum()
 
 
-@pytest.mark.parametrize(("graph", "expected"), [
-    (_sequential, "4.bias 4.weight 1.weight 1.bias 0.weight 0.bias"), (_concatenated, "c b f e d a g"),
-    (_tied, "bias weight table"), (_mixed, "d a b c")], ids=["layers", "seven equals", "tied", "mixed"])
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        (_sequential, "4.bias 4.weight 1.weight 1.bias 0.weight 0.bias"),
+        (_concatenated, "c b f e d a g"),
+        (_tied, "bias weight table"),
+        (_mixed, "d a b c"),
+    ],
+    ids=["layers", "seven equals", "tied", "mixed"],
+)
 def test_hooks_of_leaves_run_in_pytorchs_order(graph, expected):
     """Leaves that are ready at once are equals in PyTorch's queue, whose order follows from its places."""
     leaves, result = graph()
@@ -293,7 +316,7 @@ def test_hooks_of_chosen_leaves_run_in_the_order_of_the_run():
     ran.clear()
     one = torch.ones(2)
     torch.autograd.backward([w, x], [one, one], inputs=[x])
-    assert ran == ["x", "after x"]      # a root that no gradient is asked for is not reached
+    assert ran == ["x", "after x"]  # a root that no gradient is asked for is not reached
     assert w.grad.tolist() == [2, 2]
 
 
@@ -305,8 +328,10 @@ def test_overwritten_values_are_noticed():
     y = (x * w).sum()
     w.add_(1)
     message = words(y.backward)
-    assert message.startswith("one of the variables needed for gradient computation has been modified by an inplace "
-                              "operation: [torch.FloatTensor [3]] is at version 1; expected version 0 instead.")
+    assert message.startswith(
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: [torch.FloatTensor [3]] is at version 1; expected version 0 instead."
+    )
     y = x.exp()
     y.add_(1)
     assert "which is output 0 of Exp, is at version 1" in words(y.sum().backward)
@@ -354,7 +379,8 @@ def test_forbidden_writes():
     part, _ = (x * 2).unbind(0)
     assert words(lambda: part.add_(1)).startswith(
         "Output 0 of Unbind is a view and is being modified inplace. This view is the output of a function that returns "
-        "multiple views.")
+        "multiple views."
+    )
 
 
 def test_detach_in_place():
@@ -456,7 +482,8 @@ def test_function_with_a_wrong_number_of_gradients():
 
     x = leaf(1.0)
     assert words(Bad.apply(x, x).backward) == (
-        "function BadBackward returned an incorrect number of gradients (expected 2, got 1)")
+        "function BadBackward returned an incorrect number of gradients (expected 2, got 1)"
+    )
 
 
 def test_function_materialises_gradients():
@@ -510,7 +537,8 @@ def test_once_differentiable():
     x = leaf(1.0)
     (first,) = torch.autograd.grad(Once.apply(x) * x, x, create_graph=True)
     assert words(lambda: first.sum().backward()) == (
-        "trying to differentiate twice a function that was marked with @once_differentiable")
+        "trying to differentiate twice a function that was marked with @once_differentiable"
+    )
 
 
 # ---------------------------------------------------------------- saved tensors, anomaly mode, checks
@@ -568,11 +596,24 @@ def test_gradcheck_accepts_and_refuses():
         torch.autograd.gradcheck(lambda a: a.detach() * a, (x,))
 
 
-@pytest.mark.parametrize("view", [
-    lambda a: a.t(), lambda a: a.unfold(1, 2, 1), lambda a: a.diagonal(), lambda a: a[:, 1], lambda a: a[::2, 1:],
-    lambda a: a.as_strided((2, 2, 2), (1, 1, 3)), lambda a: a.expand(2, 2, 3), lambda a: a.permute(1, 0).reshape(6),
-    lambda a: a.narrow(1, 1, 2), lambda a: a.split(2, 1)[0], lambda a: a.unbind(1)[1], lambda a: a.flatten()[None],
-], ids=range(12))
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a.t(),
+        lambda a: a.unfold(1, 2, 1),
+        lambda a: a.diagonal(),
+        lambda a: a[:, 1],
+        lambda a: a[::2, 1:],
+        lambda a: a.as_strided((2, 2, 2), (1, 1, 3)),
+        lambda a: a.expand(2, 2, 3),
+        lambda a: a.permute(1, 0).reshape(6),
+        lambda a: a.narrow(1, 1, 2),
+        lambda a: a.split(2, 1)[0],
+        lambda a: a.unbind(1)[1],
+        lambda a: a.flatten()[None],
+    ],
+    ids=range(12),
+)
 def test_views_differentiate_twice(view):
     x = torch.tensor([[0.1, -0.2, 0.3], [0.4, 0.5, -0.6]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a: view(a) * view(a), (x,))
@@ -595,21 +636,29 @@ def normalized(x):
     return torch.nn.functional.binary_cross_entropy(x.sigmoid(), torch.ones(2, 2), weight=torch.ones(2))
 
 
-@pytest.mark.parametrize(("function", "name"), [
-    (lambda x: torch.cdist(x, x + 1), "CdistBackward0"), (lambda x: torch.dist(x, x + 1), "DistBackward0"),
-    (lambda x: torch.rot90(x), "Rot90Backward0"), (lambda x: x.renorm(2, 0, 0.1), "RenormBackward0"),
-    (lambda x: torch.block_diag(x, x), "BlockDiagBackward0"), (lambda x: torch.polar(x, x), "PolarBackward0"),
-    (lambda x: torch.nn.functional.pairwise_distance(x, x + 1), "NormBackward1"), (normalized, "BinaryCrossEntropyBackward0"),
-    (lambda x: torch.nn.functional.linear(x[None], x), "UnsafeViewBackward0"),
-    (lambda x: torch.nn.functional.linear(x[0], x), "SqueezeBackward4"),
-    (lambda x: torch.nn.functional.linear(x[0], x, x[0]), "ViewBackward0"),
-    (lambda x: torch.nn.functional.l1_loss(x, x + 1, reduction="sum"), "SumBackward0"),
-    (lambda x: torch.nn.functional.margin_ranking_loss(x, x, x, reduction="none"), "ClampMinBackward0"),
-    (lambda x: torch.nn.functional.cross_entropy(x, x.detach()), "DivBackward1"),
-    (lambda x: x.to(x.dtype, copy=True), "ToCopyBackward0"), (lambda x: x.clone(), "CloneBackward0"),
-])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: torch.cdist(x, x + 1), "CdistBackward0"),
+        (lambda x: torch.dist(x, x + 1), "DistBackward0"),
+        (lambda x: torch.rot90(x), "Rot90Backward0"),
+        (lambda x: x.renorm(2, 0, 0.1), "RenormBackward0"),
+        (lambda x: torch.block_diag(x, x), "BlockDiagBackward0"),
+        (lambda x: torch.polar(x, x), "PolarBackward0"),
+        (lambda x: torch.nn.functional.pairwise_distance(x, x + 1), "NormBackward1"),
+        (normalized, "BinaryCrossEntropyBackward0"),
+        (lambda x: torch.nn.functional.linear(x[None], x), "UnsafeViewBackward0"),
+        (lambda x: torch.nn.functional.linear(x[0], x), "SqueezeBackward4"),
+        (lambda x: torch.nn.functional.linear(x[0], x, x[0]), "ViewBackward0"),
+        (lambda x: torch.nn.functional.l1_loss(x, x + 1, reduction="sum"), "SumBackward0"),
+        (lambda x: torch.nn.functional.margin_ranking_loss(x, x, x, reduction="none"), "ClampMinBackward0"),
+        (lambda x: torch.nn.functional.cross_entropy(x, x.detach()), "DivBackward1"),
+        (lambda x: x.to(x.dtype, copy=True), "ToCopyBackward0"),
+        (lambda x: x.clone(), "CloneBackward0"),
+    ],
+)
 def test_names_of_what_is_one_step_in_pytorch(function, name):
-    x = torch.tensor([[1., 2], [3, 5]], requires_grad=True)
+    x = torch.tensor([[1.0, 2], [3, 5]], requires_grad=True)
     assert function(x).grad_fn.name() == name
     torch.autograd.grad(function(x).abs().sum(), x)
 
@@ -625,18 +674,25 @@ def test_grad_of_chosen_inputs_through_a_write_to_a_view():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     table = torch.zeros(3, 3)
     table[0] = x * 2
-    table[:, 1].mul_(x)             # table[0, 1] is 2 x1 x0
+    table[:, 1].mul_(x)  # table[0, 1] is 2 x1 x0
     (grad,) = torch.autograd.grad(table[0, 1], x)
     assert grad.tolist() == [4.0, 2.0, 0.0]
 
 
-@pytest.mark.parametrize(("call", "name"), [
-    (lambda x: torch.diagonal_copy(x), "DiagonalBackward0_copy"),
-    (lambda x: torch.narrow_copy(x, 0, 0, 1), "NarrowCopyBackward0"),
-    (lambda x: torch.unbind_copy(x)[1], "UnbindBackward0_copy"), (lambda x: x.clone().transpose_(0, 1), "TransposeBackward1"),
-    (lambda x: x.clone().unsqueeze_(0), "UnsqueezeBackward1"), (lambda x: x[:1].clone().squeeze_(0), "SqueezeBackward4"),
-    (lambda x: x.clone().renorm_(1, 0, 1.0), "RenormBackward0"), (lambda x: torch.linalg.lu(x)[2], "LinalgLuBackward0"),
-    (lambda x: torch.linalg.solve(x, x[0]), "LinalgSolveExBackward0")])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: torch.diagonal_copy(x), "DiagonalBackward0_copy"),
+        (lambda x: torch.narrow_copy(x, 0, 0, 1), "NarrowCopyBackward0"),
+        (lambda x: torch.unbind_copy(x)[1], "UnbindBackward0_copy"),
+        (lambda x: x.clone().transpose_(0, 1), "TransposeBackward1"),
+        (lambda x: x.clone().unsqueeze_(0), "UnsqueezeBackward1"),
+        (lambda x: x[:1].clone().squeeze_(0), "SqueezeBackward4"),
+        (lambda x: x.clone().renorm_(1, 0, 1.0), "RenormBackward0"),
+        (lambda x: torch.linalg.lu(x)[2], "LinalgLuBackward0"),
+        (lambda x: torch.linalg.solve(x, x[0]), "LinalgSolveExBackward0"),
+    ],
+)
 def test_names_of_copies_of_views_and_of_steps_in_place(call, name):
     x = torch.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
     made = call(x)
@@ -645,11 +701,15 @@ def test_names_of_copies_of_views_and_of_steps_in_place(call, name):
     assert x.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(("shape", "strides", "expected"), [
-    ((4, 5), (5, 1), (5, 1)), ((4, 5), (1, 4), (1, 4)), ((3,), (0,), (1,)), ((2, 3), (0, 1), (3, 1))])
+@pytest.mark.parametrize(
+    ("shape", "strides", "expected"),
+    [((4, 5), (5, 1), (5, 1)), ((4, 5), (1, 4), (1, 4)), ((3,), (0,), (1,)), ((2, 3), (0, 1), (3, 1))],
+)
 @pytest.mark.parametrize("create_graph", [False, True])
-@pytest.mark.parametrize(("function", "recorded"), [
-    (lambda x: x, None), (lambda x: x.t() * 2 if x.ndim == 2 else x * 2, None), (lambda x: x * x, "CopyBackwards")])
+@pytest.mark.parametrize(
+    ("function", "recorded"),
+    [(lambda x: x, None), (lambda x: x.t() * 2 if x.ndim == 2 else x * 2, None), (lambda x: x * x, "CopyBackwards")],
+)
 def test_a_gradient_lies_as_its_leaf_does(shape, strides, expected, create_graph, function, recorded):
     x = torch.ones(6).as_strided(shape, strides) if 0 in strides else torch.ones(20).as_strided(shape, strides)
     x = x.detach().requires_grad_()
@@ -661,7 +721,7 @@ def test_a_gradient_lies_as_its_leaf_does(shape, strides, expected, create_graph
 
 def test_a_real_angle_has_a_gradient_that_depends_on_nothing():
     x = torch.tensor([1.0, -2.0], requires_grad=True)
-    gradient, = torch.autograd.grad(x.angle().pow(2).sum(), x, create_graph=True)
+    (gradient,) = torch.autograd.grad(x.angle().pow(2).sum(), x, create_graph=True)
     assert not gradient.requires_grad and gradient.tolist() == [0, 0]
 
 
@@ -669,14 +729,14 @@ def test_a_real_angle_has_a_gradient_that_depends_on_nothing():
 def test_what_an_extreme_passes_by_gets_a_positive_zero(whole):
     x = torch.tensor([-2.0, -2.0, -2.0], requires_grad=True)
     y = torch.cat([x, whole(x).detach()[None] * torch.tensor([2.0 if whole is torch.max else 0.5])])
-    gradient, = torch.autograd.grad(whole(y) * -1, y)
+    (gradient,) = torch.autograd.grad(whole(y) * -1, y)
     assert not gradient[gradient == 0].signbit().any()
 
 
 @pytest.mark.parametrize("function", [torch.add, torch.sub])
 def test_a_number_at_its_default_after_one_that_was_not(function):
     x = torch.full((2, 5), 2.0)
-    function(x, x, alpha=2)     # the plan of such a call serves any number
+    function(x, x, alpha=2)  # the plan of such a call serves any number
     y, z = x.clone().requires_grad_(), x.clone().requires_grad_()
     sign = 1.0 if function is torch.add else -1.0
     for alpha in (1, 3, 1):

@@ -52,8 +52,18 @@ def test_operators_on_fake_tensors_give_fake_tensors_also_outside_of_the_mode(mo
 
 def test_factories_in_the_mode(mode):
     with mode:
-        made = [torch.empty(2), torch.zeros(2, device="cpu"), torch.rand(2), torch.arange(3), torch.tensor([1.0]), torch.eye(2),
-                torch.Tensor(2, 3), torch.full((2,), 3), torch.nn.Linear(2, 3).weight, torch.randint(3, (2,))]
+        made = [
+            torch.empty(2),
+            torch.zeros(2, device="cpu"),
+            torch.rand(2),
+            torch.arange(3),
+            torch.tensor([1.0]),
+            torch.eye(2),
+            torch.Tensor(2, 3),
+            torch.full((2,), 3),
+            torch.nn.Linear(2, 3).weight,
+            torch.randint(3, (2,)),
+        ]
         assert torch.get_default_device() == torch.device("cpu")
         meta = torch.ones(2, device="meta")
     assert {type(x) for x in made} == {FakeTensor} and {x.device.type for x in made} == {"cpu"}
@@ -94,8 +104,9 @@ def test_gradients(mode):
 
 def test_a_model_trains_without_data(mode):
     with mode:
-        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
-                                    torch.nn.Linear(8 * 6 * 6, 5))
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 6 * 6, 5)
+        )
         optimizer = torch.optim.AdamW(model.parameters())
         loss = torch.nn.functional.cross_entropy(model(torch.randn(2, 3, 8, 8)), torch.randint(5, (2,)))
         loss.backward()
@@ -103,8 +114,9 @@ def test_a_model_trains_without_data(mode):
     assert all(type(p) is FakeTensor and type(p.grad) is FakeTensor and p.grad.shape == p.shape for p in model.parameters())
 
 
-@pytest.mark.parametrize("call", [lambda x: x.item(), bool, float, int, lambda x: [1, 2][x.long()], lambda x: x.tolist(),
-                                  lambda x: 1 if x > 0 else 2])
+@pytest.mark.parametrize(
+    "call", [lambda x: x.item(), bool, float, int, lambda x: [1, 2][x.long()], lambda x: x.tolist(), lambda x: 1 if x > 0 else 2]
+)
 def test_values_are_not_to_be_had(mode, call):
     with pytest.raises(DataDependentOutputException) as raised:
         call(mode.from_tensor(torch.tensor(1.0)))
@@ -180,6 +192,7 @@ def test_copies(mode):
 def test_nothing_is_allocated_or_compiled(mode):
     from flambeau.codegen import jit
     from flambeau.core.tensor.storage import memory_statistics
+
     before, compiled = memory_statistics()["allocations"], jit.statistics["compiled"] + jit.statistics["loaded"]
     with mode:
         x = torch.empty(1 << 20, 1 << 20)
@@ -199,6 +212,7 @@ def test_graphs_run_on_fake_tensors(mode):
     from flambeau import fx
     from flambeau.fx.passes.fake_tensor_prop import FakeTensorProp
     from flambeau.fx.passes.shape_prop import ShapeProp
+
     model = fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()))
     made = FakeTensorProp(model, mode).propagate(torch.ones(2, 3))
     assert type(made) is FakeTensor and made.fake_mode is mode
@@ -234,8 +248,15 @@ def test_zero_dim_cpu_tensors_go_with_the_meta_device():
 
 def test_files_are_loaded_as_fake_tensors(mode, tmp_path):
     base = torch.arange(6.0)
-    torch.save({"base": base, "part": base[2:4], "layer": torch.nn.Linear(2, 3).state_dict(),
-                "parameter": torch.nn.Parameter(torch.ones(2))}, tmp_path / "saved.pt")
+    torch.save(
+        {
+            "base": base,
+            "part": base[2:4],
+            "layer": torch.nn.Linear(2, 3).state_dict(),
+            "parameter": torch.nn.Parameter(torch.ones(2)),
+        },
+        tmp_path / "saved.pt",
+    )
     with mode:
         loaded = torch.load(tmp_path / "saved.pt")
     assert {type(loaded[name]) for name in ("base", "part", "parameter")} == {FakeTensor} == {type(loaded["layer"]["weight"])}
@@ -245,6 +266,7 @@ def test_files_are_loaded_as_fake_tensors(mode, tmp_path):
 
 def test_function_transforms_and_other_modes(mode):
     from flambeau.utils._python_dispatch import TorchDispatchMode
+
     fake = mode.from_tensor(torch.ones(2, 3))
     assert torch.func.vmap(torch.sum)(fake).shape == (2,) and torch.func.jacrev(torch.sin)(fake).shape == (2, 3, 2, 3)
     seen = []

@@ -72,6 +72,7 @@ def test_hooks_are_told_of_what_is_compiled():
     told = []
     torch._C._jit_set_emit_hooks(lambda m: told.append("module"), lambda f: told.append(f.name))
     try:
+
         def double(x: torch.Tensor) -> torch.Tensor:
             return x * 2
 

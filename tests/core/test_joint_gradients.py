@@ -56,19 +56,21 @@ def test_saved_numbers_and_tensors_in_any_order():
     out = torch.addcmul(x, x, y, value=3) * torch.pow(2, y)
     out.sum().backward()
     a, b = x.detach().double(), y.detach().double()
-    torch.testing.assert_close(x.grad.double(), (1 + 3 * b) * 2 ** b)
-    torch.testing.assert_close(y.grad.double(), 3 * a * 2 ** b + (a + 3 * a * b) * 2 ** b * 0.6931471805599453)
+    torch.testing.assert_close(x.grad.double(), (1 + 3 * b) * 2**b)
+    torch.testing.assert_close(y.grad.double(), 3 * a * 2**b + (a + 3 * a * b) * 2**b * 0.6931471805599453)
 
 
 def test_calls_with_numbers_are_recorded_and_differentiated_in_one_go(monkeypatch):
     """Keyword numbers that are not at their defaults take the quick way like others; their values aren't part of what is kept."""
+
     def weighted(value):
         return torch.addcmul(x, y, z, value=value)
+
     x, y, z = operands("plain")
     torch.autograd.grad(weighted(0.5).sum(), (x, y, z))
     made = {}
     with monkeypatch.context() as patched:
-        patched.setattr(variants, "general", None)        # what calls that were not seen before go through
+        patched.setattr(variants, "general", None)  # what calls that were not seen before go through
         patched.setattr(pointwise_backward.Gradient, "__call__", None)
         for value in (0.5, 2.0, -1.5):
             out = weighted(value)
@@ -82,8 +84,10 @@ def test_calls_with_numbers_are_recorded_and_differentiated_in_one_go(monkeypatc
 
 def test_subclasses_see_each_gradient():
     """An operand that overrides gets its operators as before."""
+
     class Tagged(torch.Tensor):
         pass
+
     x = torch.tensor([1.0, 2.0]).as_subclass(Tagged).requires_grad_()
     y = torch.tensor([3.0, 4.0], requires_grad=True)
     (x * y).sum().backward()

@@ -84,7 +84,7 @@ def test_norms_of_distant_numbers(offset):
     same = torch.full((3, 77), offset + 0.1, requires_grad=True)
     out, mean, scale = torch.native_layer_norm(same, (77,), None, None, 1e-5)
     assert not out.any() and mean.eq(same[:, :1]).all()
-    close(scale, np.full((3, 1), 1e5 ** 0.5), 1e-6)
+    close(scale, np.full((3, 1), 1e5**0.5), 1e-6)
 
 
 def test_rows_side_by_side_prepare_what_they_share():

@@ -7,8 +7,8 @@ from flambeau.core.modes.op_log import narrate
 def test_every_kind_of_call_is_printed(capsys):
     x = torch.ones(2, 3, requires_grad=True)
     with narrate():
-        y = x.t()                       # a view
-        row = y[0]                      # indexing
+        y = x.t()  # a view
+        row = y[0]  # indexing
         row.view(2).add(1).sum().backward()
         x.detach().add_(1)
         torch.cat((x, x))

@@ -10,7 +10,7 @@ import pytest
 
 import flambeau as torch
 
-ONCE = '''
+ONCE = """
 import warnings
 import flambeau as torch
 x, z = torch.eye(3), torch.ones(2, dtype=torch.complex64)
@@ -28,7 +28,7 @@ for call, words in calls:
             call()
         assert [str(w.message).startswith(words) for w in seen] == [True] if words else not seen, (words, seen)
         assert all(w.filename == "<string>" for w in seen)
-'''
+"""
 
 
 def test_warnings_given_once():

@@ -108,9 +108,7 @@ def test_parameters_have_no_overrides() -> None:
         pass
 
     assert type(Own(torch.ones(2)) + 1) is torch.Tensor
-    assert type(torch.nn.Parameter(of(Plain))) is Plain and isinstance(
-        torch.nn.Parameter(of(Plain)), torch.nn.Parameter
-    )
+    assert type(torch.nn.Parameter(of(Plain))) is Plain and isinstance(torch.nn.Parameter(of(Plain)), torch.nn.Parameter)
 
 
 def test_functions_methods_and_properties_come_to_the_class() -> None:
@@ -139,11 +137,7 @@ class Duck:
 
 def test_duck_types() -> None:
     assert torch.add(Duck(), 1) == ("add", (Duck,)) and torch.matmul(torch.ones(2), Duck()) == ("matmul", (Duck,))
-    assert (
-        overrides.is_tensor_like(Duck())
-        and not overrides.is_tensor_like(1)
-        and overrides.has_torch_function((1, Duck()))
-    )
+    assert overrides.is_tensor_like(Duck()) and not overrides.is_tensor_like(1) and overrides.has_torch_function((1, Duck()))
 
 
 def test_nobody_answers() -> None:
@@ -195,9 +189,37 @@ def test_modes_see_every_function_and_method() -> None:
         w = torch.ones(2, requires_grad=True)
         w.sum().backward()
         assert not bool(y.sum())
-    assert seen == ["zeros", "clone", "detach", "to", "contiguous", "cpu", "randn", "copy_", "fill_", "normal_", "tensor", "full",
-                    "index_add_", "zero_", "split", "gt", "div", "neg", "__len__", "size", "numpy", "batch_norm", "arange",
-                    "dropout", "ones", "sum", "backward", "sum", "__bool__"]
+    assert seen == [
+        "zeros",
+        "clone",
+        "detach",
+        "to",
+        "contiguous",
+        "cpu",
+        "randn",
+        "copy_",
+        "fill_",
+        "normal_",
+        "tensor",
+        "full",
+        "index_add_",
+        "zero_",
+        "split",
+        "gt",
+        "div",
+        "neg",
+        "__len__",
+        "size",
+        "numpy",
+        "batch_norm",
+        "arange",
+        "dropout",
+        "ones",
+        "sum",
+        "backward",
+        "sum",
+        "__bool__",
+    ]
     seen.clear()
     torch.zeros(1)
     assert not seen
@@ -227,9 +249,7 @@ def test_own_functions_can_be_overridden() -> None:
 
 def test_names() -> None:
     assert overrides.resolve_name(torch.add) == "torch.add" and torch.add in overrides.get_testing_overrides()
-    assert torch.tensor in overrides.get_ignored_functions() and overrides.is_tensor_method_or_property(
-        torch.Tensor.add
-    )
+    assert torch.tensor in overrides.get_ignored_functions() and overrides.is_tensor_method_or_property(torch.Tensor.add)
 
 
 class Slotted(torch.Tensor):
@@ -383,6 +403,7 @@ def test_an_index_that_overrides_is_asked():
         @classmethod
         def __torch_function__(cls, function, types, args, kwargs=None):
             return seen.append((function, types))
+
     seen, x = [], torch.zeros(3)
     x[Index()] = 1
     x[0, Index()] = 1
@@ -392,6 +413,7 @@ def test_an_index_that_overrides_is_asked():
 
 def test_a_class_that_answers_operators_overrides_no_functions() -> None:
     """As in PyTorch: what its operators give is given, as it is; one that says __torch_function__ itself is asked."""
+
     class Answers(torch.Tensor):
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -409,6 +431,7 @@ def test_a_class_that_answers_operators_overrides_no_functions() -> None:
 
     class Below(Answers):
         pass
+
     disabled = torch._C._disabled_torch_function_impl
     assert [cls.__torch_function__ is disabled for cls in (Answers, Below, Plain, Both)] == [True, True, False, False]
 
@@ -429,6 +452,7 @@ def test_attributes_in_slots_of_a_wrapper_are_kept_in_the_graph() -> None:
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             inner = tree_map(lambda x: x.elem if isinstance(x, Wrapper) else x, (args, kwargs or {}))
             return tree_map(lambda x: Wrapper(x) if isinstance(x, torch.Tensor) else x, func(*inner[0], **inner[1]))
+
     x = Wrapper(torch.ones(3, requires_grad=True))
     (gradient,) = torch.autograd.grad((x.view_as(x).exp() * 3).sum(), x)
     assert isinstance(gradient, Wrapper) and gradient.elem.tolist() == (torch.ones(3).exp() * 3).tolist()
@@ -509,7 +533,7 @@ def test_methods_and_functions_are_told_apart():
     made = torch.eye(2).as_subclass(Sub)
     for method, arguments in ((torch.Tensor.nonzero, ()), (torch.Tensor.swapaxes_, (0, 1)), (torch.Tensor.cosh_, ())):
         seen.clear()
-        method(made, *arguments)    # not found on the class, which would ask by itself
+        method(made, *arguments)  # not found on the class, which would ask by itself
         assert seen == [method]
     assert torch.overrides.resolve_name(torch.Tensor.add) == "torch.Tensor.add"
     assert torch.overrides.is_tensor_method_or_property(torch.Tensor.add)

@@ -31,7 +31,7 @@ def test_scrambled_points():
     expected = torch.tensor([[0.1995, 0.1709, 0.7494], [0.6922, 0.7115, 0.4898], [0.8505, 0.2963, 0.7880]])
     torch.testing.assert_close(engine.draw(3), expected, atol=5e-5, rtol=0)
     assert repr(engine) == "SobolEngine(dimension=3, scramble=True, seed=7)"
-    points = SobolEngine(2, scramble=True).draw(64)     # every interval of 1 / 64 holds a point
+    points = SobolEngine(2, scramble=True).draw(64)  # every interval of 1 / 64 holds a point
     assert [sorted((column * 64).long().tolist()) for column in points.T] == [list(range(64))] * 2
 
 

@@ -63,7 +63,7 @@ KINDS = ("arguments", "type", "result", "default", "by name only", "name", "unto
 def differences() -> Iterator[tuple[str, str]]:
     """(kinds, the form as its declaration says it) of each that PyTorch doesn't list so."""
     package = Path(flambeau.core.__path__[0]).parent
-    for room in ("ops", "dispatcher.aten"):     # some declare when they are asked for
+    for room in ("ops", "dispatcher.aten"):  # some declare when they are asked for
         for module in pkgutil.walk_packages([str(package.joinpath(*room.split(".")))], f"flambeau.{room}."):
             importlib.import_module(module.name)
     for declared in OPERATORS.values():
@@ -73,8 +73,11 @@ def differences() -> Iterator[tuple[str, str]]:
             listed = [parsed(line) for line in lines.values() if "script" not in line.rpartition(" | ")[2].split()]
             for line in forms.values():
                 own = parsed(line)
-                found = min([kinds(own, each) for each in listed], default=["no form"],
-                            key=lambda kinds: (len(kinds), [KINDS.index(kind) for kind in kinds]))
+                found = min(
+                    [kinds(own, each) for each in listed],
+                    default=["no form"],
+                    key=lambda kinds: (len(kinds), [KINDS.index(kind) for kind in kinds]),
+                )
                 if found:
                     yield ", ".join(found), line.partition(" | ")[0]
 
@@ -119,8 +122,13 @@ def test_an_operand_is_a_tensor_or_a_number(declare):
     assert list(blended.operator.schemas["flambeau::blended"].values()) == [
         f"flambeau::blended{name}(Tensor self, {other} other, {weight} weight, *, Scalar power=2, bool sharp=False) -> Tensor "
         "| pointwise"
-        for name, other, weight in (("", "Tensor", "Tensor"), (".Scalar_Tensor", "Scalar", "Tensor"),
-                                    (".Tensor_Scalar", "Tensor", "Scalar"), (".Scalar_Scalar", "Scalar", "Scalar"))]
+        for name, other, weight in (
+            ("", "Tensor", "Tensor"),
+            (".Scalar_Tensor", "Scalar", "Tensor"),
+            (".Tensor_Scalar", "Tensor", "Scalar"),
+            (".Scalar_Scalar", "Scalar", "Scalar"),
+        )
+    ]
 
 
 def test_a_written_schema_names_its_namespace_and_the_other_forms_follow(declare):
@@ -131,8 +139,10 @@ def test_a_written_schema_names_its_namespace_and_the_other_forms_follow(declare
     assert bent.operator.schemas == {
         "mine::bent": {
             "default": "mine::bent(Tensor self, float by=0.5) -> Tensor | core pointwise",
-            "out": "mine::bent.out(Tensor self, float by=0.5, *, Tensor(a!) out) -> Tensor(a!) | core pointwise out"},
-        "mine::bent_": {"default": "mine::bent_(Tensor(a!) self, float by=0.5) -> Tensor(a!) | core pointwise inplace"}}
+            "out": "mine::bent.out(Tensor self, float by=0.5, *, Tensor(a!) out) -> Tensor(a!) | core pointwise out",
+        },
+        "mine::bent_": {"default": "mine::bent_(Tensor(a!) self, float by=0.5) -> Tensor(a!) | core pointwise inplace"},
+    }
     assert declaration_of("mine::bent_") is bent.operator
 
 

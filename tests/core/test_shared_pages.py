@@ -43,7 +43,7 @@ def test_sharing_moves_every_view_and_keeps_values():
     assert t.untyped_storage().is_shared() and t.untyped_storage().share_memory_().data_ptr() == t.data_ptr()
     view[0] = 7
     assert t.tolist() == [0, 1, 7, 3, 4, 5]
-    assert array.tolist() == [0, 1, 2, 3, 4, 5]     # an array made before keeps the old memory, which stays
+    assert array.tolist() == [0, 1, 2, 3, 4, 5]  # an array made before keeps the old memory, which stays
     assert not t.clone().is_shared() and not torch.empty(0).is_shared() and torch.empty(0).share_memory_().is_shared()
     with pytest.raises(RuntimeError, match="only available on CPU"):
         torch.ones(2, device="meta").share_memory_()
@@ -75,7 +75,7 @@ def test_a_tensor_in_a_queue_is_shared_with_its_receiver():
         received[1:].add_(10)
         parameter.data.mul_(2)
         back.put(received * 2)
-        there.get()     # the sender stays until what it sent has been taken
+        there.get()  # the sender stays until what it sent has been taken
 
     sent, parameter = torch.ones(3), torch.nn.Parameter(torch.ones(2))
     process = context.Process(target=work)
@@ -85,7 +85,7 @@ def test_a_tensor_in_a_queue_is_shared_with_its_receiver():
     there.put(None)
     process.join(30)
     assert sent.tolist() == [1, 11, 11] and sent.is_shared() and parameter.tolist() == [2, 2]
-    assert answer.tolist() == [2, 22, 22]       # the memory outlives the process that made it
+    assert answer.tolist() == [2, 22, 22]  # the memory outlives the process that made it
 
 
 def test_data_of_a_tensor_is_shared_with_it():
@@ -119,11 +119,12 @@ def test_spawned_processes_write_to_what_they_are_given(run_python, tmp_path):
 
 def test_sending_needs_no_copy_and_leaves_no_descriptor():
     import flambeau.core.tensor.shared_memory  # noqa: F401
+
     t = torch.ones(5)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf tensor which requires_grad"):
         ForkingPickler.dumps(torch.ones(2, requires_grad=True) * 2)
-    assert not pickle.loads(pickle.dumps(t)).is_shared() and not t.is_shared()      # a plain pickle holds the values
+    assert not pickle.loads(pickle.dumps(t)).is_shared() and not t.is_shared()  # a plain pickle holds the values
     for _ in range(20):
         torch.ones(100).share_memory_()
     assert len(os.listdir("/proc/self/fd")) <= before + 1
@@ -134,11 +135,13 @@ def test_sending_needs_no_copy_and_leaves_no_descriptor():
 def test_what_comes_twice_is_one_storage():
     """Tensors that were sent one by one share memory, counts of writes and identity, as long as the first lives."""
     import flambeau.core.tensor.shared_memory
+
     t = torch.ones(5, 5)
     sent = [ForkingPickler.dumps(x) for x in (t, t[2], t)]
     back, row, again = map(pickle.loads, sent)
     assert back.untyped_storage() is row.untyped_storage() is again.untyped_storage() is t.untyped_storage()
     import flambeau.multiprocessing  # noqa: F401
+
     typed = pickle.loads(ForkingPickler.dumps(t.storage()))
     assert typed.dtype is torch.float32 and typed._cdata == t.storage()._cdata
     version = t._version

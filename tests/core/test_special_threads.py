@@ -48,8 +48,9 @@ def marked():
     return state.words[state.SPECIAL], state.words[state.SPECIAL_EVERYWHERE]
 
 
-@pytest.mark.parametrize("made", [Names, lambda: torch.autocast("cpu"), torch.overrides.BaseTorchFunctionMode,
-                                  torch._subclasses.FakeTensorMode])
+@pytest.mark.parametrize(
+    "made", [Names, lambda: torch.autocast("cpu"), torch.overrides.BaseTorchFunctionMode, torch._subclasses.FakeTensorMode]
+)
 def test_a_mode_is_its_threads_own(made):
     before = marked()
     with in_another_thread(made()):
@@ -83,7 +84,7 @@ def test_more_threads_than_are_counted_one_by_one(monkeypatch):
     monkeypatch.setattr(state, "MAX_SPECIAL_THREADS", state.words[state.SPECIAL])
     before = marked()
     with in_another_thread(Names()):
-        assert modes.special(None)      # every thread is taken for one
+        assert modes.special(None)  # every thread is taken for one
         assert (torch.ones(2) + 1).tolist() == [2, 2]
     assert marked() == before
 

@@ -48,16 +48,19 @@ def test_attributes_live_as_long_as_the_storage():
     assert gone() is None
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda s: s[8], IndexError, "index 8 out of range for storage of size 8"),
-    (lambda s: s[::2], RuntimeError, "Trying to slice with a step of 2, but only a step of 1 is supported"),
-    (lambda s: s["a"], TypeError, "can't index a torch.UntypedStorage with str"),
-    (lambda s: s.copy_(s[:4]), RuntimeError, "size does not match, self was 8 bytes but src was 4 bytes"),
-    (lambda s: torch.UntypedStorage(["a"]), RuntimeError, "one of the items was of type str instead of int"),
-    (lambda s: torch.UntypedStorage(-1), RuntimeError, "negative number"),
-    (lambda s: s[:4].resize_(0), RuntimeError, "Trying to resize storage that is not resizable"),
-    (lambda s: s.pin_memory(), RuntimeError, "Cannot access accelerator device"),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda s: s[8], IndexError, "index 8 out of range for storage of size 8"),
+        (lambda s: s[::2], RuntimeError, "Trying to slice with a step of 2, but only a step of 1 is supported"),
+        (lambda s: s["a"], TypeError, "can't index a torch.UntypedStorage with str"),
+        (lambda s: s.copy_(s[:4]), RuntimeError, "size does not match, self was 8 bytes but src was 4 bytes"),
+        (lambda s: torch.UntypedStorage(["a"]), RuntimeError, "one of the items was of type str instead of int"),
+        (lambda s: torch.UntypedStorage(-1), RuntimeError, "negative number"),
+        (lambda s: s[:4].resize_(0), RuntimeError, "Trying to resize storage that is not resizable"),
+        (lambda s: s.pin_memory(), RuntimeError, "Cannot access accelerator device"),
+    ],
+)
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(torch.ones(2).untyped_storage())
@@ -100,6 +103,6 @@ def test_typed_storages():
     assert x.storage_type() is torch.LongStorage
     shown = "[torch.storage.TypedStorage(dtype=torch.float32, device=cpu) of size 2]"
     assert repr(torch.FloatStorage([1, 2])) == f" 1.0\n 2.0\n{shown}"
-    typed_storage.forget_warning()     # it is given once in a process
+    typed_storage.forget_warning()  # it is given once in a process
     with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
         x.storage()

@@ -19,15 +19,26 @@ RECORDED = json.loads(FILE.read_text())
 def view_names():
     x = torch.zeros(2, 3, 4, requires_grad=True)
     return {
-        "torch": torch, "x": x, "z": torch.zeros((), requires_grad=True), "v": torch.zeros(3, requires_grad=True),
-        "i": torch.zeros(2, 3, dtype=torch.int64), "tr": x.detach().transpose(0, 2).requires_grad_(),
+        "torch": torch,
+        "x": x,
+        "z": torch.zeros((), requires_grad=True),
+        "v": torch.zeros(3, requires_grad=True),
+        "i": torch.zeros(2, 3, dtype=torch.int64),
+        "tr": x.detach().transpose(0, 2).requires_grad_(),
         "c": torch.zeros(2, 3, dtype=torch.complex64, requires_grad=True),
     }
 
 
 def index_names():
-    return {"torch": torch, "np": np, "x": torch.arange(24.0).view(2, 3, 4), "v": torch.arange(3.0),
-            "z": torch.tensor(5.0), "m": torch.ones(2, 3, dtype=torch.bool), "i": torch.tensor([0, 1])}
+    return {
+        "torch": torch,
+        "np": np,
+        "x": torch.arange(24.0).view(2, 3, 4),
+        "v": torch.arange(3.0),
+        "z": torch.tensor(5.0),
+        "m": torch.ones(2, 3, dtype=torch.bool),
+        "i": torch.tensor([0, 1]),
+    }
 
 
 def described(result):
@@ -72,10 +83,16 @@ def test_index(statement):
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({
-        "views": {expression: replay_view(expression) for expression in RECORDED["views"]},
-        "indexing": {statement: replay_index(statement) for statement in RECORDED["indexing"]},
-    }, indent=0) + "\n")
+    FILE.write_text(
+        json.dumps(
+            {
+                "views": {expression: replay_view(expression) for expression in RECORDED["views"]},
+                "indexing": {statement: replay_index(statement) for statement in RECORDED["indexing"]},
+            },
+            indent=0,
+        )
+        + "\n"
+    )
 
 
 def test_arrays_share_memory_whatever_their_strides():
@@ -98,10 +115,17 @@ def test_arrays_share_memory_whatever_their_strides():
         np.frombuffer(torch.empty(3, device="meta").untyped_storage(), np.float32, 3)
 
 
-@pytest.mark.parametrize("data, dtype, shape", [
-    ([1.5, 2], torch.float32, (2,)), ([[1, 2], [3, 4]], torch.int64, (2, 2)), (((1, 2), (3.0, 4)), torch.float32, (2, 2)),
-    ([True, False], torch.bool, (2,)), ([[[1], [2]]], torch.int64, (1, 2, 1)), ([-(2 ** 63)], torch.int64, (1,)),
-])
+@pytest.mark.parametrize(
+    "data, dtype, shape",
+    [
+        ([1.5, 2], torch.float32, (2,)),
+        ([[1, 2], [3, 4]], torch.int64, (2, 2)),
+        (((1, 2), (3.0, 4)), torch.float32, (2, 2)),
+        ([True, False], torch.bool, (2,)),
+        ([[[1], [2]]], torch.int64, (1, 2, 1)),
+        ([-(2**63)], torch.int64, (1,)),
+    ],
+)
 def test_tensors_of_nested_numbers(data, dtype, shape):
     made = torch.tensor(data)
     assert made.dtype is dtype and made.shape == shape and made.tolist() == np.array(data).tolist()
@@ -114,7 +138,7 @@ def test_tensors_of_numbers_that_do_not_fit():
     assert torch.tensor([1e300, 1.0]).tolist() == [float("inf"), 1.0] and torch.tensor([0, 2], dtype=torch.bool).all() == 0
     assert torch.tensor([1.7, -1.7], dtype=torch.int64).tolist() == [1, -1]
     with pytest.raises(ValueError, match="Overflow when unpacking long long"):
-        torch.tensor([2 ** 63])
+        torch.tensor([2**63])
     with pytest.raises(ValueError, match="expected sequence of length 1 at dim 1"):
         torch.tensor([[1], [2, 3]])
 
@@ -128,8 +152,23 @@ def test_an_index_of_a_known_kind_begins_anywhere():
             i, j, start, length = (int(n) for n in np.random.default_rng(seed).integers(0, 3, 4))
             piece, rest, thin = slice(start, start + length), slice(start, None), slice(start, start + 4, 2)
             none, more = slice(start + 1, start), slice(start, start + 9)
-            for index in (i, -1 - i, (i, j), (i, -1 - j), (slice(None), j), (Ellipsis, -1 - i), (i, None, j), piece, (piece, j),
-                          (j, piece), more, rest, (thin, i), (none, j), (None, i, Ellipsis, piece)):
+            for index in (
+                i,
+                -1 - i,
+                (i, j),
+                (i, -1 - j),
+                (slice(None), j),
+                (Ellipsis, -1 - i),
+                (i, None, j),
+                piece,
+                (piece, j),
+                (j, piece),
+                more,
+                rest,
+                (thin, i),
+                (none, j),
+                (None, i, Ellipsis, piece),
+            ):
                 got = x[index]
                 assert got.shape == array[index].shape and np.array_equal(got.numpy(), array[index])
                 one, other = array.copy(), torch.tensor(array)
@@ -142,8 +181,9 @@ def test_an_index_of_a_known_kind_begins_anywhere():
                 x[index] = 0
 
 
-@pytest.mark.parametrize(("index", "place"), [((..., 7), 1), ((slice(None), ..., 7), 2), ((None, ..., 7), 2), ((0, 7), 1),
-                                              ((None, 8), 1)])
+@pytest.mark.parametrize(
+    ("index", "place"), [((..., 7), 1), ((slice(None), ..., 7), 2), ((None, ..., 7), 2), ((0, 7), 1), ((None, 8), 1)]
+)
 def test_an_index_out_of_bounds_is_named_by_its_place(index, place):
     with pytest.raises(IndexError, match=f"is out of bounds for dimension {place} with size"):
         torch.zeros(3, 4, 5)[index]

@@ -61,16 +61,18 @@ def write_through_two_views(y: torch.Tensor) -> torch.Tensor:
 def add_rows(y: torch.Tensor) -> torch.Tensor:
     y[:2].index_add_(0, torch.tensor([0]), y[2:].clone() ** 2)
     y.cumsum_(0)
-    return y ** 2
+    return y**2
 
 
-@pytest.mark.parametrize("function", [write_part, write_transposed_output, write_whole, write_from_another_part,
-                                      write_through_two_views, add_rows])
+@pytest.mark.parametrize(
+    "function", [write_part, write_transposed_output, write_whole, write_from_another_part, write_through_two_views, add_rows]
+)
 def test_gradients_of_writes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = points(3, 2)
 
     def written(x: torch.Tensor) -> torch.Tensor:
         return function(x * 1)
+
     assert torch.autograd.gradcheck(written, (x,))
     assert torch.autograd.gradgradcheck(written, (x,))
 
@@ -109,6 +111,7 @@ def test_gradients_of_writes_to_parts_of_complex_numbers(function: Callable[[tor
 
     def written(x: torch.Tensor) -> torch.Tensor:
         return function(x * (1 + 2j))
+
     assert torch.autograd.gradcheck(written, (x,))
     assert torch.autograd.gradgradcheck(written, (x,))
 
@@ -124,12 +127,24 @@ def test_grad_sees_through_a_write_to_a_view() -> None:
 # ---------------------------------------------------------------- what may be overwritten
 
 
-@pytest.mark.parametrize(("function", "index"), [
-    (lambda x: x.sort(), 0), (lambda x: x.topk(2), 0), (lambda x: x.max(1), 0), (lambda x: x.min(1), 0),
-    (lambda x: x.median(1), 0), (lambda x: x.nanmedian(1), 0), (lambda x: x.kthvalue(2), 0), (lambda x: x.mode(1), 0),
-    (lambda x: x.cummax(1), 0), (lambda x: x.cummin(1), 0), (lambda x: torch.std_mean(x, 1), 1),
-    (lambda x: torch.linalg.slogdet(x), 1), (lambda x: (x.msort(),), 0),
-])
+@pytest.mark.parametrize(
+    ("function", "index"),
+    [
+        (lambda x: x.sort(), 0),
+        (lambda x: x.topk(2), 0),
+        (lambda x: x.max(1), 0),
+        (lambda x: x.min(1), 0),
+        (lambda x: x.median(1), 0),
+        (lambda x: x.nanmedian(1), 0),
+        (lambda x: x.kthvalue(2), 0),
+        (lambda x: x.mode(1), 0),
+        (lambda x: x.cummax(1), 0),
+        (lambda x: x.cummin(1), 0),
+        (lambda x: torch.std_mean(x, 1), 1),
+        (lambda x: torch.linalg.slogdet(x), 1),
+        (lambda x: (x.msort(),), 0),
+    ],
+)
 def test_results_that_no_gradient_needs_may_be_overwritten(function: Callable[[Any], Any], index: int) -> None:
     def gradient(write: bool) -> Any:
         x = points(3, 3)
@@ -137,16 +152,24 @@ def test_results_that_no_gradient_needs_may_be_overwritten(function: Callable[[A
         if write:
             results[index].detach().zero_()
         return torch.autograd.grad(results[index].sum(), x)[0]
+
     assert torch.equal(gradient(True), gradient(False))
 
 
-@pytest.mark.parametrize("function", [
-    lambda bias, x: F.linear(x, x, bias), lambda bias, x: torch.addmm(bias, x, x), lambda bias, x: torch.addmv(bias, x, x[0]),
-    lambda bias, x: torch.baddbmm(bias, x[None], x[None]), lambda bias, x: F.conv1d(x[None], x[..., None], bias),
-    lambda bias, x: F.conv_transpose1d(x[None], x[..., None], bias),
-    lambda bias, x: F.batch_norm(x, None, None, None, bias, True),
-    lambda bias, x: F.group_norm(x, 1, None, bias), lambda bias, x: F.layer_norm(x, (3,), None, bias),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda bias, x: F.linear(x, x, bias),
+        lambda bias, x: torch.addmm(bias, x, x),
+        lambda bias, x: torch.addmv(bias, x, x[0]),
+        lambda bias, x: torch.baddbmm(bias, x[None], x[None]),
+        lambda bias, x: F.conv1d(x[None], x[..., None], bias),
+        lambda bias, x: F.conv_transpose1d(x[None], x[..., None], bias),
+        lambda bias, x: F.batch_norm(x, None, None, None, bias, True),
+        lambda bias, x: F.group_norm(x, 1, None, bias),
+        lambda bias, x: F.layer_norm(x, (3,), None, bias),
+    ],
+)
 def test_added_terms_may_be_overwritten(function: Callable[[Any, Any], Any]) -> None:
     bias, x = points(3), points(3, 3)
     result = function(bias, x)
@@ -168,16 +191,24 @@ def test_a_decomposed_matrix_may_be_overwritten(function: Callable[[Any], Any]) 
             y.detach().zero_()
         results = results if isinstance(results, tuple) else (results,)
         return torch.autograd.grad(sum(r.abs().sum() for r in results), x)[0]
+
     assert torch.equal(gradient(True), gradient(False))
 
 
 # ---------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(("dtype", "name"), [
-    (torch.bool, "CPUBoolType"), (torch.bfloat16, "CPUBFloat16Type"), (torch.complex64, "CPUComplexFloatType"),
-    (torch.int64, "torch.LongTensor"), (torch.float16, "torch.HalfTensor"), (torch.float64, "torch.DoubleTensor"),
-])
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (torch.bool, "CPUBoolType"),
+        (torch.bfloat16, "CPUBFloat16Type"),
+        (torch.complex64, "CPUComplexFloatType"),
+        (torch.int64, "torch.LongTensor"),
+        (torch.float16, "torch.HalfTensor"),
+        (torch.float64, "torch.DoubleTensor"),
+    ],
+)
 def test_the_name_of_what_was_overwritten(dtype: torch.dtype, name: str) -> None:
     class Keep(torch.autograd.Function):
         @staticmethod
@@ -188,6 +219,7 @@ def test_the_name_of_what_was_overwritten(dtype: torch.dtype, name: str) -> None
         @staticmethod
         def backward(ctx: Any, gradient: torch.Tensor) -> Any:
             return gradient * ctx.saved_tensors[0].sum(), None
+
     kept = torch.ones(2, dtype=dtype)
     out = Keep.apply(torch.ones(1, requires_grad=True), kept)
     kept.zero_()
@@ -195,12 +227,15 @@ def test_the_name_of_what_was_overwritten(dtype: torch.dtype, name: str) -> None
         out.sum().backward()
 
 
-@pytest.mark.parametrize(("function", "index", "words"), [
-    (torch.linalg.qr, 1, r"\[3, 3\]\], which is output 1 of LinalgQr,"),
-    (torch.linalg.svd, 2, r"\[3, 3\]\], which is output 2 of LinalgSvd,"),
-    (lambda x: x.sort(), 1, r"\[torch.LongTensor \[3, 3\]\] is at version 1"),
-    (lambda x: (x.exp(),), 0, r"\[3, 3\]\], which is output 0 of Exp,"),
-])
+@pytest.mark.parametrize(
+    ("function", "index", "words"),
+    [
+        (torch.linalg.qr, 1, r"\[3, 3\]\], which is output 1 of LinalgQr,"),
+        (torch.linalg.svd, 2, r"\[3, 3\]\], which is output 2 of LinalgSvd,"),
+        (lambda x: x.sort(), 1, r"\[torch.LongTensor \[3, 3\]\] is at version 1"),
+        (lambda x: (x.exp(),), 0, r"\[3, 3\]\], which is output 0 of Exp,"),
+    ],
+)
 def test_which_result_was_overwritten(function: Callable[[Any], Any], index: int, words: str) -> None:
     results = function(points(3, 3))
     results[index].detach().zero_()
@@ -235,11 +270,18 @@ def test_the_base_of_a_view() -> None:
     assert x.clone()._base is None
 
 
-@pytest.mark.parametrize("write", [
-    lambda leaf: leaf.view_as(leaf).add_(1), lambda leaf: leaf[0].mul_(2), lambda leaf: leaf.__setitem__(0, 3),
-    lambda leaf: leaf.t()[0].zero_()])
-@pytest.mark.parametrize("view", [
-    lambda: torch.zeros(3, 2)[1:], lambda: torch.zeros(2, 2).t(), lambda: torch.zeros(4).as_strided((2, 2), (2, 1))])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda leaf: leaf.view_as(leaf).add_(1),
+        lambda leaf: leaf[0].mul_(2),
+        lambda leaf: leaf.__setitem__(0, 3),
+        lambda leaf: leaf.t()[0].zero_(),
+    ],
+)
+@pytest.mark.parametrize(
+    "view", [lambda: torch.zeros(3, 2)[1:], lambda: torch.zeros(2, 2).t(), lambda: torch.zeros(4).as_strided((2, 2), (2, 1))]
+)
 def test_views_of_a_leaf_that_is_a_view_are_not_written_to(view, write):
     leaf = view().requires_grad_()
     with pytest.raises(RuntimeError, match=r"^a view of a leaf Variable that requires grad is being used"):
@@ -281,6 +323,7 @@ OUT_CALLS = {
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list:
     """What was computed elsewhere and then copied to `out`."""
+
     def count(*given):
         found.append(given)
         return deliver(*given)
@@ -300,7 +343,7 @@ def test_results_are_written_to_out_without_a_copy(name, copies):
     for _ in range(3):
         version = out._version
         assert call(a, b, out=out.fill_(7)) is out and torch.equal(out, expected) and out._version > version
-    assert len(copies) == 1     # it was seen then that `out` is like the result
+    assert len(copies) == 1  # it was seen then that `out` is like the result
     # what isn't like the result, or is an operand, or may not be written to, takes the long way again
     wide = torch.zeros(*expected.shape, 2)[..., 0]
     assert torch.equal(call(a, b, out=wide), expected) and len(copies) == 2
@@ -311,10 +354,10 @@ def test_results_are_written_to_out_without_a_copy(name, copies):
         call(a, b, out=frozen)
     with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
         call(a, b, out=torch.empty_like(expected).requires_grad_())
-    if name != "softmax":       # which writes there unrecorded
+    if name != "softmax":  # which writes there unrecorded
         with pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation"):
             call(a.clone().requires_grad_(), b.clone().requires_grad_(), out=torch.empty_like(expected))
-    if name not in ("sum", "cumsum"):       # which add in the dtype of `out`
+    if name not in ("sum", "cumsum"):  # which add in the dtype of `out`
         with pytest.raises((RuntimeError, TypeError), match=r"dtype|cast"):
             call(a, b, out=torch.empty_like(expected).long())
     again = call(a, b)
@@ -337,7 +380,7 @@ def test_steps_of_an_operator_may_take_what_is_offered(copies, monkeypatch):
 
     @define.composite(method=False, function=False, out=True, name="two_steps")
     def two_steps(input: Tensor) -> Tensor:
-        return (input + 1) * 2      # the first step's result is like `out` as well
+        return (input + 1) * 2  # the first step's result is like `out` as well
 
     x, out = torch.arange(6.0), torch.empty(6)
     for _ in range(4):
@@ -367,7 +410,7 @@ def test_pointwise_results_go_to_out_at_once(name, monkeypatch):
     for out in outs:
         assert call(a, b, out=out) is out
     with monkeypatch.context() as patched:
-        patched.setattr(variants, "general", None)    # what calls that were not seen before go through
+        patched.setattr(variants, "general", None)  # what calls that were not seen before go through
         for out in outs:
             version = out.fill_(7)._version
             assert call(a, b, out=out) is out and torch.equal(out, expected.to(out.dtype)) and out._version > version
@@ -376,7 +419,7 @@ def test_pointwise_results_go_to_out_at_once(name, monkeypatch):
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         call(a, b, out=frozen)
     refused = pytest.raises(RuntimeError, match=r"functions with out=\.\.\. arguments don't support automatic differentiation")
-    if name != "lt":        # which has no gradient to record
+    if name != "lt":  # which has no gradient to record
         with refused:
             call(a.clone().requires_grad_(), b, out=outs[0])
     if expected.dtype.is_floating_point:

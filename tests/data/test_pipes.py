@@ -164,8 +164,13 @@ def test_the_pipes_that_a_pipe_is_made_of() -> None:
     made = left.zip(right)
     pipes = graph_settings.get_all_graph_pipes(graph.traverse_dps(made))
     assert [type(pipe).__name__ for pipe in pipes] == [
-        "ZipperIterDataPipe", "_ChildDataPipe", "MapperIterDataPipe", "ShardingFilterIterDataPipe", "IterableWrapperIterDataPipe",
-        "_ChildDataPipe"]
+        "ZipperIterDataPipe",
+        "_ChildDataPipe",
+        "MapperIterDataPipe",
+        "ShardingFilterIterDataPipe",
+        "IterableWrapperIterDataPipe",
+        "_ChildDataPipe",
+    ]
     graph_settings.apply_sharding(made, 3, 1)
     assert list(made) == [(2, 2), (8, 8), (14, 14)]
     with pytest.raises(RuntimeError, match="Sharding twice"):

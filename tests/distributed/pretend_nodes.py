@@ -28,8 +28,9 @@ class Nodes:
         self.addresses = [PREFIX + "1", PREFIX + "2"]
         self._hold(["unshare", "--user", "--map-root-user", "--net", "--uts"])
         self._hold([*self._inside(0, "--user"), "unshare", "--net", "--uts"])
-        self.call(0, "ip", "link", "add", "name", "cable", "type", "veth", "peer", "name", "cable", "netns",
-                  str(self._holders[1].pid))
+        self.call(
+            0, "ip", "link", "add", "name", "cable", "type", "veth", "peer", "name", "cable", "netns", str(self._holders[1].pid)
+        )
         for node, address in enumerate(self.addresses):
             self.call(node, "hostname", f"node{node}")
             self.call(node, "ip", "address", "add", f"{address}/24", "dev", "cable")
@@ -38,8 +39,13 @@ class Nodes:
 
     def _hold(self, command: Sequence[str]) -> None:
         """A process that lives in new namespaces until its input, which this process keeps, is closed."""
-        holder = subprocess.Popen([*command, "sh", "-c", "echo && exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True)
+        holder = subprocess.Popen(
+            [*command, "sh", "-c", "echo && exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self._holders.append(holder)
         assert holder.stdout is not None
         if not holder.stdout.readline():
@@ -60,8 +66,9 @@ class Nodes:
 
     def start(self, node: int, *words: str, **options: Any) -> subprocess.Popen[str]:
         """Begin a command on a node."""
-        self.started.append(subprocess.Popen(self.command(node, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                             text=True, **options))
+        self.started.append(
+            subprocess.Popen(self.command(node, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        )
         return self.started[-1]
 
     def cut(self) -> None:

@@ -18,7 +18,7 @@ import pytest
 import flambeau.distributed as dist
 
 needs_mpi = pytest.mark.skipif(not dist.is_available(), reason="needs flambeau[dist]")
-HANG = 300.0        # seconds after which something doesn't end: a loaded machine takes its time
+HANG = 300.0  # seconds after which something doesn't end: a loaded machine takes its time
 ENVIRONMENT = "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_USE_AGENT_STORE TORCH_DISTRIBUTED_DEBUG".split()
 
 
@@ -56,12 +56,22 @@ class Ended(Exception):
     """A process ended without an answer."""
 
 
-def _run(rank: int, size: int, port: int, variables: dict[str, str], seconds: float, begin: bool,
-         body: Callable[..., Any], arguments: tuple[Any, ...], answer: Any) -> None:
+def _run(
+    rank: int,
+    size: int,
+    port: int,
+    variables: dict[str, str],
+    seconds: float,
+    begin: bool,
+    body: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    answer: Any,
+) -> None:
     for name in ENVIRONMENT:
         os.environ.pop(name, None)
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                      MASTER_PORT=str(port), **variables)
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **variables
+    )
     try:
         if begin:
             dist.init_process_group("gloo", timeout=timedelta(seconds=seconds))
@@ -71,8 +81,14 @@ def _run(rank: int, size: int, port: int, variables: dict[str, str], seconds: fl
         raise SystemExit(1) from None
 
 
-def start(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = HANG, begin: bool = True,
-          variables: dict[str, str] | None = None) -> tuple[list[Any], list[Any]]:
+def start(
+    size: int,
+    body: Callable[..., Any],
+    *arguments: Any,
+    seconds: float = HANG,
+    begin: bool = True,
+    variables: dict[str, str] | None = None,
+) -> tuple[list[Any], list[Any]]:
     """The processes, and where each answers with (True, result) or (False, (type, message, traceback))."""
     context, port = multiprocessing.get_context("fork"), free_port()
     processes, answers = [], []
@@ -108,8 +124,14 @@ def outcomes(processes: list[Any], answers: list[Any], seconds: float = HANG) ->
     return found
 
 
-def on_ranks(size: int, body: Callable[..., Any], *arguments: Any, seconds: float = HANG, begin: bool = True,
-             variables: dict[str, str] | None = None) -> list[Any]:
+def on_ranks(
+    size: int,
+    body: Callable[..., Any],
+    *arguments: Any,
+    seconds: float = HANG,
+    begin: bool = True,
+    variables: dict[str, str] | None = None,
+) -> list[Any]:
     """body(rank, *arguments) of each rank, in one default group. Raises what the first rank raised; nothing is left behind."""
     before = shared_memory()
     found = outcomes(*start(size, body, *arguments, seconds=seconds, begin=begin, variables=variables))

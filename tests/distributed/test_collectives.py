@@ -62,7 +62,7 @@ def layouts(rank: int, size: int) -> None:
     dist.all_reduce(part)
     total = size * (size + 1) / 2
     assert base[1:3, ::2].eq(total).all() and base.sum() == 6 * total
-    large = torch.arange(3_000_001, dtype=torch.float32) * (rank + 1)      # several parts
+    large = torch.arange(3_000_001, dtype=torch.float32) * (rank + 1)  # several parts
     dist.all_reduce(large)
     assert torch.equal(large, torch.arange(3_000_001, dtype=torch.float32) * total)
     dist.broadcast(large.fill_(rank), size - 1)
@@ -103,7 +103,7 @@ def copies(rank: int, size: int) -> None:
     assert made.tolist() == [10.0 + rank] * 2
     dist.reduce(total := torch.ones(3) * rank, 1, MAX)
     assert rank != 1 or total.tolist() == [size - 1] * 3
-    wide = torch.full((5000, 3), float(rank)).t()       # pieces that go in messages of their own, from and to any layout
+    wide = torch.full((5000, 3), float(rank)).t()  # pieces that go in messages of their own, from and to any layout
     got = [torch.empty(5000, 3).t() for _ in range(size)]
     dist.all_gather(got, wide)
     assert all(each.eq(r).all() for r, each in enumerate(got))
@@ -115,7 +115,7 @@ def copies(rank: int, size: int) -> None:
     assert rank or all(each.eq(7 + r).all() for r, each in enumerate(got))
     flat = torch.arange(9000.0 * size) + rank
     dist.all_to_all_single(large := torch.empty(9000 * size), flat)
-    assert torch.equal(large, torch.cat([flat[9000 * rank:9000 * (rank + 1)] - rank + r for r in range(size)]))
+    assert torch.equal(large, torch.cat([flat[9000 * rank : 9000 * (rank + 1)] - rank + r for r in range(size)]))
     made = torch.empty(2)
     dist.reduce_scatter(made, [torch.full((2,), float(r)) for r in range(size)])
     assert made.tolist() == [rank * size] * 2
@@ -157,8 +157,9 @@ def objects(rank: int, size: int) -> None:
 def messages(rank: int, size: int) -> None:
     following, before = (rank + 1) % size, (rank - 1) % size
     got = torch.empty(3)
-    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((3,), float(rank)), following),
-                                        dist.P2POp(dist.irecv, got, before)]):
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, torch.full((3,), float(rank)), following), dist.P2POp(dist.irecv, got, before)]
+    ):
         work.wait()
     assert got.tolist() == [float(before)] * 3
     if rank == 0:
@@ -248,7 +249,7 @@ def functionally(rank: int, size: int) -> None:
     (dist.nn.functional.all_reduce(leaf) * (rank + 1)).sum().backward()
     assert leaf.grad.tolist() == [size * (size + 1) / 2] * 2
     leaf.grad = None
-    gathered = dist.nn.functional.gather(leaf, 1)       # whose backward pass is one of all ranks
+    gathered = dist.nn.functional.gather(leaf, 1)  # whose backward pass is one of all ranks
     assert len(gathered) == size and all(each.requires_grad for each in gathered)
     sum((r + 1) * each.sum() for r, each in enumerate(gathered)).backward()
     assert leaf.grad.tolist() == [rank + 1.0] * 2
@@ -261,7 +262,7 @@ def everything(rank: int, size: int) -> None:
     dist.barrier()
     dist.destroy_process_group()
     assert not dist.is_initialized()
-    dist.init_process_group("mpi", timeout=timedelta(seconds=20))       # the same processes again
+    dist.init_process_group("mpi", timeout=timedelta(seconds=20))  # the same processes again
     dist.all_reduce(x := torch.ones(1))
     assert x.item() == size and dist.get_backend() == "mpi"
 
@@ -299,7 +300,7 @@ def differing(rank: int) -> list[str]:
         with pytest.raises(RuntimeError, match="Detected mismatch between collectives on ranks") as caught:
             call()
         messages.append(str(caught.value))
-    dist.all_reduce(x := torch.ones(1))     # which harms nothing
+    dist.all_reduce(x := torch.ones(1))  # which harms nothing
     assert x.item() == 2
     return messages
 

@@ -109,8 +109,10 @@ def buffers(rank):
     ]:
         with pytest.raises(ValueError, match=words), context_parallel(mesh, **arguments):
             pass
-    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"), context_parallel(
-            mesh, buffers=[x, torch.ones(8, requires_grad=True)], buffer_seq_dims=[0, 0]):
+    with (
+        pytest.raises(RuntimeError, match="cannot resize variables that require grad"),
+        context_parallel(mesh, buffers=[x, torch.ones(8, requires_grad=True)], buffer_seq_dims=[0, 0]),
+    ):
         pass
     assert x.shape == (8,)
     q = torch.ones(1, 1, 4, 8)

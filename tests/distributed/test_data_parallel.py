@@ -26,8 +26,10 @@ def network() -> nn.Module:
 
 def batches(size: int) -> list[tuple[Any, Any]]:
     generator = torch.Generator().manual_seed(5)
-    return [(torch.randn(4 * size, 6, generator=generator), torch.randint(0, 3, (4 * size,), generator=generator))
-            for _ in range(STEPS)]
+    return [
+        (torch.randn(4 * size, 6, generator=generator), torch.randint(0, 3, (4 * size,), generator=generator))
+        for _ in range(STEPS)
+    ]
 
 
 def trained(model: nn.Module, data: list[tuple[Any, Any]], step: Any = None) -> list[Any]:
@@ -69,9 +71,15 @@ def equal_to_one_process(rank: int, size: int) -> None:
     data = batches(size)
     wanted = trained(network(), data)
     mine = part(data, rank, size)
-    for settings in ({}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 0.0002}, {"find_unused_parameters": True},
-                     {"static_graph": True}, {"bucket_cap_mb_list": [0.0001, 0.0003]}):
-        torch.manual_seed(rank)     # parameters come from rank 0
+    for settings in (
+        {},
+        {"gradient_as_bucket_view": True},
+        {"bucket_cap_mb": 0.0002},
+        {"find_unused_parameters": True},
+        {"static_graph": True},
+        {"bucket_cap_mb_list": [0.0001, 0.0003]},
+    ):
+        torch.manual_seed(rank)  # parameters come from rank 0
         model = network() if rank == 0 else nn.Sequential(*copy.deepcopy(list(network())))
         if rank:
             for each in model.parameters():
@@ -82,8 +90,11 @@ def equal_to_one_process(rank: int, size: int) -> None:
     for step in (accumulating, checkpointed):
         found = trained(DistributedDataParallel(network(), gradient_as_bucket_view=step is checkpointed), mine, step)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
-    for hook, close in ((default_hooks.allreduce_hook, 1e-6), (default_hooks.fp16_compress_hook, 0.02),
-                        (default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook), 0.02)):
+    for hook, close in (
+        (default_hooks.allreduce_hook, 1e-6),
+        (default_hooks.fp16_compress_hook, 0.02),
+        (default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook), 0.02),
+    ):
         model = DistributedDataParallel(network(), bucket_cap_mb=0.0004)
         model.register_comm_hook(None, hook)
         torch.testing.assert_close(trained(model, mine), wanted, rtol=1e-5, atol=close)
@@ -112,7 +123,7 @@ def of_parts(rank: int) -> None:
     assert model.module.never.weight.grad is None
     b = [torch.empty(2) for _ in range(2)]
     dist.all_gather(b, model.module.b.bias.grad)
-    assert b[0].tolist() == b[1].tolist() == [1.5, 1.5]         # 3 from rank 0, none from rank 1, and the mean
+    assert b[0].tolist() == b[1].tolist() == [1.5, 1.5]  # 3 from rank 0, none from rank 1, and the mean
     # a static graph learns what is used
     model = DistributedDataParallel(Branches(), static_graph=True)
     for _ in range(3):
@@ -127,7 +138,7 @@ def of_parts(rank: int) -> None:
     model = DistributedDataParallel(network())
     with torch.no_grad():
         model(torch.ones(1, 6))
-    model(torch.ones(1, 6))         # without a backward pass: nothing to finish
+    model(torch.ones(1, 6))  # without a backward pass: nothing to finish
     model(torch.ones(1, 6)).sum().backward()
 
 
@@ -143,7 +154,7 @@ def states(rank: int) -> None:
         wrapped(torch.ones(1, 2))
     model.seen.fill_(rank + 8.0)
     wrapped(torch.ones(1, 2))
-    assert model.seen.item() == 8 + rank        # the pass before was not for training
+    assert model.seen.item() == 8 + rank  # the pass before was not for training
     again = copy.deepcopy(wrapped)
     again.load_state_dict(wrapped.state_dict())
     assert isinstance(again.module, Branches) and again.process_group is dist.group.WORLD
@@ -158,7 +169,7 @@ def states(rank: int) -> None:
     model = DistributedDataParallel(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5)), bucket_cap_mb=0.00001)
     model.register_comm_hook("state", hook)
     model(torch.ones(2, 3)).sum().backward()
-    assert seen == [(0, True, [(5,), (5, 4), (4,), (4, 3)])]        # until the order is known in which gradients come
+    assert seen == [(0, True, [(5,), (5, 4), (4,), (4, 3)])]  # until the order is known in which gradients come
     model(torch.ones(2, 3)).sum().backward()
     assert [each[0] for each in seen[1:]] == list(range(len(seen) - 1)) and len(seen) > 2
     assert sorted(shape for each in seen[1:] for shape in each[2]) == [(4,), (4, 3), (5,), (5, 4)]
@@ -200,7 +211,7 @@ def uneven(rank: int) -> None:
                 optimizer.zero_grad()
                 model(torch.ones(1, 2)).sum().backward()
                 optimizer.step()
-        assert model.module.weight.tolist() == [[-3.0, -3.0] if by_all else [-4.0, -4.0]]       # on both
+        assert model.module.weight.tolist() == [[-3.0, -3.0] if by_all else [-4.0, -4.0]]  # on both
     model = DistributedDataParallel(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), find_unused_parameters=True)
     with model.join():
         for _ in range(3 - rank):
@@ -278,8 +289,10 @@ FROZEN: dict[str, tuple[Any, list[float]]] = {
     "middle": (lambda net: net[2], [0.437475134, 0.308935908, 0.26496735, 0.237710499, 0.198859904]),
     "last": (lambda net: net[4], [0.437475134, 0.459641747, 0.393037431, 0.39023474, 0.344338551]),
     "all but the last": (lambda net: net[:4], [0.437475134, 0.305694806, 0.257613688, 0.229824605, 0.190489]),
-    "one weight": (lambda net: nn.ParameterList([net[2].weight]),
-                   [0.437475134, 0.325076261, 0.327586706, 0.27724258, 0.251313326]),
+    "one weight": (
+        lambda net: nn.ParameterList([net[2].weight]),
+        [0.437475134, 0.325076261, 0.327586706, 0.27724258, 0.251313326],
+    ),
 }
 ADVERSARIAL = [0.07372603, -0.541781079, -1.128030575, -1.671436255]
 
@@ -335,7 +348,9 @@ def test_freezing_and_unfreezing_between_steps() -> None:
 
 
 def test_buckets_are_filled_in_order() -> None:
-    parameters = [torch.empty(n, dtype=dtype) for n, dtype in
-                  ((10, torch.float32), (10, torch.float64), (10, torch.float32), (1, torch.float32))]
+    parameters = [
+        torch.empty(n, dtype=dtype)
+        for n, dtype in ((10, torch.float32), (10, torch.float64), (10, torch.float32), (1, torch.float32))
+    ]
     assert assigned(parameters, [3, 2, 1, 0], [40, 100]) == [[3, 2], [1], [0]]
     assert assigned(parameters, [3, 2, 1, 0], [4]) == [[3], [2], [1], [0]]

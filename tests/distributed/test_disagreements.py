@@ -25,6 +25,7 @@ def calls_of(rank: int, size: int) -> dict[str, Callable[[], Any]]:
     """Calls of a few elements, by names."""
     found: dict[str, Callable[[], Any]] = {"barrier": dist.barrier}
     for count, (suffix, dtype) in itertools.product((4, 20000), DTYPES.items()):
+
         def x(times: int = 1, count: int = count, dtype: Any = dtype) -> torch.Tensor:
             return torch.ones(times * count, dtype=dtype)
 
@@ -52,7 +53,7 @@ def every_pair(rank: int, size: int) -> str:
     text = ""
     for first, second in itertools.combinations(calls, 2):
         if {first, second} in ({"all_to_all 4", "all_to_all 20000"}, {"all_to_all 4d", "all_to_all 20000d"}):
-            continue    # whose sizes are compared piece by piece
+            continue  # whose sizes are compared piece by piece
         with pytest.raises(dist.DistBackendError, match="the ranks of group default_pg disagree on") as caught:
             calls[second if rank == 1 else first]()
         text = str(caught.value)
@@ -84,19 +85,24 @@ def aspects(rank: int) -> list[str]:
         with pytest.raises(dist.DistBackendError) as caught:
             call()
         found.append(str(caught.value).removeprefix("the ranks of group default_pg disagree on "))
-    dist.all_reduce(torch.ones(2, 2) if rank else torch.ones(4))        # a shape isn't what moves
+    dist.all_reduce(torch.ones(2, 2) if rank else torch.ones(4))  # a shape isn't what moves
     return found
 
 
 def test_what_differs_is_said() -> None:
     first, second = on_ranks(2, aspects)
-    assert first[:4] == second[:4] == [
-        "the number of elements of a call: rank 0 called all_reduce(float32[4]); rank 1 called all_reduce(float32[6])",
-        "the dtype of a call: rank 0 called all_reduce(float32[4]); rank 1 called all_reduce(bfloat16[4])",
-        "the root, reduction or form of a call: rank 0 called broadcast(float32[2], root 0); rank 1 called broadcast(float32[2], "
-        "root 1)",
-        "the number of elements of a call: rank 0 called all_gather(float32[2], float32[2], float32[2]); rank 1 called "
-        "all_gather(float32[3], float32[3], float32[3])"]
+    assert (
+        first[:4]
+        == second[:4]
+        == [
+            "the number of elements of a call: rank 0 called all_reduce(float32[4]); rank 1 called all_reduce(float32[6])",
+            "the dtype of a call: rank 0 called all_reduce(float32[4]); rank 1 called all_reduce(bfloat16[4])",
+            "the root, reduction or form of a call: rank 0 called broadcast(float32[2], root 0); rank 1 called "
+            "broadcast(float32[2], root 1)",
+            "the number of elements of a call: rank 0 called all_gather(float32[2], float32[2], float32[2]); rank 1 called "
+            "all_gather(float32[3], float32[3], float32[3])",
+        ]
+    )
     assert "the ranks disagree on sizes: on rank 1, rank 0 sends 4 bytes where 8 are expected" in second[4]
     assert "rank 0 sends 12 bytes where 8 are expected" in first[4] and "rank 1 sends 12 bytes where 8 are expected" in first[5]
 
@@ -110,10 +116,13 @@ def uneven_steps(rank: int, then: str) -> str:
     return "through"
 
 
-@pytest.mark.parametrize(("then", "words"), [
-    ("goes on", "rank 0 called all_reduce(float32[5]); rank 1 called all_reduce(float32[12])"),
-    ("ends", "all_reduce(float32[12]) of group default_pg: rank 0 has ended after"),
-])
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        ("goes on", "rank 0 called all_reduce(float32[5]); rank 1 called all_reduce(float32[12])"),
+        ("ends", "all_reduce(float32[12]) of group default_pg: rank 0 has ended after"),
+    ],
+)
 def test_one_rank_makes_a_step_more(then: str, words: str) -> None:
     (_, first), (through, second) = outcomes(*start(2, uneven_steps, then))
     assert not through and words in second[1]
@@ -135,11 +144,17 @@ def entangled(rank: int, how: str) -> str:
     return str(caught.value).partition("would for ever: ")[2]
 
 
-@pytest.mark.parametrize(("how", "words"), [
-    ("groups", "rank 0 in barrier() of group 1; rank 1 in barrier() of group 2; rank 2 in barrier() of group 3"),
-    ("message", "rank 0 in recv from rank 1(float32[3]) of group default_pg; rank 1 in all_reduce(float32[3]) of group "
-     "default_pg; rank 2 in all_reduce(float32[3]) of group default_pg"),
-])
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("groups", "rank 0 in barrier() of group 1; rank 1 in barrier() of group 2; rank 2 in barrier() of group 3"),
+        (
+            "message",
+            "rank 0 in recv from rank 1(float32[3]) of group default_pg; rank 1 in all_reduce(float32[3]) of group "
+            "default_pg; rank 2 in all_reduce(float32[3]) of group default_pg",
+        ),
+    ],
+)
 def test_ranks_that_wait_for_each_other(how: str, words: str) -> None:
     assert on_ranks(3, entangled, how) == [words] * 3
 

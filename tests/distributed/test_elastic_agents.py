@@ -71,15 +71,20 @@ def test_an_agent_runs_a_function(tmp_path: Path) -> None:
 
 def test_commands_are_started_and_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program = "import os, sys, time; print('rank', os.environ['R']); sys.stdout.flush(); time.sleep(float(sys.argv[1]))"
-    made = start_processes("test", sys.executable, {0: ("-c", program, 0), 1: ("-c", program, 0)},
-                           {0: {"R": "a"}, 1: {"R": "b"}}, DefaultLogsSpecs(str(tmp_path), tee={0: Std.OUT}))
+    made = start_processes(
+        "test",
+        sys.executable,
+        {0: ("-c", program, 0), 1: ("-c", program, 0)},
+        {0: {"R": "a"}, 1: {"R": "b"}},
+        DefaultLogsSpecs(str(tmp_path), tee={0: Std.OUT}),
+    )
     result = made.wait()
     assert result is not None and not result.is_failed() and result.return_values == {0: None, 1: None}
     assert Path(result.stdouts[0]).read_text() == "rank a\n" and "[test0]:rank a\n" in capfd.readouterr().out
     made = start_processes("test", sys.executable, {0: ("-c", program, 60)}, {0: {"R": "a"}}, DefaultLogsSpecs())
     begin = time.monotonic()
     assert made.wait(0) is None
-    os.kill(made.pids()[0], signal.SIGSTOP)         # one that is stopped ends as well
+    os.kill(made.pids()[0], signal.SIGSTOP)  # one that is stopped ends as well
     made.close()
     assert time.monotonic() - begin < 20
     assert Std.from_str("0:1,1:2") == {0: Std.OUT, 1: Std.ERR} and to_map(Std.ALL, 2) == {0: Std.ALL, 1: Std.ALL}

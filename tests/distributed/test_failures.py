@@ -34,16 +34,15 @@ def until_it_fails(rank: int, how: str, both: Any) -> str:
     with pytest.raises(RuntimeError) as caught:
         for _ in range(1000):
             dist.all_reduce(torch.ones(1))
-    with pytest.raises(RuntimeError, match="rank 1"):       # the group is of no use any more, and says so
+    with pytest.raises(RuntimeError, match="rank 1"):  # the group is of no use any more, and says so
         dist.barrier()
-    both.wait(HANG)     # a survivor that ended before the other one looks would be a second loss
+    both.wait(HANG)  # a survivor that ended before the other one looks would be a second loss
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("how", "words"), [
-    ("killed", "rank 1 is gone: its process ended without a word"),
-    ("left", "rank 1 has ended"),
-])
+@pytest.mark.parametrize(
+    ("how", "words"), [("killed", "rank 1 is gone: its process ended without a word"), ("left", "rank 1 has ended")]
+)
 def test_a_rank_is_gone(how: str, words: str) -> None:
     before = shared_memory()
     found = outcomes(*start(3, until_it_fails, how, multiprocessing.get_context("fork").Barrier(2)))
@@ -101,21 +100,34 @@ def test_a_rank_is_killed_while_mpi_begins() -> None:
     before = shared_memory()
     first, _, third = outcomes(*start(3, killed_in_the_beginning, begin=False))
     # the third may hear of the first one's end too before it looks
-    assert all(any(words in message for words in ("MPI_Init: rank 1 is gone", "MPI_Init: ranks 0 and 1 are gone",
-                                                  "rank 0 is gone, it failed with PeerError"))
-               for _, message in (first, third)), (first, third)
+    assert all(
+        any(
+            words in message
+            for words in (
+                "MPI_Init: rank 1 is gone",
+                "MPI_Init: ranks 0 and 1 are gone",
+                "rank 0 is gone, it failed with PeerError",
+            )
+        )
+        for _, message in (first, third)
+    ), (first, third)
     assert shared_memory() <= before
 
 
 def missing(rank: int) -> str:
     with pytest.raises(RuntimeError) as caught:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=5), rank=rank, world_size=3,
-                                init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}")
+        dist.init_process_group(
+            "gloo",
+            timeout=timedelta(seconds=5),
+            rank=rank,
+            world_size=3,
+            init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}",
+        )
     return str(caught.value)
 
 
 def test_a_rank_does_not_come() -> None:
-    texts = on_ranks(2, missing, begin=False)       # the other may see it leave
+    texts = on_ranks(2, missing, begin=False)  # the other may see it leave
     assert any("rank 2 of a world of 3 did not come in time (2 of 3 are here)" in text for text in texts), texts
 
 
@@ -132,7 +144,9 @@ def test_a_missing_rank_is_named(tmp_path: Any) -> None:
 
 def disagreeing(rank: int, path: str) -> str:
     with pytest.raises(RuntimeError) as caught:
-        dist.init_process_group("gloo", timeout=timedelta(seconds=60), rank=rank, world_size=2 + rank, init_method=f"file://{path}")
+        dist.init_process_group(
+            "gloo", timeout=timedelta(seconds=60), rank=rank, world_size=2 + rank, init_method=f"file://{path}"
+        )
     return str(caught.value)
 
 
@@ -164,15 +178,16 @@ def test_the_port_is_taken() -> None:
 def test_nobody_answers() -> None:
     port = free_port()
     with pytest.raises(RuntimeError, match=rf"timed out after 300ms while trying to connect to \(127.0.0.1, {port}\)"):
-        dist.init_process_group("gloo", rank=1, world_size=2, init_method=f"tcp://127.0.0.1:{port}",
-                                timeout=timedelta(milliseconds=300))
+        dist.init_process_group(
+            "gloo", rank=1, world_size=2, init_method=f"tcp://127.0.0.1:{port}", timeout=timedelta(milliseconds=300)
+        )
 
 
 def _outward() -> str:
     """An address of this machine that isn't the loopback's; one of nobody's where there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))     # sends nothing
+            probe.connect(("192.0.2.1", 9))  # sends nothing
         except OSError:
             return "127.0.0.2"
         return str(probe.getsockname()[0])
@@ -180,15 +195,22 @@ def _outward() -> str:
 
 def slow(rank: int) -> str:
     short = dist.new_group([0, 1, 2], timeout=timedelta(seconds=3), group_desc="short")
-    if rank == 1:       # strangers at the port of the lifelines
+    if rank == 1:  # strangers at the port of the lifelines
         host, port = next(iter(ending.lifelines))._socket.getpeername()[:2]
-        for sent in (b"GET / HTTP/1.1\r\n\r\n", packed(7), packed([]), packed(["lost", 2, "nonsense", False]),
-                     packed(["here", []]), packed(["ask"]), b"x" * 48 + packed(["here", 2]) + packed(["lost", 2, "x", False])):
+        for sent in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            packed(7),
+            packed([]),
+            packed(["lost", 2, "nonsense", False]),
+            packed(["here", []]),
+            packed(["ask"]),
+            b"x" * 48 + packed(["here", 2]) + packed(["lost", 2, "x", False]),
+        ):
             with socket.create_connection((host, port)) as stranger:
                 number = stranger.recv(100)
                 stranger.sendall(sent)
-                assert len(number) == 16 and (len(sent) < 48 or stranger.recv(100) == b"")      # nothing that helps
-        with pytest.raises(OSError):        # nobody else's machine gets that far
+                assert len(number) == 16 and (len(sent) < 48 or stranger.recv(100) == b"")  # nothing that helps
+        with pytest.raises(OSError):  # nobody else's machine gets that far
             socket.create_connection((_outward(), port), timeout=1)
     dist.all_reduce(torch.ones(1), group=short)
     message = ""
@@ -206,15 +228,16 @@ def slow(rank: int) -> str:
 def test_a_timeout_says_who_did_not_call() -> None:
     first, second, _ = on_ranks(3, slow)
     assert "Timed out waiting 3000ms for all_reduce(float32[5]) of group short to complete on rank 0: " in first
-    assert ("rank 2 has made 1 calls, the last all_reduce(float32[1]); "
-            "rank 1 called broadcast(float32[5], root 0) instead") in first
+    assert (
+        "rank 2 has made 1 calls, the last all_reduce(float32[1]); rank 1 called broadcast(float32[5], root 0) instead"
+    ) in first
     assert "rank 0 called all_reduce(float32[5]) instead" in second
 
 
 def lengths_differ(rank: int) -> str:
     x = torch.zeros(60000 + 1000 * rank)
     with pytest.raises(RuntimeError) as caught:
-        dist.recv(x[:3 + rank], 0) if rank else dist.send(x[:9], 1)
+        dist.recv(x[: 3 + rank], 0) if rank else dist.send(x[:9], 1)
         dist.barrier()
     return str(caught.value)
 
@@ -239,14 +262,23 @@ def refused(rank: int) -> None:
         (lambda: dist.init_process_group(3), ValueError, "Backend constructor parameter must be string-ish"),
         (lambda: dist.init_process_group("gloo", timeout=3), TypeError, "Expected timeout argument to be of type datetime.timed"),
         (lambda: dist.init_process_group("gloo", init_method="foo://x"), RuntimeError, "No rendezvous handler for foo://"),
-        (lambda: dist.init_process_group("gloo", init_method="env://", store=dist.HashStore()), AssertionError,
-         "Cannot specify both init_method and store."),
+        (
+            lambda: dist.init_process_group("gloo", init_method="env://", store=dist.HashStore()),
+            AssertionError,
+            "Cannot specify both init_method and store.",
+        ),
         (lambda: dist.init_process_group("gloo", store=dist.HashStore()), AssertionError, "world_size must be positive if using"),
         (lambda: dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1"), ValueError, "rank parameter missing"),
-        (lambda: dist.init_process_group("gloo", device_id=torch.device("cpu")), ValueError,
-         "device_id parameter must be an accelerator with an index"),
-        (lambda: dist.init_process_group("gloo", device_id=torch.device("cuda:0")), ValueError,
-         "device_id cuda:0 does not match the current compilation's accelerator support: None"),
+        (
+            lambda: dist.init_process_group("gloo", device_id=torch.device("cpu")),
+            ValueError,
+            "device_id parameter must be an accelerator with an index",
+        ),
+        (
+            lambda: dist.init_process_group("gloo", device_id=torch.device("cuda:0")),
+            ValueError,
+            "device_id cuda:0 does not match the current compilation's accelerator support: None",
+        ),
         (lambda: dist.init_process_group("gloo", device_id=0), ValueError, "device_id is an int, but no accelerator support"),
         (lambda: dist.destroy_process_group(), AssertionError, "Process group cannot be None"),
         (lambda: dist.all_reduce(torch.ones(1)), ValueError, "Default process group has not been initialized"),

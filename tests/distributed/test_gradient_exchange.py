@@ -67,9 +67,13 @@ def seen(rank: int, found: Any, wanted: Any, close: float = 3e-6) -> None:
 
 
 def hooks(rank: int) -> None:
-    for kind, close in ((DDPCommHookType.ALLREDUCE, 3e-6), (DDPCommHookType.FP16_COMPRESS, 1e-4),
-                        (DDPCommHookType.BF16_COMPRESS, 1e-3), (DDPCommHookType.QUANTIZE_PER_TENSOR, 1e-3),
-                        (DDPCommHookType.QUANTIZE_PER_CHANNEL, 1e-3)):
+    for kind, close in (
+        (DDPCommHookType.ALLREDUCE, 3e-6),
+        (DDPCommHookType.FP16_COMPRESS, 1e-4),
+        (DDPCommHookType.BF16_COMPRESS, 1e-3),
+        (DDPCommHookType.QUANTIZE_PER_TENSOR, 1e-3),
+        (DDPCommHookType.QUANTIZE_PER_CHANNEL, 1e-3),
+    ):
         model = DistributedDataParallel(network())
         register_ddp_comm_hook(kind, model)
         seen(rank, losses(model, rank, 5), PLAIN[:5], close)
@@ -82,6 +86,7 @@ def hooks(rank: int) -> None:
 
     def wrong(state: object, bucket: int) -> None:
         pass
+
     with pytest.raises(ValueError, match="bucket annotation should be"):
         model.register_comm_hook(None, wrong)
 
@@ -137,8 +142,7 @@ def local(rank: int) -> None:
         state = post_localSGD_hook.PostLocalSGDState(None, alone, 3, reduces)
         model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
         optimizer = PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), PeriodicModelAverager(2, 3))
-        seen(rank, losses(model, rank, 9, optimizer),
-             PLAIN[:5] + [1.5765579, 1.6014793, 1.5919564, 1.5851649])
+        seen(rank, losses(model, rank, 9, optimizer), PLAIN[:5] + [1.5765579, 1.6014793, 1.5919564, 1.5851649])
         kept = optimizer.state_dict()
         assert kept["step"] == 9
         optimizer.load_state_dict(kept)
@@ -194,7 +198,7 @@ def settings(rank: int) -> None:
         assert model.module.rows.weight.grad.is_sparse == sparse
         gradients.append(model.module.rows.weight.grad.to_dense() if sparse else model.module.rows.weight.grad)
     torch.testing.assert_close(*gradients)
-    for static in (False, True):    # rank 0 has two steps more
+    for static in (False, True):  # rank 0 has two steps more
         model = DistributedDataParallel(network(), static_graph=static)
         with model.join():
             found = losses(model, rank, 5 + 2 * (rank == 0), torch.optim.SGD(model.parameters(), lr=0.1))
@@ -214,7 +218,7 @@ class Two(nn.Module):
 
 def searching(rank: int) -> None:
     model = DistributedDataParallel(Two(), find_unused_parameters=True)
-    for _ in range(2):      # an output that isn't part of the loss is none that is missing
+    for _ in range(2):  # an output that isn't part of the loss is none that is missing
         model(torch.ones(1, 2))[0].sum().backward()
     assert model.module.b.weight.grad is None and model.module.a.weight.grad is not None
     model = DistributedDataParallel(network(), find_unused_parameters=True)

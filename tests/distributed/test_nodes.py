@@ -66,11 +66,15 @@ def test_a_machine_joins_and_is_cut_off(tmp_path: Path) -> None:
         out, errors = first.communicate(timeout=HANG)
 
     assert first.returncode == 0, errors
-    told = [line.split() for line in (out + lost_out).splitlines()]        # attempt, node, its rank, of, size:, sum of ranks
+    told = [line.split() for line in (out + lost_out).splitlines()]  # attempt, node, its rank, of, size:, sum of ranks
     assert sorted((attempt, rank, size, total) for attempt, _, rank, _, size, total in told) == [
-        ("0", "0", "2:", "1"), ("0", "1", "2:", "1"), *[("1", str(rank), "4:", "6") for rank in range(4)],
-        ("2", "0", "2:", "1"), ("2", "1", "2:", "1")]
-    places = {int(rank): node for attempt, node, rank, *_ in told if attempt == "1"}     # in the order of their coming
+        ("0", "0", "2:", "1"),
+        ("0", "1", "2:", "1"),
+        *[("1", str(rank), "4:", "6") for rank in range(4)],
+        ("2", "0", "2:", "1"),
+        ("2", "1", "2:", "1"),
+    ]
+    places = {int(rank): node for attempt, node, rank, *_ in told if attempt == "1"}  # in the order of their coming
     assert places[0] == places[1] != places[2] == places[3]
     expected = of_one_process()
     for attempt, size in enumerate((2, 4, 2)):

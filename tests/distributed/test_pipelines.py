@@ -9,12 +9,7 @@ from flambeau import nn
 from flambeau.distributed.pipelining import SplitPoint, pipe_split, pipeline
 from flambeau.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
 from flambeau.distributed.pipelining._orders import check_order, dual_pipe_v, interleaved, zero_bubble
-from flambeau.distributed.pipelining.schedules import (
-    _Action,
-    _format_pipeline_order,
-    _merge_bw,
-    get_schedule_class,
-)
+from flambeau.distributed.pipelining.schedules import _Action, _format_pipeline_order, _merge_bw, get_schedule_class
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])

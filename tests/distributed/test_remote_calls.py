@@ -105,7 +105,7 @@ def learns() -> None:
             x = torch.full((2, 4), 0.1 * step) * weight
             a = first.forward(x)
             b = second.forward(x + a)
-            for _ in range(6):      # ways that part and meet
+            for _ in range(6):  # ways that part and meet
                 a = first.forward(b) + second.forward(b)
                 b = a * 0.5
             loss = (a * b).sum()

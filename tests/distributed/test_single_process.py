@@ -47,8 +47,13 @@ def test_the_state_of_a_process_alone() -> None:
     assert dist.is_available() == dist.is_backend_available("gloo") == dist.is_gloo_available()
     assert not isinstance(torch.ones(1), DTensor) and dist.rpc.is_available()
     for call in (
-        lambda: dist.all_reduce(torch.ones(1)), dist.barrier, dist.get_rank, dist.get_world_size, dist.get_backend,
-        lambda: dist.new_group([0]), lambda: dist.nn.functional.all_gather(torch.ones(1)),
+        lambda: dist.all_reduce(torch.ones(1)),
+        dist.barrier,
+        dist.get_rank,
+        dist.get_world_size,
+        dist.get_backend,
+        lambda: dist.new_group([0]),
+        lambda: dist.nn.functional.all_gather(torch.ones(1)),
         lambda: dist.fsdp.FullyShardedDataParallel(torch.nn.Linear(1, 1)),
     ):
         with pytest.raises(ValueError, match="Default process group has not been initialized"):
@@ -79,8 +84,9 @@ def test_policies_of_wrapping() -> None:
     assert ModuleWrapPolicy({torch.nn.Linear})(linear, recurse=False) and not ModuleWrapPolicy([torch.nn.ReLU])(linear, False)
     assert transformer_auto_wrap_policy(linear, True, 0, transformer_layer_cls={torch.nn.ReLU})
     sizes = functools.partial(size_based_auto_wrap_policy, nonwrapped_numel=200, min_num_params=100)
-    assert [sizes(m, recurse) for m in (torch.nn.ModuleList(), torch.nn.MultiheadAttention(4, 2)) for recurse in (True, False)
-            ] == [True, False, False, True]
+    assert [
+        sizes(m, recurse) for m in (torch.nn.ModuleList(), torch.nn.MultiheadAttention(4, 2)) for recurse in (True, False)
+    ] == [True, False, False, True]
     with enable_wrap(wrapper_cls=lambda module, width: torch.nn.Sequential(module, *[torch.nn.ReLU()] * width), width=1):
         assert len(wrap(linear)) == 2 and len(wrap(linear, width=3)) == 4
     assert wrap(linear) is linear
@@ -99,8 +105,10 @@ def test_activations_are_computed_again(reentrant: bool) -> None:
     model[1][1].register_forward_pre_hook(lambda *_: calls.append(1))
     implementation = CheckpointImpl.REENTRANT if reentrant else CheckpointImpl.NO_REENTRANT
     apply_activation_checkpointing(
-        model, functools.partial(checkpoint_wrapper, checkpoint_impl=implementation),
-        check_fn=lambda m: isinstance(m, torch.nn.Sequential))
+        model,
+        functools.partial(checkpoint_wrapper, checkpoint_impl=implementation),
+        check_fn=lambda m: isinstance(m, torch.nn.Sequential),
+    )
     assert list(model.state_dict()) == list(plain.state_dict()) and type(model[1][0]) is torch.nn.Linear
     assert [name for name, _ in model[1].named_parameters()] == ["0.weight", "0.bias"]
     model.load_state_dict(plain.state_dict())
@@ -113,8 +121,7 @@ def test_activations_are_computed_again(reentrant: bool) -> None:
 
 def test_wrapping_by_a_policy_leaves_out_what_is_wrapped_inside() -> None:
     model = stack()
-    apply_activation_checkpointing(
-        model, auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=12))
+    apply_activation_checkpointing(model, auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=12))
     assert type(model[1]) is torch.nn.Sequential
     assert type(model[0]).__name__ == type(model[1][0]).__name__ == "CheckpointWrapper"
     x = torch.randn(2, 3)

@@ -25,7 +25,7 @@ def network() -> nn.Sequential:
 
 def replicated(rank: int) -> None:
     plain, net = network(), network()
-    if rank:        # which becomes rank 0's
+    if rank:  # which becomes rank 0's
         with torch.no_grad():
             net[0].weight.zero_()
     assert replicate(net) is net and type(net) is nn.Sequential and list(net.state_dict()) == list(plain.state_dict())
@@ -34,7 +34,7 @@ def replicated(rank: int) -> None:
         for each in (plain, net):
             each.zero_grad()
         plain(data).mean().backward()
-        net(data[2 * rank:2 * rank + 2]).mean().backward()
+        net(data[2 * rank : 2 * rank + 2]).mean().backward()
         for mine, theirs in zip(net.parameters(), plain.parameters()):
             torch.testing.assert_close(mine.grad, theirs.grad)
     with pytest.raises(RuntimeError, match="was called on this module before"):

@@ -25,7 +25,7 @@ def train(rank: int, size: int, address: str, fails: bool, folder: str) -> None:
     if fails:
         with pytest.raises(RuntimeError, match=r"barrier.* of group default_pg: rank 1"):
             dist.barrier()
-        time.sleep(10 * HANG)       # until it is ended
+        time.sleep(10 * HANG)  # until it is ended
     dist.barrier()
     dist.destroy_process_group()
 

@@ -46,7 +46,7 @@ def test_what_every_store_does(kind: str, tmp_path: Path) -> None:
     store.append("a", "23")
     store.multi_set(["k1", "k2"], ["v1", b"v2"])
     assert store.get("a") == b"123" and store.multi_get(["k1", "k2"]) == [b"v1", b"v2"]
-    assert store.num_keys() == 6 + (kind == "file")     # a file counts who uses it
+    assert store.num_keys() == 6 + (kind == "file")  # a file counts who uses it
     assert store.delete_key("a") and not store.delete_key("a") and "k1" in store.list_keys() and "a" not in store.list_keys()
     store.queue_push("q", "1")
     assert (store.queue_len("q"), store.queue_pop("q"), store.queue_len("q")) == (1, b"1", 0)
@@ -139,10 +139,18 @@ def test_addresses_that_name_ranks_twice() -> None:
 
 def test_strangers_do_no_harm_to_a_server() -> None:
     store = tcp()
-    for sent in (b"GET / HTTP/1.1\r\n\r\n", GREETING + b"\xff\xff\xff\xff", GREETING + frames.packed(["wait"]),
-                 GREETING + frames.packed(["wait", [7], 1]), GREETING + frames.packed(["wait", ["a"], 1 << 62]),
-                 GREETING + frames.packed(["set", "a", 7]), GREETING + frames.packed(["multi_set", ["a"], ["b"]]),
-                 GREETING + frames.packed(["__init__"]), GREETING + frames.packed(7), GREETING + frames.packed([[], 1])):
+    for sent in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        GREETING + b"\xff\xff\xff\xff",
+        GREETING + frames.packed(["wait"]),
+        GREETING + frames.packed(["wait", [7], 1]),
+        GREETING + frames.packed(["wait", ["a"], 1 << 62]),
+        GREETING + frames.packed(["set", "a", 7]),
+        GREETING + frames.packed(["multi_set", ["a"], ["b"]]),
+        GREETING + frames.packed(["__init__"]),
+        GREETING + frames.packed(7),
+        GREETING + frames.packed([[], 1]),
+    ):
         with socket.create_connection(("127.0.0.1", store.port)) as stranger:
             stranger.settimeout(60)
             stranger.sendall(sent)
@@ -191,7 +199,7 @@ def test_an_interrupted_request_does_not_shift_answers() -> None:
             store.wait(["never"], timedelta(seconds=1))
     finally:
         signal.signal(signal.SIGALRM, before)
-    time.sleep(1.2)     # until the request's answer comes
+    time.sleep(1.2)  # until the request's answer comes
     assert store.get("a") == b"1" and store.add("n", 5) == 5
 
 
@@ -201,7 +209,7 @@ def test_clients_come_together_or_an_error_says_how_many() -> None:
         dist.TCPStore("127.0.0.1", 0, 2, True, timeout=timedelta(seconds=1))
     with pytest.raises(dist.DistNetworkError, match=f"failed to listen on any local network address. port: {store.port}"):
         dist.TCPStore("127.0.0.1", store.port, is_master=True)
-    dist.TCPStore("127.0.0.1", store.port, 5)       # only the master waits
+    dist.TCPStore("127.0.0.1", store.port, 5)  # only the master waits
     with pytest.raises(ValueError, match="TCPStore world size cannot be 0"):
         dist.TCPStore("127.0.0.1", store.port, 0)
     port = store.port
@@ -218,7 +226,7 @@ def test_a_silent_server_is_waited_for() -> None:
 
 def test_what_another_launcher_keeps_at_the_port_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
-    with socket.create_server(("127.0.0.1", 0)) as silent:      # as PyTorch's, which doesn't answer what it doesn't understand
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # as PyTorch's, which doesn't answer what it doesn't understand
         port = silent.getsockname()[1]
         store, rank, size = next(dist.rendezvous(f"tcp://127.0.0.1:{port}", 0, 1, timeout=timedelta(seconds=60)))
         assert (store.port, rank, size) == (port + 1, 0, 1)

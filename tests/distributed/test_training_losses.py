@@ -26,7 +26,7 @@ def trained(rank, size, synchronised):
 def test_losses_are_those_of_pytorch_on_gloo():
     for rank, found in enumerate(on_ranks(2, trained, 2, False, seconds=60)):
         for kind, everyone in RECORDED.items():
-            assert found[kind] == pytest.approx(everyone[rank], abs=5e-5), (kind, rank)     # to four digits
+            assert found[kind] == pytest.approx(everyone[rank], abs=5e-5), (kind, rank)  # to four digits
 
 
 @pytest.fixture(scope="module")

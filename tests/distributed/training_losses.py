@@ -13,7 +13,7 @@ from implementation import torch
 
 dist, nn, F = torch.distributed, torch.nn, torch.nn.functional
 
-STEPS, BATCH = 100, 12      # sequences or images of one step, over all ranks
+STEPS, BATCH = 100, 12  # sequences or images of one step, over all ranks
 
 
 class Block(nn.Module):
@@ -49,8 +49,17 @@ class Language(nn.Module):
 
 def images():
     """Two convolutions with batch norm, and a product."""
-    return nn.Sequential(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3),
-                         nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(32, 4))
+    return nn.Sequential(
+        nn.Conv2d(2, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32, 4),
+    )
 
 
 def batch(kind, step):
@@ -68,8 +77,11 @@ def losses(kind, rank, size, wrap=lambda model: model):
     """The loss of this rank's part of each step's batch."""
     torch.manual_seed(7)
     model = wrap(Language() if kind == "language" else images())
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.003) if kind == "language" else \
-        torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    optimizer = (
+        torch.optim.AdamW(model.parameters(), lr=0.003)
+        if kind == "language"
+        else torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    )
     part, found = slice(rank * BATCH // size, (rank + 1) * BATCH // size), []
     for step in range(STEPS):
         x, y = (each[part] for each in batch(kind, step))
@@ -83,8 +95,10 @@ def losses(kind, rank, size, wrap=lambda model: model):
 
 def main():
     dist.init_process_group("gloo")
-    found = {kind: losses(kind, dist.get_rank(), dist.get_world_size(), nn.parallel.DistributedDataParallel)
-             for kind in ("language", "images")}
+    found = {
+        kind: losses(kind, dist.get_rank(), dist.get_world_size(), nn.parallel.DistributedDataParallel)
+        for kind in ("language", "images")
+    }
     everyone = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, found)
     if dist.get_rank() == 0:

@@ -10,10 +10,20 @@ torch = importlib.import_module(NAME)
 D = importlib.import_module(NAME + ".distributions")
 t = torch.tensor
 results = {}
-ATTRIBUTES = (
-    "mean", "variance", "stddev", "mode", "support", "batch_shape", "event_shape", "has_rsample", "arg_constraints")
+ATTRIBUTES = ("mean", "variance", "stddev", "mode", "support", "batch_shape", "event_shape", "has_rsample", "arg_constraints")
 SLOPES = (
-    "Normal", "Laplace", "Cauchy", "Gumbel", "Gamma", "Beta", "InverseGamma", "Weibull", "Pareto", "LogNormal", "FisherSnedecor")
+    "Normal",
+    "Laplace",
+    "Cauchy",
+    "Gumbel",
+    "Gamma",
+    "Beta",
+    "InverseGamma",
+    "Weibull",
+    "Pareto",
+    "LogNormal",
+    "FisherSnedecor",
+)
 
 DISTRIBUTIONS = """
 Normal(t([0.5, -1.0]), t([1.5, 0.5])); Normal(0, 2); Laplace(t([0.5, -1.0]), t([1.5, 0.5]))
@@ -95,7 +105,7 @@ made = {expression: evaluate(expression) for expression in expressions(DISTRIBUT
 for name, d in made.items():
     record(f"{name} prints", lambda d=d: repr(d))
     for attribute in ATTRIBUTES:
-        if (name.partition("(")[0], attribute) != ("Kumaraswamy", "mode"):      # always NaN in PyTorch 2.13
+        if (name.partition("(")[0], attribute) != ("Kumaraswamy", "mode"):  # always NaN in PyTorch 2.13
             record(f"{name}.{attribute}", lambda d=d, attribute=attribute: getattr(d, attribute))
     for method in ("entropy", "perplexity", "enumerate_support"):
         record(f"{name}.{method}", lambda d=d, method=method: getattr(d, method)())
@@ -110,19 +120,26 @@ for name, d in made.items():
     record(f"{name} transforms", lambda d=d: (repr(D.transform_to(d.support)), repr(D.biject_to(d.support))))
 
 for name in SLOPES:
+
     def slopes(name=name):
         parameters = [t([0.6, 2.5], requires_grad=True), t([1.5, 0.7], requires_grad=True)]
         torch.manual_seed(3)
         return torch.autograd.grad(getattr(D, name)(*parameters).rsample((4,)).sum(), parameters)
+
     record(f"{name} slopes", slopes)
 
 # one of a family, without batches that don't fit
-single = list(map(evaluate, expressions("""
+single = list(
+    map(
+        evaluate,
+        expressions("""
 Bernoulli(0.3); Beta(1.5, 0.7); Binomial(4, t(0.3)); Categorical(t([0.3, 0.7])); Cauchy(0.5, 2.0); ContinuousBernoulli(0.3)
 Dirichlet(t([0.3, 0.7])); Exponential(1.5); Gamma(1.5, 0.7); Geometric(0.3); Gumbel(0.5, 2.0); HalfNormal(1.5); Laplace(0.5, 2.0)
 LowRankMultivariateNormal(t([0.5, 1.0]), t([[1.0], [0.5]]), t([0.5, 1.0])); MultivariateNormal(torch.zeros(2), torch.eye(2))
 Normal(0.5, 2.0); OneHotCategorical(t([0.3, 0.7])); Pareto(1.5, 2.5); Poisson(1.5); Uniform(0.2, 0.9); Uniform(-1.0, 2.0)
-LogNormal(0.5, 2.0); Chi2(3.0); Independent(Normal(torch.zeros(2), 1.0), 1); Wishart(t(3.0), torch.eye(2)); StudentT(3.0)""")))
+LogNormal(0.5, 2.0); Chi2(3.0); Independent(Normal(torch.zeros(2), 1.0), 1); Wishart(t(3.0), torch.eye(2)); StudentT(3.0)"""),
+    )
+)
 for p in single:
     for q in single:
         if p.event_shape == q.event_shape:

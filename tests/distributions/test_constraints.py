@@ -35,12 +35,24 @@ CASES = [
     (C.symmetric, "Symmetric()", False, 2, [[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.0], [1.0, 1.0]]], [True, False]),
     (C.square, "Square()", False, 2, [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], False),
     (C.positive_definite, "PositiveDefinite()", False, 2, [[[2.0, 1.0], [1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]]], [True, False]),
-    (C.positive_semidefinite, "PositiveSemidefinite()", False, 2, [[[2.0, 0.0], [0.0, 0.0]], [[1.0, 2.0], [2.0, 1.0]]],
-     [True, False]),
+    (
+        C.positive_semidefinite,
+        "PositiveSemidefinite()",
+        False,
+        2,
+        [[[2.0, 0.0], [0.0, 0.0]], [[1.0, 2.0], [2.0, 1.0]]],
+        [True, False],
+    ),
     (C.cat([C.positive, C.real], 0, [1, 2]), "Cat()", False, 0, [-1.0, -1.0, 1.0], [False, True, True]),
     (C.stack([C.positive, C.real], 0), "Stack()", False, 0, [[-1.0, 1.0], [-1.0, 1.0]], [[False, True], [True, True]]),
-    (C.MixtureSameFamilyConstraint(C.positive), "MixtureSameFamilyConstraint(GreaterThan(lower_bound=0.0))", False, 0,
-     [-1.0, 1.0], [False, True]),
+    (
+        C.MixtureSameFamilyConstraint(C.positive),
+        "MixtureSameFamilyConstraint(GreaterThan(lower_bound=0.0))",
+        False,
+        0,
+        [-1.0, 1.0],
+        [False, True],
+    ),
 ]
 
 
@@ -64,46 +76,88 @@ def test_dependent_constraints() -> None:
 
 
 WRONG: list[tuple[Any, type, str]] = [
-    (lambda: D.Normal(tensor([0.0, 1]), tensor([-1.0, 1])), ValueError,
-     "Expected parameter scale (Tensor of shape (2,)) of distribution Normal(loc: torch.Size([2]), scale: torch.Size([2])) "
-     "to satisfy the constraint GreaterThan(lower_bound=0.0), but found invalid values:\ntensor([-1.,  1.])"),
-    (lambda: D.Normal(0.0, 1.0).log_prob(tensor(NAN)), ValueError,
-     "Expected value argument (Tensor of shape ()) to be within the support (Real()) of the distribution "
-     "Normal(loc: 0.0, scale: 1.0), but found invalid values:\nnan"),
+    (
+        lambda: D.Normal(tensor([0.0, 1]), tensor([-1.0, 1])),
+        ValueError,
+        "Expected parameter scale (Tensor of shape (2,)) of distribution Normal(loc: torch.Size([2]), scale: torch.Size([2])) "
+        "to satisfy the constraint GreaterThan(lower_bound=0.0), but found invalid values:\ntensor([-1.,  1.])",
+    ),
+    (
+        lambda: D.Normal(0.0, 1.0).log_prob(tensor(NAN)),
+        ValueError,
+        "Expected value argument (Tensor of shape ()) to be within the support (Real()) of the distribution "
+        "Normal(loc: 0.0, scale: 1.0), but found invalid values:\nnan",
+    ),
     (lambda: D.Normal(0.0, 1.0).log_prob(0.0), ValueError, "The value argument to log_prob must be a Tensor"),
-    (lambda: D.Normal(tensor([0.0, 1.0]), 1.0).log_prob(torch.zeros(3)), ValueError,
-     "Value is not broadcastable with batch_shape+event_shape: torch.Size([3]) vs torch.Size([2])."),
-    (lambda: D.Dirichlet(torch.ones(3)).log_prob(torch.ones(2)), ValueError,
-     "The right-most size of value must match event_shape: torch.Size([2]) vs torch.Size([3])."),
-    (lambda: D.Normal("a", 1.0), ValueError,
-     "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."),
+    (
+        lambda: D.Normal(tensor([0.0, 1.0]), 1.0).log_prob(torch.zeros(3)),
+        ValueError,
+        "Value is not broadcastable with batch_shape+event_shape: torch.Size([3]) vs torch.Size([2]).",
+    ),
+    (
+        lambda: D.Dirichlet(torch.ones(3)).log_prob(torch.ones(2)),
+        ValueError,
+        "The right-most size of value must match event_shape: torch.Size([2]) vs torch.Size([3]).",
+    ),
+    (
+        lambda: D.Normal("a", 1.0),
+        ValueError,
+        "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.",
+    ),
     (lambda: D.Bernoulli(), ValueError, "Either `probs` or `logits` must be specified, but not both."),
     (lambda: D.Categorical(tensor(0.3)), ValueError, "`probs` parameter must be at least one-dimensional."),
-    (lambda: D.Geometric(tensor([0.0, 0.3])), ValueError,
-     "Expected parameter probs (Tensor of shape (2,)) of distribution Geometric(probs: torch.Size([2])) to be positive "
-     "but found invalid values:\ntensor([0.])"),
-    (lambda: D.Binomial(tensor([3, 4]), tensor([0.2, 0.3])).entropy(), NotImplementedError,
-     "Inhomogeneous total count not supported by `entropy`."),
+    (
+        lambda: D.Geometric(tensor([0.0, 0.3])),
+        ValueError,
+        "Expected parameter probs (Tensor of shape (2,)) of distribution Geometric(probs: torch.Size([2])) to be positive "
+        "but found invalid values:\ntensor([0.])",
+    ),
+    (
+        lambda: D.Binomial(tensor([3, 4]), tensor([0.2, 0.3])).entropy(),
+        NotImplementedError,
+        "Inhomogeneous total count not supported by `entropy`.",
+    ),
     (lambda: D.Multinomial(tensor(3), tensor([0.2, 0.3])), NotImplementedError, "inhomogeneous total_count is not supported"),
     (lambda: D.Dirichlet(tensor(2.0)), ValueError, "`concentration` parameter must be at least one-dimensional."),
-    (lambda: D.MultivariateNormal(tensor([0.0])), ValueError,
-     "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."),
-    (lambda: D.MultivariateNormal(tensor([0.0]), tensor([0.0])), ValueError,
-     "covariance_matrix must be at least two-dimensional, with optional leading batch dimensions"),
-    (lambda: D.LowRankMultivariateNormal(torch.zeros(2), torch.ones(3, 2), torch.ones(2)), ValueError,
-     "cov_factor must be a batch of matrices with shape 2 x m"),
+    (
+        lambda: D.MultivariateNormal(tensor([0.0])),
+        ValueError,
+        "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.",
+    ),
+    (
+        lambda: D.MultivariateNormal(tensor([0.0]), tensor([0.0])),
+        ValueError,
+        "covariance_matrix must be at least two-dimensional, with optional leading batch dimensions",
+    ),
+    (
+        lambda: D.LowRankMultivariateNormal(torch.zeros(2), torch.ones(3, 2), torch.ones(2)),
+        ValueError,
+        "cov_factor must be a batch of matrices with shape 2 x m",
+    ),
     (lambda: D.LKJCholesky(1), ValueError, "Expected dim to be an integer greater than or equal to 2. Found dim=1."),
     (lambda: D.Wishart(tensor(0.5), torch.eye(2)), ValueError, "Value of df=0.5 expected to be greater than ndim - 1 = 1."),
-    (lambda: D.Independent(D.Normal(0.0, 1.0), 1), ValueError,
-     "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual 1 vs 0"),
-    (lambda: D.MixtureSameFamily(D.Categorical(torch.ones(2)), D.Normal(torch.ones(3), 1.0)), ValueError,
-     "`mixture_distribution component` (2) does not equal `component_distribution.batch_shape[-1]` (3)"),
+    (
+        lambda: D.Independent(D.Normal(0.0, 1.0), 1),
+        ValueError,
+        "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual 1 vs 0",
+    ),
+    (
+        lambda: D.MixtureSameFamily(D.Categorical(torch.ones(2)), D.Normal(torch.ones(3), 1.0)),
+        ValueError,
+        "`mixture_distribution component` (2) does not equal `component_distribution.batch_shape[-1]` (3)",
+    ),
     (lambda: D.TransformedDistribution(D.Normal(0.0, 1.0), 3), ValueError, "transforms must be a Transform or list, but was 3"),
-    (lambda: D.TransformedDistribution(D.Normal(0.0, 1.0), D.StickBreakingTransform()), ValueError,
-     "base_distribution needs to have shape with size at least 1, but got torch.Size([])."),
+    (
+        lambda: D.TransformedDistribution(D.Normal(0.0, 1.0), D.StickBreakingTransform()),
+        ValueError,
+        "base_distribution needs to have shape with size at least 1, but got torch.Size([]).",
+    ),
     (lambda: D.Bernoulli(0.2).rsample(), NotImplementedError, ""),
-    (lambda: D.utils.vec_to_tril_matrix(torch.ones(2)), ValueError,
-     "The size of last dimension is 2 which cannot be expressed as the lower triangular part of a square D x D matrix."),
+    (
+        lambda: D.utils.vec_to_tril_matrix(torch.ones(2)),
+        ValueError,
+        "The size of last dimension is 2 which cannot be expressed as the lower triangular part of a square D x D matrix.",
+    ),
 ]
 
 

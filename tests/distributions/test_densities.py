@@ -28,8 +28,7 @@ def test_density_integrates_to_one_with_the_stated_moments(expression: str, low:
         return
     mean = integral(lambda x: x * d.log_prob(x).exp(), low, high)
     assert float(d.mean) == pytest.approx(mean, abs=1e-6)
-    assert float(d.variance) == pytest.approx(
-        integral(lambda x: (x - mean) ** 2 * d.log_prob(x).exp(), low, high), rel=1e-5)
+    assert float(d.variance) == pytest.approx(integral(lambda x: (x - mean) ** 2 * d.log_prob(x).exp(), low, high), rel=1e-5)
     assert float(d.stddev) == pytest.approx(math.sqrt(d.variance), rel=1e-12)
 
 
@@ -52,17 +51,31 @@ def test_cdf_is_the_primitive_of_the_density(expression: str, low: float, high: 
     x = (d.icdf(t([0.1, 0.4, 0.8])) if inverse else t([0.6, 0.7, 0.9])).detach().requires_grad_()
     probability = d.cdf(x)
     (slope,) = torch.autograd.grad(probability.sum(), x)
-    series = expression == "ContinuousBernoulli(t(0.5003))"      # about 1/2 the cdf is taken for the uniform distribution's
+    series = expression == "ContinuousBernoulli(t(0.5003))"  # about 1/2 the cdf is taken for the uniform distribution's
     assert slope.numpy() == pytest.approx(d.log_prob(x).exp().detach().numpy(), rel=1e-3 if series else 1e-7)
     assert float(probability[1]) == pytest.approx(
-        integral(lambda y: d.log_prob(y).exp(), low, float(x[1])) if math.isfinite(low)
-        else 1 - integral(lambda y: d.log_prob(y).exp(), float(x[1]), high), abs=1e-3 if series else 1e-6)
+        integral(lambda y: d.log_prob(y).exp(), low, float(x[1]))
+        if math.isfinite(low)
+        else 1 - integral(lambda y: d.log_prob(y).exp(), float(x[1]), high),
+        abs=1e-3 if series else 1e-6,
+    )
     if inverse:
         assert probability.detach().numpy() == pytest.approx([0.1, 0.4, 0.8], abs=1e-9)
 
 
-MODES = ("Normal", "Laplace", "Gumbel", "StudentT", "LogNormal", "InverseGamma", "Chi2", "FisherSnedecor", "Weibull",
-         "Kumaraswamy", "VonMises")
+MODES = (
+    "Normal",
+    "Laplace",
+    "Gumbel",
+    "StudentT",
+    "LogNormal",
+    "InverseGamma",
+    "Chi2",
+    "FisherSnedecor",
+    "Weibull",
+    "Kumaraswamy",
+    "VonMises",
+)
 
 
 @pytest.mark.parametrize("expression", [c[0] for c in CONTINUOUS if named(c[0], MODES)])

@@ -19,7 +19,8 @@ def gamma_cdf(a: float, x: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "a, x", [(0.3, 1e-4), (0.3, 0.4), (0.7, 2.5), (1.0, 1.0), (3.5, 1.2), (3.5, 9.0), (40.0, 38.0), (40.0, 60.0)])
+    "a, x", [(0.3, 1e-4), (0.3, 0.4), (0.7, 2.5), (1.0, 1.0), (3.5, 1.2), (3.5, 9.0), (40.0, 38.0), (40.0, 60.0)]
+)
 def test_gamma_samples_move_along_their_cdf(a: float, x: float) -> None:
     """dx/da = -(dP/da) / density, with dP/da by central differences."""
     step = 1e-4 * a
@@ -28,10 +29,21 @@ def test_gamma_samples_move_along_their_cdf(a: float, x: float) -> None:
     assert float(torch._standard_gamma_grad(t(a), t(x))) == pytest.approx(-slope / density, rel=1e-5)
 
 
-@pytest.mark.parametrize("a, b, x", [
-    (0.4, 0.6, 1e-3), (0.4, 0.6, 0.7), (0.5, 4.0, 0.3), (3.0, 0.5, 0.999), (2.0, 3.0, 0.4), (30.0, 50.0, 0.3), (30.0, 50.0, 0.5)])
+@pytest.mark.parametrize(
+    "a, b, x",
+    [
+        (0.4, 0.6, 1e-3),
+        (0.4, 0.6, 0.7),
+        (0.5, 4.0, 0.3),
+        (3.0, 0.5, 0.999),
+        (2.0, 3.0, 0.4),
+        (30.0, 50.0, 0.3),
+        (30.0, 50.0, 0.5),
+    ],
+)
 def test_dirichlet_samples_move_along_their_cdf(a: float, b: float, x: float) -> None:
     """dx/da of beta samples is the same quotient; the operator divides it by 1 - x, the others' share."""
+
     def density(y: torch.Tensor, a: float) -> torch.Tensor:
         log = (a - 1) * y.log() + (b - 1) * (-y).log1p() - math.lgamma(a) - math.lgamma(b) + math.lgamma(a + b)
         return log.exp()
@@ -46,7 +58,7 @@ def test_exact_slopes() -> None:
     """Of shape 1 the gamma distribution is exponential; Beta(a, 1) has the cdf x^a, so dx/da = -x log(x) / a."""
     x, a = t([1e-6, 0.2, 0.9]), t([0.05, 1.0, 7.0])
     torch.testing.assert_close(torch._dirichlet_grad(x, a, a + 1), -x * x.log() / a / (1 - x), rtol=1e-8, atol=0)
-    tiny = t([1e-250, 1e-30])      # x^a / gamma(a + 1) below
+    tiny = t([1e-250, 1e-30])  # x^a / gamma(a + 1) below
     wanted = -tiny * (tiny.log() - torch.digamma(t(1.01))) / 0.01
     torch.testing.assert_close(torch._standard_gamma_grad(t([0.01, 0.01]), tiny), wanted, rtol=1e-8, atol=0)
 
@@ -72,9 +84,21 @@ def test_the_mean_of_dirichlet_samples_has_the_gradient_of_the_mean() -> None:
 
 
 REPARAMETERISED: list[tuple[Any, list[float]]] = [
-    (D.Normal, [0.5, 1.5]), (D.Laplace, [0.5, 1.5]), (D.Cauchy, [0.5, 1.5]), (D.Gumbel, [0.5, 1.5]), (D.LogNormal, [0.5, 0.5]),
-    (D.Uniform, [0.5, 1.5]), (D.Exponential, [1.5]), (D.HalfNormal, [1.5]), (D.HalfCauchy, [1.5]), (D.Pareto, [1.5, 2.0]),
-    (D.Weibull, [1.5, 2.0]), (D.Kumaraswamy, [1.5, 2.0]), (D.GeneralizedPareto, [0.5, 1.5, 0.3]), (D.ContinuousBernoulli, [0.3])]
+    (D.Normal, [0.5, 1.5]),
+    (D.Laplace, [0.5, 1.5]),
+    (D.Cauchy, [0.5, 1.5]),
+    (D.Gumbel, [0.5, 1.5]),
+    (D.LogNormal, [0.5, 0.5]),
+    (D.Uniform, [0.5, 1.5]),
+    (D.Exponential, [1.5]),
+    (D.HalfNormal, [1.5]),
+    (D.HalfCauchy, [1.5]),
+    (D.Pareto, [1.5, 2.0]),
+    (D.Weibull, [1.5, 2.0]),
+    (D.Kumaraswamy, [1.5, 2.0]),
+    (D.GeneralizedPareto, [0.5, 1.5, 0.3]),
+    (D.ContinuousBernoulli, [0.3]),
+]
 
 
 @pytest.mark.parametrize("kind, parameters", REPARAMETERISED, ids=[kind.__name__ for kind, _ in REPARAMETERISED])
@@ -90,10 +114,17 @@ def test_samples_are_differentiable_functions_of_the_parameters(kind: Any, param
 LOG_DENSITIES: list[tuple[Any, list[float], float]] = [
     *((kind, parameters, 0.6) for kind, parameters in REPARAMETERISED if kind is not D.Pareto),
     (D.Pareto, [1.5, 2.0], 2.5),
-    (D.Gamma, [0.7, 1.5], 0.6), (D.Beta, [0.7, 1.5], 0.6), (D.StudentT, [3.0, 0.5, 1.5], 0.6),
+    (D.Gamma, [0.7, 1.5], 0.6),
+    (D.Beta, [0.7, 1.5], 0.6),
+    (D.StudentT, [3.0, 0.5, 1.5], 0.6),
     (D.FisherSnedecor, [3.0, 5.0], 0.6),
-    (D.InverseGamma, [3.0, 5.0], 0.6), (D.VonMises, [0.5, 2.0], 0.6), (D.Poisson, [2.5], 3.0), (D.Geometric, [0.3], 3.0),
-    (D.NegativeBinomial, [2.5, 0.3], 3.0), (D.Bernoulli, [0.3], 1.0)]
+    (D.InverseGamma, [3.0, 5.0], 0.6),
+    (D.VonMises, [0.5, 2.0], 0.6),
+    (D.Poisson, [2.5], 3.0),
+    (D.Geometric, [0.3], 3.0),
+    (D.NegativeBinomial, [2.5, 0.3], 3.0),
+    (D.Bernoulli, [0.3], 1.0),
+]
 
 
 @pytest.mark.parametrize("kind, parameters, value", LOG_DENSITIES, ids=[case[0].__name__ for case in LOG_DENSITIES])
@@ -109,9 +140,11 @@ def test_multivariate_log_densities_are_differentiable() -> None:
     assert torch.autograd.gradcheck(lambda m, r: D.MultivariateNormal(m, r.tril() @ r.tril().mT).log_prob(x), [loc, root])
     assert torch.autograd.gradcheck(
         lambda m, w, d: D.LowRankMultivariateNormal(m, w, d).log_prob(x),
-        [loc, root[:, :1].detach().requires_grad_(), root.diag()])
+        [loc, root[:, :1].detach().requires_grad_(), root.diag()],
+    )
     assert torch.autograd.gradcheck(
-        lambda r: D.Wishart(t(4.0), scale_tril=r.tril()).log_prob(t([[2.0, 0.3], [0.3, 1.0]])), [root])
+        lambda r: D.Wishart(t(4.0), scale_tril=r.tril()).log_prob(t([[2.0, 0.3], [0.3, 1.0]])), [root]
+    )
 
 
 def test_straight_through_samples_have_the_gradient_of_the_probabilities() -> None:

@@ -21,22 +21,61 @@ PAIRS = [
     ("Laplace(t(0.0), t(0.8))", -INF, INF, ["Laplace(t(0.2), t(1.5))", "Normal(t(-0.3), t(0.8))"]),
     ("Gumbel(t(0.5), t(0.8))", -INF, INF, ["Gumbel(t(0.2), t(1.5))", "Normal(t(-0.3), t(0.8))"]),
     ("Cauchy(t(0.5), t(0.8))", -INF, INF, ["Cauchy(t(0.2), t(1.5))"]),
-    ("Exponential(t(1.5))", 0, INF, ["Exponential(t(0.7))", "Gamma(t(2.5), t(0.7))", "Gumbel(t(0.2), t(1.5))",
-                                     "Normal(t(-0.3), t(0.8))"]),
-    ("Gamma(t(2.5), t(1.5))", 0, INF, ["Exponential(t(0.7))", "Gamma(t(1.5), t(0.7))", "Gumbel(t(0.2), t(1.5))",
-                                       "Normal(t(-0.3), t(0.8))"]),
+    (
+        "Exponential(t(1.5))",
+        0,
+        INF,
+        ["Exponential(t(0.7))", "Gamma(t(2.5), t(0.7))", "Gumbel(t(0.2), t(1.5))", "Normal(t(-0.3), t(0.8))"],
+    ),
+    (
+        "Gamma(t(2.5), t(1.5))",
+        0,
+        INF,
+        ["Exponential(t(0.7))", "Gamma(t(1.5), t(0.7))", "Gumbel(t(0.2), t(1.5))", "Normal(t(-0.3), t(0.8))"],
+    ),
     ("Chi2(t(3.0))", 0, INF, ["Chi2(t(5.0))", "Gamma(t(1.5), t(0.7))"]),
     ("HalfNormal(t(1.5))", 0, INF, ["HalfNormal(t(0.8))"]),
     ("LogNormal(t(0.5), t(0.6))", 0, INF, ["LogNormal(t(0.1), t(0.9))"]),
-    ("Pareto(t(1.5), t(4.0))", 1.5, INF, ["Pareto(t(1.2), t(2.0))", "Exponential(t(0.7))", "Gamma(t(2.5), t(0.7))",
-                                          "Normal(t(-0.3), t(2.8))"]),
-    ("Uniform(t(0.2), t(0.9))", 0.2, 0.9, ["Uniform(t(0.1), t(1.5))", "Beta(t(1.5), t(2.5))", "ContinuousBernoulli(t(0.3))",
-                                           "Exponential(t(0.7))", "Gamma(t(2.5), t(0.7))", "Gumbel(t(0.2), t(1.5))",
-                                           "Normal(t(-0.3), t(0.8))", "Pareto(t(0.1), t(2.0))"]),
-    ("Beta(t(1.5), t(2.5))", 0, 1, ["Beta(t(0.7), t(1.5))", "ContinuousBernoulli(t(0.3))", "Exponential(t(0.7))",
-                                    "Gamma(t(2.5), t(0.7))", "Normal(t(-0.3), t(0.8))", "Uniform(t(-0.5), t(1.5))"]),
-    ("ContinuousBernoulli(t(0.3))", 0, 1, ["ContinuousBernoulli(t(0.6))", "Exponential(t(0.7))", "Normal(t(-0.3), t(0.8))",
-                                           "Uniform(t(0.0), t(1.0))"]),
+    (
+        "Pareto(t(1.5), t(4.0))",
+        1.5,
+        INF,
+        ["Pareto(t(1.2), t(2.0))", "Exponential(t(0.7))", "Gamma(t(2.5), t(0.7))", "Normal(t(-0.3), t(2.8))"],
+    ),
+    (
+        "Uniform(t(0.2), t(0.9))",
+        0.2,
+        0.9,
+        [
+            "Uniform(t(0.1), t(1.5))",
+            "Beta(t(1.5), t(2.5))",
+            "ContinuousBernoulli(t(0.3))",
+            "Exponential(t(0.7))",
+            "Gamma(t(2.5), t(0.7))",
+            "Gumbel(t(0.2), t(1.5))",
+            "Normal(t(-0.3), t(0.8))",
+            "Pareto(t(0.1), t(2.0))",
+        ],
+    ),
+    (
+        "Beta(t(1.5), t(2.5))",
+        0,
+        1,
+        [
+            "Beta(t(0.7), t(1.5))",
+            "ContinuousBernoulli(t(0.3))",
+            "Exponential(t(0.7))",
+            "Gamma(t(2.5), t(0.7))",
+            "Normal(t(-0.3), t(0.8))",
+            "Uniform(t(-0.5), t(1.5))",
+        ],
+    ),
+    (
+        "ContinuousBernoulli(t(0.3))",
+        0,
+        1,
+        ["ContinuousBernoulli(t(0.6))", "Exponential(t(0.7))", "Normal(t(-0.3), t(0.8))", "Uniform(t(0.0), t(1.0))"],
+    ),
 ]
 
 
@@ -49,31 +88,56 @@ def test_divergence_is_the_mean_of_the_log_quotient(p: str, low: float, high: fl
         log = one.log_prob(x)
         return torch.where(log > -600, log.exp() * (log - other.log_prob(x)), 0)
 
-    wanted = integral(integrand, low, high)     # to a few millionths, where Laplace's kink lies between the nodes
+    wanted = integral(integrand, low, high)  # to a few millionths, where Laplace's kink lies between the nodes
     assert float(D.kl_divergence(one, other)) == pytest.approx(wanted, rel=3e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("p, q, last", [
-    ("Bernoulli(t(0.3))", "Bernoulli(t(0.6))", 1), ("Bernoulli(t(0.3))", "Poisson(t(0.6))", 1),
-    ("Binomial(7, t(0.3))", "Binomial(7, t(0.6))", 7), ("Categorical(t([0.2, 0.8]))", "Categorical(t([0.6, 0.4]))", 1),
-    ("Geometric(t(0.3))", "Geometric(t(0.6))", 150), ("Poisson(t(6.5))", "Poisson(t(2.0))", 80)])
+@pytest.mark.parametrize(
+    "p, q, last",
+    [
+        ("Bernoulli(t(0.3))", "Bernoulli(t(0.6))", 1),
+        ("Bernoulli(t(0.3))", "Poisson(t(0.6))", 1),
+        ("Binomial(7, t(0.3))", "Binomial(7, t(0.6))", 7),
+        ("Categorical(t([0.2, 0.8]))", "Categorical(t([0.6, 0.4]))", 1),
+        ("Geometric(t(0.3))", "Geometric(t(0.6))", 150),
+        ("Poisson(t(6.5))", "Poisson(t(2.0))", 80),
+    ],
+)
 def test_divergence_of_discrete_distributions(p: str, q: str, last: int) -> None:
     k = torch.from_numpy(np.arange(last + 1.0))
     one, other = make(p).log_prob(k), make(q).log_prob(k)
     assert float(D.kl_divergence(make(p), make(q))) == pytest.approx(float((one.exp() * (one - other)).sum()), rel=1e-9)
 
 
-@pytest.mark.parametrize("p, q", [
-    *itertools.product(["Exponential(t(1.0))", "Gamma(t(2.0), t(1.0))", "Gumbel(t(0.0), t(1.0))", "Laplace(t(0.0), t(1.0))",
-                        "Normal(t(0.0), t(1.0))"], ["Beta(t(1.0), t(2.0))", "ContinuousBernoulli(t(0.3))",
-                                                    "Pareto(t(1.0), t(2.0))", "Uniform(t(0.0), t(1.0))"]),
-    ("Normal(t(0.0), t(1.0))", "Exponential(t(1.0))"), ("Gumbel(t(0.0), t(1.0))", "Gamma(t(1.0), t(1.0))"),
-    ("Pareto(t(1.0), t(2.0))", "Uniform(t(0.0), t(5.0))"), ("Pareto(t(1.0), t(0.5))", "Exponential(t(1.0))"),
-    ("Pareto(t(1.0), t(1.5))", "Normal(t(0.0), t(1.0))"), ("Poisson(t(2.0))", "Bernoulli(t(0.3))"),
-    ("Uniform(t(-1.0), t(1.0))", "Exponential(t(1.0))"), ("Uniform(t(0.0), t(1.0))", "Uniform(t(0.2), t(2.0))"),
-    ("Uniform(t(0.0), t(1.5))", "Beta(t(1.0), t(1.0))"), ("Beta(t(1.0), t(1.0))", "Uniform(t(0.2), t(2.0))"),
-    ("Pareto(t(1.0), t(2.0))", "Pareto(t(2.0), t(2.0))"), ("Bernoulli(t(0.5))", "Bernoulli(t(0.0))"),
-    ("Categorical(t([0.5, 0.5]))", "Categorical(t([0.0, 1.0]))"), ("Binomial(3, t(0.5))", "Binomial(2, t(0.5))")])
+@pytest.mark.parametrize(
+    "p, q",
+    [
+        *itertools.product(
+            [
+                "Exponential(t(1.0))",
+                "Gamma(t(2.0), t(1.0))",
+                "Gumbel(t(0.0), t(1.0))",
+                "Laplace(t(0.0), t(1.0))",
+                "Normal(t(0.0), t(1.0))",
+            ],
+            ["Beta(t(1.0), t(2.0))", "ContinuousBernoulli(t(0.3))", "Pareto(t(1.0), t(2.0))", "Uniform(t(0.0), t(1.0))"],
+        ),
+        ("Normal(t(0.0), t(1.0))", "Exponential(t(1.0))"),
+        ("Gumbel(t(0.0), t(1.0))", "Gamma(t(1.0), t(1.0))"),
+        ("Pareto(t(1.0), t(2.0))", "Uniform(t(0.0), t(5.0))"),
+        ("Pareto(t(1.0), t(0.5))", "Exponential(t(1.0))"),
+        ("Pareto(t(1.0), t(1.5))", "Normal(t(0.0), t(1.0))"),
+        ("Poisson(t(2.0))", "Bernoulli(t(0.3))"),
+        ("Uniform(t(-1.0), t(1.0))", "Exponential(t(1.0))"),
+        ("Uniform(t(0.0), t(1.0))", "Uniform(t(0.2), t(2.0))"),
+        ("Uniform(t(0.0), t(1.5))", "Beta(t(1.0), t(1.0))"),
+        ("Beta(t(1.0), t(1.0))", "Uniform(t(0.2), t(2.0))"),
+        ("Pareto(t(1.0), t(2.0))", "Pareto(t(2.0), t(2.0))"),
+        ("Bernoulli(t(0.5))", "Bernoulli(t(0.0))"),
+        ("Categorical(t([0.5, 0.5]))", "Categorical(t([0.0, 1.0]))"),
+        ("Binomial(3, t(0.5))", "Binomial(2, t(0.5))"),
+    ],
+)
 def test_divergence_is_infinite_beyond_the_support(p: str, q: str) -> None:
     assert D.kl_divergence(make(p), make(q)).item() == INF
 
@@ -81,7 +145,8 @@ def test_divergence_is_infinite_beyond_the_support(p: str, q: str) -> None:
 def test_what_p_never_gives_does_not_count() -> None:
     assert D.kl_divergence(make("Bernoulli(t(0.0))"), make("Bernoulli(t(0.25))")).item() == pytest.approx(math.log(4 / 3))
     assert D.kl_divergence(make("Categorical(t([0.0, 1.0]))"), make("Categorical(t([0.5, 0.5]))")).item() == (
-        pytest.approx(math.log(2)))
+        pytest.approx(math.log(2))
+    )
 
 
 def normal(mean: torch.Tensor, covariance: torch.Tensor) -> D.MultivariateNormal:
@@ -93,15 +158,21 @@ def test_divergence_of_multivariate_normals() -> None:
     a, b = t([[2.0, 0.3], [0.3, 0.7]]), t([[[1.0, -0.2], [-0.2, 1.5]], [[0.6, 0.1], [0.1, 0.9]]])
     inverse, gap = torch.linalg.inv(b), n - m
     wanted = 0.5 * (
-        (inverse @ a).diagonal(dim1=-2, dim2=-1).sum(-1) - 2 + (gap.unsqueeze(-2) @ inverse @ gap.unsqueeze(-1)).squeeze()
-        + torch.logdet(b) - torch.logdet(a))
+        (inverse @ a).diagonal(dim1=-2, dim2=-1).sum(-1)
+        - 2
+        + (gap.unsqueeze(-2) @ inverse @ gap.unsqueeze(-1)).squeeze()
+        + torch.logdet(b)
+        - torch.logdet(a)
+    )
     torch.testing.assert_close(D.kl_divergence(normal(m, a), normal(n, b)), wanted)
 
 
 def test_divergence_of_low_rank_normals_is_that_of_full_ones() -> None:
     torch.manual_seed(0)
-    low = [D.LowRankMultivariateNormal(torch.randn(3, 4).double(), torch.randn(4, 2).double(), torch.rand(4).double() + 0.5)
-           for _ in range(2)]
+    low = [
+        D.LowRankMultivariateNormal(torch.randn(3, 4).double(), torch.randn(4, 2).double(), torch.rand(4).double() + 0.5)
+        for _ in range(2)
+    ]
     full = [normal(d.loc, d.covariance_matrix) for d in low]
     wanted = D.kl_divergence(full[0], full[1])
     for p, q in ((low[0], low[1]), (low[0], full[1]), (full[0], low[1])):
@@ -113,10 +184,15 @@ def test_divergence_of_low_rank_normals_is_that_of_full_ones() -> None:
 def test_divergence_by_the_log_normalizer_equals_the_formulas() -> None:
     """The rule for any exponential family, called by itself, against the family's own."""
     general = D.kl._KL_REGISTRY[D.ExponentialFamily, D.ExponentialFamily]
-    for p, q in (("Normal(t(0.5), t(1.2))", "Normal(t(-0.3), t(0.8))"), ("Gamma(t(2.5), t(1.5))", "Gamma(t(1.5), t(0.7))"),
-                 ("Exponential(t(1.5))", "Exponential(t(0.7))"), ("Bernoulli(t(0.3))", "Bernoulli(t(0.6))"),
-                 ("Poisson(t(6.5))", "Poisson(t(2.0))"), ("Beta(t(1.5), t(2.5))", "Beta(t(0.7), t(1.5))"),
-                 ("Dirichlet(t([1.5, 2.5, 1.0]))", "Dirichlet(t([0.7, 1.5, 2.0]))")):
+    for p, q in (
+        ("Normal(t(0.5), t(1.2))", "Normal(t(-0.3), t(0.8))"),
+        ("Gamma(t(2.5), t(1.5))", "Gamma(t(1.5), t(0.7))"),
+        ("Exponential(t(1.5))", "Exponential(t(0.7))"),
+        ("Bernoulli(t(0.3))", "Bernoulli(t(0.6))"),
+        ("Poisson(t(6.5))", "Poisson(t(2.0))"),
+        ("Beta(t(1.5), t(2.5))", "Beta(t(0.7), t(1.5))"),
+        ("Dirichlet(t([1.5, 2.5, 1.0]))", "Dirichlet(t([0.7, 1.5, 2.0]))"),
+    ):
         torch.testing.assert_close(general(make(p), make(q)), D.kl_divergence(make(p), make(q)))
     with pytest.raises(NotImplementedError, match="different exponential families"):
         D.kl_divergence(make("Beta(t(1.0), t(2.0))"), make("Dirichlet(t([1.0, 2.0]))"))

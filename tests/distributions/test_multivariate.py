@@ -19,10 +19,14 @@ LOC = np.array([0.5, -1.0, 2.0])
 def test_the_three_forms_of_a_multivariate_normal() -> None:
     x = np.array([[0.3, 0.2, 1.0], [2.0, -1.0, 0.0]])
     gap = x - LOC
-    wanted = -0.5 * ((gap @ np.linalg.inv(COVARIANCE) * gap).sum(-1) + 3 * math.log(2 * math.pi)
-                     + math.log(np.linalg.det(COVARIANCE)))
-    forms = {"covariance_matrix": COVARIANCE, "precision_matrix": np.linalg.inv(COVARIANCE),
-             "scale_tril": np.linalg.cholesky(COVARIANCE)}
+    wanted = -0.5 * (
+        (gap @ np.linalg.inv(COVARIANCE) * gap).sum(-1) + 3 * math.log(2 * math.pi) + math.log(np.linalg.det(COVARIANCE))
+    )
+    forms = {
+        "covariance_matrix": COVARIANCE,
+        "precision_matrix": np.linalg.inv(COVARIANCE),
+        "scale_tril": np.linalg.cholesky(COVARIANCE),
+    }
     entropy = 0.5 * (3 * (1 + math.log(2 * math.pi)) + math.log(np.linalg.det(COVARIANCE)))
     for name, matrix in forms.items():
         d = D.MultivariateNormal(t(LOC), **{name: t(matrix)})
@@ -50,7 +54,7 @@ def test_dirichlet_integrates_to_one_over_the_simplex() -> None:
     points, weights = nodes(0, 1)
     inside = (points > 0) & (points < 1) & (weights > 1e-30)
     u, du = points[inside][::4], weights[inside][::4] * 4
-    first, second = np.meshgrid(u, u, indexing="ij")        # a stick broken twice
+    first, second = np.meshgrid(u, u, indexing="ij")  # a stick broken twice
     shares = np.stack([first, (1 - first) * second, (1 - first) * (1 - second)], -1)
     d._validate_args = False
     density = d.log_prob(torch.from_numpy(shares)).exp().numpy() * (1 - first)
@@ -76,8 +80,13 @@ def test_wishart_of_one_dimension_is_a_gamma_distribution() -> None:
 def test_wishart_density_written_out() -> None:
     v, x, df = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([[3.0, 0.2], [0.2, 4.0]]), 4.5
     log_gamma = 0.5 * math.log(math.pi) + math.lgamma(df / 2) + math.lgamma(df / 2 - 0.5)
-    wanted = ((df - 3) / 2 * math.log(np.linalg.det(x)) - np.trace(np.linalg.inv(v) @ x) / 2 - df * math.log(2)
-              - df / 2 * math.log(np.linalg.det(v)) - log_gamma)
+    wanted = (
+        (df - 3) / 2 * math.log(np.linalg.det(x))
+        - np.trace(np.linalg.inv(v) @ x) / 2
+        - df * math.log(2)
+        - df / 2 * math.log(np.linalg.det(v))
+        - log_gamma
+    )
     for name, matrix in (("covariance_matrix", v), ("precision_matrix", np.linalg.inv(v)), ("scale_tril", np.linalg.cholesky(v))):
         d = D.Wishart(t(df), **{name: t(matrix)})
         assert d.log_prob(t(x)).item() == pytest.approx(wanted)
@@ -109,10 +118,9 @@ def test_multinomial_and_relaxed_categories() -> None:
     log = d.log_prob(t(counts))
     assert log.exp().sum().item() == pytest.approx(1) and d.entropy().item() == pytest.approx(-(log.exp() * log).sum().item())
     assert d.mean.tolist() == pytest.approx([0.8, 1.2, 2.0]) and d.variance[0].item() == pytest.approx(0.64)
-    relaxed = D.RelaxedOneHotCategorical(t(0.7), t([0.3, 0.7]))      # of two categories it is the relaxed Bernoulli distribution
+    relaxed = D.RelaxedOneHotCategorical(t(0.7), t([0.3, 0.7]))  # of two categories it is the relaxed Bernoulli distribution
     x = t([0.2, 0.6])
-    torch.testing.assert_close(
-        relaxed.log_prob(torch.stack([x, 1 - x], -1)), D.RelaxedBernoulli(t(0.7), t(0.3)).log_prob(x))
+    torch.testing.assert_close(relaxed.log_prob(torch.stack([x, 1 - x], -1)), D.RelaxedBernoulli(t(0.7), t(0.3)).log_prob(x))
 
 
 def test_mixtures_and_logistic_normals() -> None:

@@ -16,7 +16,8 @@ PROGRAM = Path(__file__).parent / "parity_program.py"
 def run(python: str, implementation: str, root: Path) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [python, PROGRAM, implementation], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+        [python, PROGRAM, implementation], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 

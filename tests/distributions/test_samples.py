@@ -37,11 +37,13 @@ RECORDED = [
     ("D.OneHotCategorical(tensor([0.2, 0.3, 0.5]))", [0.0, 1.0, 0.0, 0.0, 1.0, 0.0], 0.232762),
     ("D.Multinomial(10, tensor([0.2, 0.3, 0.5]))", [5.0, 2.0, 3.0, 2.0, 1.0, 7.0], 0.740524),
     ("D.RelaxedBernoulli(tensor(0.5), tensor([0.2, 0.7]))", [0.0763678, 0.251056, 0.189537, 0.952281], 0.232762),
-    ("D.RelaxedOneHotCategorical(tensor(0.5), tensor([0.2, 0.3, 0.5]))",
-     [0.0648276, 0.0218777, 0.913295, 0.371055, 0.0693828, 0.559562], 0.207086),
+    (
+        "D.RelaxedOneHotCategorical(tensor(0.5), tensor([0.2, 0.3, 0.5]))",
+        [0.0648276, 0.0218777, 0.913295, 0.371055, 0.0693828, 0.559562],
+        0.207086,
+    ),
     ("D.LogNormal(0.0, tensor([0.5, 1.]))", [0.929231, 2.19491, 1.60546, 0.32813], 0.365316),
-    ("D.LogisticNormal(tensor([0., 1.]), 0.5)",
-     [0.317227, 0.546957, 0.135816, 0.445286, 0.337784, 0.216931], 0.365316),
+    ("D.LogisticNormal(tensor([0., 1.]), 0.5)", [0.317227, 0.546957, 0.135816, 0.445286, 0.337784, 0.216931], 0.365316),
     ("D.HalfNormal(tensor([0.5, 1.]))", [0.0733975, 0.786141, 0.473411, 1.11434], 0.365316),
     ("D.HalfCauchy(tensor([0.5, 1.]))", [0.415278, 0.861203, 1.08095, 0.536283], 0.365316),
     ("D.Gumbel(tensor([0., 1.]), 2.0)", [0.937981, 0.0407851, 1.75073, 2.73387], 0.232762),
@@ -49,15 +51,19 @@ RECORDED = [
     ("D.Weibull(tensor([1., 2.]), 1.5)", [0.475264, 0.935264, 1.57742, 2.09113], 0.365316),
     ("D.Kumaraswamy(tensor([0.5, 2.]), 3.0)", [0.0354324, 0.645264, 0.016819, 0.36154], 0.232762),
     ("D.InverseGamma(tensor([2., 5.]), 1.0)", [0.673742, 0.151993, 0.202386, 0.334645], 0.72038),
-    ("D.MultivariateNormal(tensor([1., 2.]), tensor([[2., 0.5], [0.5, 1.]]))",
-     [0.7924, 2.68347, 2.33901, 1.29238], 0.365316),
-    ("D.LowRankMultivariateNormal(tensor([1., 2.]), tensor([[1.], [2.]]), tensor([0.5, 0.25]))",
-     [1.52271, 1.14924, 2.98171, 3.12487], 0.286839),
+    ("D.MultivariateNormal(tensor([1., 2.]), tensor([[2., 0.5], [0.5, 1.]]))", [0.7924, 2.68347, 2.33901, 1.29238], 0.365316),
+    (
+        "D.LowRankMultivariateNormal(tensor([1., 2.]), tensor([[1.], [2.]]), tensor([0.5, 0.25]))",
+        [1.52271, 1.14924, 2.98171, 3.12487],
+        0.286839,
+    ),
     ("D.LKJCholesky(2, 1.5)", [1.0, 0.0, 0.0828239, 0.996564, 1.0, 0.0, -0.0862897, 0.99627], 0.636068),
-    ("D.Wishart(tensor(4.), tensor([[2., 0.5], [0.5, 1.]]))",
-     [8.44539, 7.61775, 7.61775, 9.17435, 16.3224, 7.75853, 7.75853, 14.7476], 0.413419),
-    ("D.MixtureSameFamily(D.Categorical(tensor([0.3, 0.7])), D.Normal(tensor([-5., 5.]), 1.0))",
-     [-4.05318, -3.30921], 0.286839),
+    (
+        "D.Wishart(tensor(4.), tensor([[2., 0.5], [0.5, 1.]]))",
+        [8.44539, 7.61775, 7.61775, 9.17435, 16.3224, 7.75853, 7.75853, 14.7476],
+        0.413419,
+    ),
+    ("D.MixtureSameFamily(D.Categorical(tensor([0.3, 0.7])), D.Normal(tensor([-5., 5.]), 1.0))", [-4.05318, -3.30921], 0.286839),
     ("D.Independent(D.Poisson(tensor([2., 3.])), 1)", [1.0, 7.0, 0.0, 1.0], 0.879704),
 ]
 
@@ -76,7 +82,15 @@ def test_samples_are_those_of_pytorch(expression: str, values: list[float], foll
 
 
 WILD = (
-    "Cauchy", "HalfCauchy", "VonMises", "RelaxedBernoulli", "TransformedDistribution", "Pareto", "InverseGamma", "Categorical")
+    "Cauchy",
+    "HalfCauchy",
+    "VonMises",
+    "RelaxedBernoulli",
+    "TransformedDistribution",
+    "Pareto",
+    "InverseGamma",
+    "Categorical",
+)
 
 
 @pytest.mark.parametrize("expression", [c[0] for c in CONTINUOUS + DISCRETE if c[0].partition("(")[0] not in WILD])

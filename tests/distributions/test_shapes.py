@@ -27,8 +27,12 @@ SHAPES: list[tuple[Any, tuple, tuple, str]] = [
     (D.LogNormal(0.0, 1.0), (), (), "LogNormal()"),
     (D.Pareto(1.0, torch.ones(2)), (2,), (), "Pareto(alpha: torch.Size([2]), scale: torch.Size([2]))"),
     (D.Weibull(1.0, torch.ones(2)), (2,), (), "Weibull(scale: torch.Size([2]), concentration: torch.Size([2]))"),
-    (D.Kumaraswamy(1.0, torch.ones(2)), (2,), (),
-     "Kumaraswamy(concentration1: torch.Size([2]), concentration0: torch.Size([2]))"),
+    (
+        D.Kumaraswamy(1.0, torch.ones(2)),
+        (2,),
+        (),
+        "Kumaraswamy(concentration1: torch.Size([2]), concentration0: torch.Size([2]))",
+    ),
     (D.InverseGamma(torch.ones(2), 3.0), (2,), (), "InverseGamma()"),
     (D.HalfCauchy(torch.ones(2)), (2,), (), "HalfCauchy()"),
     (D.LogisticNormal(torch.zeros(2, 3), torch.ones(2, 3)), (2,), (4,), "LogisticNormal()"),
@@ -41,22 +45,42 @@ SHAPES: list[tuple[Any, tuple, tuple, str]] = [
     (D.Multinomial(4, torch.ones(2, 3)), (2,), (3,), "Multinomial()"),
     (D.RelaxedBernoulli(tensor(0.5), torch.full((2,), 0.5)), (2,), (), "RelaxedBernoulli()"),
     (D.RelaxedOneHotCategorical(tensor(0.5), torch.ones(2, 3)), (2,), (3,), "RelaxedOneHotCategorical()"),
-    (D.MultivariateNormal(torch.zeros(3, 2), EYE), (3,), (2,),
-     "MultivariateNormal(loc: torch.Size([3, 2]), covariance_matrix: torch.Size([3, 2, 2]))"),
-    (D.MultivariateNormal(torch.zeros(2), scale_tril=EYE.expand(3, 2, 2)), (3,), (2,),
-     "MultivariateNormal(loc: torch.Size([3, 2]), scale_tril: torch.Size([3, 2, 2]))"),
-    (D.LowRankMultivariateNormal(torch.zeros(3, 2), torch.ones(2, 1), torch.ones(2)), (3,), (2,),
-     "LowRankMultivariateNormal(loc: torch.Size([3, 2]), cov_factor: torch.Size([3, 2, 1]), cov_diag: torch.Size([3, 2]))"),
+    (
+        D.MultivariateNormal(torch.zeros(3, 2), EYE),
+        (3,),
+        (2,),
+        "MultivariateNormal(loc: torch.Size([3, 2]), covariance_matrix: torch.Size([3, 2, 2]))",
+    ),
+    (
+        D.MultivariateNormal(torch.zeros(2), scale_tril=EYE.expand(3, 2, 2)),
+        (3,),
+        (2,),
+        "MultivariateNormal(loc: torch.Size([3, 2]), scale_tril: torch.Size([3, 2, 2]))",
+    ),
+    (
+        D.LowRankMultivariateNormal(torch.zeros(3, 2), torch.ones(2, 1), torch.ones(2)),
+        (3,),
+        (2,),
+        "LowRankMultivariateNormal(loc: torch.Size([3, 2]), cov_factor: torch.Size([3, 2, 1]), cov_diag: torch.Size([3, 2]))",
+    ),
     (D.LKJCholesky(3, torch.ones(2)), (2,), (3, 3), "LKJCholesky(concentration: torch.Size([2]))"),
     (D.Wishart(tensor([3.0, 4.0]), EYE), (2,), (2, 2), "Wishart(covariance_matrix: torch.Size([2, 2, 2]), df: torch.Size([2]))"),
     (D.VonMises(0.0, 1.0), (), (), "VonMises(loc: 0.0, concentration: 1.0)"),
     (D.Independent(D.Poisson(torch.ones(2, 3)), 1), (2,), (3,), "Independent(Poisson(rate: torch.Size([2, 3])), 1)"),
-    (D.MixtureSameFamily(D.Categorical(torch.ones(3)), D.Normal(torch.zeros(2, 3), 1.0)), (2,), (),
-     "MixtureSameFamily(\n  Categorical(probs: torch.Size([3]), logits: torch.Size([3])),\n"
-     "  Normal(loc: torch.Size([2, 3]), scale: torch.Size([2, 3])))"),
+    (
+        D.MixtureSameFamily(D.Categorical(torch.ones(3)), D.Normal(torch.zeros(2, 3), 1.0)),
+        (2,),
+        (),
+        "MixtureSameFamily(\n  Categorical(probs: torch.Size([3]), logits: torch.Size([3])),\n"
+        "  Normal(loc: torch.Size([2, 3]), scale: torch.Size([2, 3])))",
+    ),
     (D.TransformedDistribution(D.Normal(torch.zeros(2), 1.0), D.StickBreakingTransform()), (), (3,), "TransformedDistribution()"),
-    (D.TransformedDistribution(D.Normal(0.0, 1.0), D.AffineTransform(torch.zeros(3), 2.0)), (3,), (),
-     "TransformedDistribution()"),
+    (
+        D.TransformedDistribution(D.Normal(0.0, 1.0), D.AffineTransform(torch.zeros(3), 2.0)),
+        (3,),
+        (),
+        "TransformedDistribution()",
+    ),
 ]
 
 
@@ -101,7 +125,8 @@ def test_subclasses_with_an_own_constructor() -> None:
     with pytest.raises(NotImplementedError) as caught:
         Unit().expand((2,))
     assert str(caught.value) == (
-        "Subclass Unit of Normal that defines a custom __init__ method must also define a custom .expand() method.")
+        "Subclass Unit of Normal that defines a custom __init__ method must also define a custom .expand() method."
+    )
 
     class Expandable(Unit):
         def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -179,6 +204,9 @@ def test_sample_n_is_deprecated() -> None:
 
 
 def test_the_package_is_loaded_when_it_is_used(run_python: Any) -> None:
-    result = run_python("-c", "import sys, flambeau as torch; a = 'flambeau.distributions' in sys.modules; "
-                              "torch.distributions.Normal; print(a, 'flambeau.distributions' in sys.modules)")
+    result = run_python(
+        "-c",
+        "import sys, flambeau as torch; a = 'flambeau.distributions' in sys.modules; "
+        "torch.distributions.Normal; print(a, 'flambeau.distributions' in sys.modules)",
+    )
     assert result.stdout.split() == ["False", "True"]

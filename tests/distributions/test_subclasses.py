@@ -31,15 +31,26 @@ def test_a_density_and_a_sampler_are_enough() -> None:
     assert d.sample((2, 3)).shape == (2, 3)
     for missing in (d.cdf, d.icdf):
         with pytest.raises(NotImplementedError):
-            missing(tensor(7.0))        # isn't defined at all, so that no value is refused
+            missing(tensor(7.0))  # isn't defined at all, so that no value is refused
     for missing in (d.entropy, d.enumerate_support, lambda: d.mean, lambda: d.variance, lambda: d.stddev):
         with pytest.raises(NotImplementedError):
             missing()
 
 
-@pytest.mark.parametrize("base, arguments", [
-    (D.Normal, (0.0, 1.0)), (D.Laplace, (0.0, 1.0)), (D.Gamma, (2.0, 1.0)), (D.LogNormal, (0.0, 1.0)), (D.Gumbel, (0.0, 1.0)),
-    (D.HalfNormal, (1.0,)), (D.Beta, (2.0, 1.0)), (D.Uniform, (0.0, 2.0))], ids=lambda case: getattr(case, "__name__", ""))
+@pytest.mark.parametrize(
+    "base, arguments",
+    [
+        (D.Normal, (0.0, 1.0)),
+        (D.Laplace, (0.0, 1.0)),
+        (D.Gamma, (2.0, 1.0)),
+        (D.LogNormal, (0.0, 1.0)),
+        (D.Gumbel, (0.0, 1.0)),
+        (D.HalfNormal, (1.0,)),
+        (D.Beta, (2.0, 1.0)),
+        (D.Uniform, (0.0, 2.0)),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
 def test_public_methods_and_properties_may_be_overridden(base: Any, arguments: tuple) -> None:
     class Shifted(base):
         @property
@@ -121,8 +132,12 @@ def test_caches_of_transforms_and_of_a_program_s_own() -> None:
             super().__init__()
 
     x = torch.ones(3)
-    for transform, kind in ((Doubling(), D.AffineTransform), (Plain(), Plain), (D.PowerTransform(2.0), D.PowerTransform),
-                            (D.CatTransform([D.ExpTransform()], 0, [3]), D.CatTransform)):
+    for transform, kind in (
+        (Doubling(), D.AffineTransform),
+        (Plain(), Plain),
+        (D.PowerTransform(2.0), D.PowerTransform),
+        (D.CatTransform([D.ExpTransform()], 0, [3]), D.CatTransform),
+    ):
         cached = transform.with_cache()
         assert type(cached) is kind and cached.with_cache(1) is cached and transform.with_cache(0) is transform
         y = cached(x)

@@ -14,19 +14,26 @@ from flambeau.distributions import constraints as C
 
 # a transform and a point of its domain; of events, one event
 BIJECTIONS = [
-    (D.ExpTransform(), t([-1.0, 0.5])), (D.SigmoidTransform(), t([-1.0, 0.5])), (D.TanhTransform(), t([-1.0, 0.5])),
-    (D.SoftplusTransform(), t([-1.0, 0.5])), (D.PowerTransform(t(2.5)), t([0.3, 1.5])), (D.PowerTransform(-1.0), t([0.3, 1.5])),
-    (D.AffineTransform(1.0, -2.0), t([0.3, 1.5])), (D.AffineTransform(t([1.0, 2.0]), t([0.5, -3.0])), t([0.3, 1.5])),
+    (D.ExpTransform(), t([-1.0, 0.5])),
+    (D.SigmoidTransform(), t([-1.0, 0.5])),
+    (D.TanhTransform(), t([-1.0, 0.5])),
+    (D.SoftplusTransform(), t([-1.0, 0.5])),
+    (D.PowerTransform(t(2.5)), t([0.3, 1.5])),
+    (D.PowerTransform(-1.0), t([0.3, 1.5])),
+    (D.AffineTransform(1.0, -2.0), t([0.3, 1.5])),
+    (D.AffineTransform(t([1.0, 2.0]), t([0.5, -3.0])), t([0.3, 1.5])),
     (D.AffineTransform(1.0, t([0.5, -3.0]), event_dim=1), t([0.3, 1.5])),
     (D.CumulativeDistributionTransform(D.Normal(t(0.5), t(2.0))), t([0.3, 1.5])),
-    (D.StickBreakingTransform(), t([0.3, -1.5, 0.7])), (D.CorrCholeskyTransform(), t([0.3, -1.5, 0.7])),
+    (D.StickBreakingTransform(), t([0.3, -1.5, 0.7])),
+    (D.CorrCholeskyTransform(), t([0.3, -1.5, 0.7])),
     (D.ReshapeTransform((4,), (2, 2)), t([0.3, -1.5, 0.7, 2.0])),
     (D.ComposeTransform([D.AffineTransform(1.0, 2.0), D.ExpTransform()]), t([0.3, 1.5])),
     (D.ComposeTransform([D.ExpTransform(), D.StickBreakingTransform()]), t([0.3, -1.5])),
     (D.IndependentTransform(D.ExpTransform(), 1), t([0.3, 1.5])),
     (D.StackTransform([D.ExpTransform(), D.AffineTransform(0.0, 2.0)], dim=0), t([0.3, 1.5])),
     (D.CatTransform([D.ExpTransform(), D.AffineTransform(0.0, 2.0)], dim=0, lengths=[2, 1]), t([0.3, 1.5, 0.4])),
-    (D.ExpTransform().inv, t([0.3, 1.5])), (D.ComposeTransform([D.SigmoidTransform(), D.ExpTransform()]).inv, t([1.3, 1.5])),
+    (D.ExpTransform().inv, t([0.3, 1.5])),
+    (D.ComposeTransform([D.SigmoidTransform(), D.ExpTransform()]).inv, t([1.3, 1.5])),
 ]
 
 
@@ -114,7 +121,8 @@ def test_equality_and_printing() -> None:
     assert D.AffineTransform(torch.ones(2), 2) == D.AffineTransform(torch.ones(2), 2)
     assert D.PowerTransform(torch.tensor(2)) == D.PowerTransform(torch.tensor(2.0)) and D.ExpTransform() != D.TanhTransform()
     assert repr(D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1, 2).inv])) == (
-        "ComposeTransform(\n    ExpTransform(),\n    _InverseTransform(AffineTransform())\n)")
+        "ComposeTransform(\n    ExpTransform(),\n    _InverseTransform(AffineTransform())\n)"
+    )
     assert repr(D.IndependentTransform(D.ExpTransform(), 1)) == "IndependentTransform(ExpTransform(), 1)"
     transform = D.AffineTransform(1, 2)
     keep = transform.inv
@@ -122,9 +130,22 @@ def test_equality_and_printing() -> None:
 
 
 SETS = [
-    C.real, C.positive, C.nonnegative, C.greater_than(2.0), C.greater_than_eq(t([1.0, 2.0])), C.less_than(-1.0), C.unit_interval,
-    C.interval(-1.0, 3.0), C.half_open_interval(t(2.0), t(3.0)), C.simplex, C.corr_cholesky, C.real_vector,
-    C.independent(C.positive, 1), C.stack([C.real, C.positive], -1), C.cat([C.positive, C.unit_interval], -1, [1, 1])]
+    C.real,
+    C.positive,
+    C.nonnegative,
+    C.greater_than(2.0),
+    C.greater_than_eq(t([1.0, 2.0])),
+    C.less_than(-1.0),
+    C.unit_interval,
+    C.interval(-1.0, 3.0),
+    C.half_open_interval(t(2.0), t(3.0)),
+    C.simplex,
+    C.corr_cholesky,
+    C.real_vector,
+    C.independent(C.positive, 1),
+    C.stack([C.real, C.positive], -1),
+    C.cat([C.positive, C.unit_interval], -1, [1, 1]),
+]
 
 
 @pytest.mark.parametrize("constraint", SETS, ids=str)

@@ -36,7 +36,7 @@ def _hear(event: str, arguments: tuple) -> None:
 
 
 sys.addaudithook(_hear)
-for _path in FILES:     # what is imported when it is first used
+for _path in FILES:  # what is imported when it is first used
     _program = load(_path)
     str(_program), _program.module()
 

@@ -1,6 +1,6 @@
 """Modules whose exported programs are taken apart, for either implementation: `models(torch)` gives name -> (module, inputs).
 
-    python decomposition_models.py      # with PyTorch: records what its programs are in decomposed.json
+python decomposition_models.py      # with PyTorch: records what its programs are in decomposed.json
 """
 
 import json
@@ -258,8 +258,10 @@ def models(torch):
         "activations": (nn.Sequential(*activations), (rand(3, 4),)),
         "activations in place": (nn.Sequential(*overwriting), (rand(3, 4),)),
         "borders": (nn.Sequential(nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.ZeroPad2d(1)), (rand(1, 2, 4, 4),)),
-        "convolutions": (nn.Sequential(nn.ConvTranspose2d(2, 3, 2, 2), nn.Conv2d(3, 3, 3, padding="same", groups=3)),
-                         (rand(1, 2, 4, 4),)),
+        "convolutions": (
+            nn.Sequential(nn.ConvTranspose2d(2, 3, 2, 2), nn.Conv2d(3, 3, 3, padding="same", groups=3)),
+            (rand(1, 2, 4, 4),),
+        ),
         "instance norm": (nn.InstanceNorm2d(3, affine=True), (rand(2, 3, 4, 4),)),
         "rms norm": (nn.RMSNorm(4), (rand(2, 4),)),
         "softmax": (nn.Sequential(nn.Softmax(-1), nn.LogSoftmax(0)), (rand(2, 4),)),

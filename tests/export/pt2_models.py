@@ -61,8 +61,9 @@ def models(torch):
             super().__init__()
             stem = nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(True), nn.MaxPool2d(3, 2, 1)
             self.stem = nn.Sequential(*stem)
-            self.layers = nn.Sequential(*[Block(a, b, s) for a, b, s in
-                                          [(4, 4, 1), (4, 4, 1), (4, 8, 2), (8, 8, 1), (8, 16, 2), (16, 16, 1)]])
+            self.layers = nn.Sequential(
+                *[Block(a, b, s) for a, b, s in [(4, 4, 1), (4, 4, 1), (4, 8, 2), (8, 8, 1), (8, 16, 2), (16, 16, 1)]]
+            )
             self.fc = nn.Linear(16, 10)
 
         def forward(self, x):
@@ -206,8 +207,10 @@ def models(torch):
 
     class Attention(nn.Module):
         def forward(self, q, k, v, mask):
-            return (F.scaled_dot_product_attention(q, k, v, is_causal=True),
-                    F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5))
+            return (
+                F.scaled_dot_product_attention(q, k, v, is_causal=True),
+                F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.5),
+            )
 
     class Mixed(nn.Module):
         """Weights of many types and layouts, some of which share memory."""
@@ -298,7 +301,7 @@ def dynamic_models(torch):
     for name, (shapes, args, kwargs) in wanted.items():
         model, first, named = given[name]
         args = tuple(old if new is None else new for old, new in zip(first, args))
-        batches = {0: 2} if name in ("attention", "upconv", "resnet", "resize") else {}     # sizes of 1 are constants
+        batches = {0: 2} if name in ("attention", "upconv", "resnet", "resize") else {}  # sizes of 1 are constants
         first = tuple(x.repeat(2, *[1] * (x.dim() - 1)) if batches and i < 3 else x for i, x in enumerate(first))
         made[name] = model, first, named, shapes, args, kwargs
     return made
@@ -366,10 +369,12 @@ def write(torch, folder, given=dynamic_models):
             args, kwargs = sizes[1:] or (args, kwargs)
             torch.export.save(program, f"{folder}/{name}.pt2", extra_files={"name.txt": name})
             with open(f"{folder}/{name}.txt", "w") as file:
-                file.write(text(torch.export.load(f"{folder}/{name}.pt2")))   # a file doesn't tell tuples from lists
+                file.write(text(torch.export.load(f"{folder}/{name}.pt2")))  # a file doesn't tell tuples from lists
             torch.save([x for x in flat(torch, (args, kwargs)) if isinstance(x, torch.Tensor)], f"{folder}/{name}.inputs")
-            torch.save([x.detach() if isinstance(x, torch.Tensor) else x for x in flat(torch, program.module()(*args, **kwargs))],
-                       f"{folder}/{name}.results")
+            torch.save(
+                [x.detach() if isinstance(x, torch.Tensor) else x for x in flat(torch, program.module()(*args, **kwargs))],
+                f"{folder}/{name}.results",
+            )
             said[name] = None
         except Exception:
             said[name] = traceback.format_exc()

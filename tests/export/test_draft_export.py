@@ -136,8 +136,12 @@ def test_a_dimension_that_is_less_free_than_said_is_found_out() -> None:
 
 def test_a_deferred_guard_keeps_the_symbol() -> None:
     """With prefer_deferred_runtime_asserts_over_guards a size that has to be 3 has the range from 3 to 3."""
-    program = export(Module(_of_three), (torch.ones(3, 3),), dynamic_shapes={"args": ({0: Dim.AUTO},)},
-                     prefer_deferred_runtime_asserts_over_guards=True)
+    program = export(
+        Module(_of_three),
+        (torch.ones(3, 3),),
+        dynamic_shapes={"args": ({0: Dim.AUTO},)},
+        prefer_deferred_runtime_asserts_over_guards=True,
+    )
     with pytest.raises(AssertionError, match=r"size\(\)\[0\] <= 3"):
         program.module()(torch.ones(4, 3))
     with pytest.raises(AssertionError, match=r"size\(\)\[0\] >= 3"):
@@ -184,7 +188,8 @@ def test_an_operator_without_a_fake_has_results_like_the_example() -> None:
         assert program._report.op_profiles == {"drafted.add.default": {seen}}
         called = next(n for n in program.graph.nodes if n.name == "add")
         assert list(called.meta["unbacked_bindings"].values()) == [
-            (CallMethodKey("size"), pytree.SequenceKey(i)) for i in range(2)]
+            (CallMethodKey("size"), pytree.SequenceKey(i)) for i in range(2)
+        ]
         assert program.module()(torch.ones(2, 5), torch.ones(2, 5)).tolist() == [[2.0] * 5] * 2
         with pytest.raises(RuntimeError, match="dtype mismatch"):
             program.module()(*[torch.ones(3, 3).half()] * 2)
@@ -201,10 +206,13 @@ def test_an_operator_without_a_fake_has_results_like_the_example() -> None:
             add(*given)
 
 
-@pytest.mark.parametrize(("part", "words"), [
-    (lambda x: (x * 2)[:, :-1, :-1], "a return was not dense in memory"),
-    (lambda x: (x * 2)[1:], "a return has a non-zero storage offset"),
-])
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (lambda x: (x * 2)[:, :-1, :-1], "a return was not dense in memory"),
+        (lambda x: (x * 2)[1:], "a return has a non-zero storage offset"),
+    ],
+)
 def test_results_that_no_fake_can_be_like(part: Any, words: str) -> None:
     """Their strides would have to be told."""
     with _library():
@@ -232,13 +240,20 @@ def test_a_wrong_fake_is_found_out() -> None:
         x = torch.randn(3, 3)
         program = draft_export(Module(several), (x,))
         assert [f.data["reason"] for f in program._report.failures] == [
-            "mismatch between fake value 3 and real value 6 ", "Dtypes torch.bfloat16 and torch.float32 are not equal!"]
-        assert program._report.op_profiles == {"drafted.several.default": {
-            OpProfile((_meta(2),), (_meta(2), _meta(2), _meta(2, torch.bfloat16)))}}
+            "mismatch between fake value 3 and real value 6 ",
+            "Dtypes torch.bfloat16 and torch.float32 are not equal!",
+        ]
+        assert program._report.op_profiles == {
+            "drafted.several.default": {OpProfile((_meta(2),), (_meta(2), _meta(2), _meta(2, torch.bfloat16)))}
+        }
         for made, expected in zip(program.module()(x), several(x)):
             assert torch.equal(made, expected)
-        with config.patch(fake_tensor_propagate_real_tensors=True), pytest.raises(
-            MetadataMismatchError, match=r"output size mismatch between fake shape 3 and real shape 6, at output\[1\].size\(0\)"
+        with (
+            config.patch(fake_tensor_propagate_real_tensors=True),
+            pytest.raises(
+                MetadataMismatchError,
+                match=r"output size mismatch between fake shape 3 and real shape 6, at output\[1\].size\(0\)",
+            ),
         ):
             export(Module(several), (x,))
 
@@ -257,8 +272,10 @@ def test_a_fake_that_shares_memory_wrongly_is_found_out() -> None:
 
         program = draft_export(Module(pair), (torch.ones(2),))
         (failure,) = program._report.failures
-        assert failure.data["reason"] == ("Mismatched aliasing spec between fake kernel and real kernel: Real tensor propagation "
-                                          "found mismatch in outputs_alias_inputs check True != False")
+        assert failure.data["reason"] == (
+            "Mismatched aliasing spec between fake kernel and real kernel: Real tensor propagation "
+            "found mismatch in outputs_alias_inputs check True != False"
+        )
         assert [x.tolist() for x in program.module()(torch.zeros(2))] == [[0.0, 0.0], [2.0, 2.0]]
 
 

@@ -81,6 +81,8 @@ def vectors(*sizes):
 
 
 HW = {0: B, 2: Dim.DYNAMIC, 3: Dim.AUTO}
+
+
 def _with_sizes(self, x):
     """Sizes as arguments of other operators, rounded, and as values."""
     b, t = x.shape
@@ -156,9 +158,7 @@ def test_sizes_of_images() -> None:
     def forward(self, x):
         return F.max_pool2d(F.conv2d(x, self.w, stride=2), 2)
 
-    program = export(
-        module(forward, w=nn.Parameter(torch.rand(6, 3, 3, 3))), (torch.rand(3, 3, 20, 24),), dynamic_shapes=(HW,)
-    )
+    program = export(module(forward, w=nn.Parameter(torch.rand(6, 3, 3, 3))), (torch.rand(3, 3, 20, 24),), dynamic_shapes=(HW,))
     assert [str(n.meta["val"].shape) for n in program.graph.nodes if n.op == "call_function"] == [
         "torch.Size([s77, 6, (((s53 - 3)//2)) + 1, (((s0 - 3)//2)) + 1])",
         "torch.Size([s77, 6, ((((((s53 - 3)//2)) - 1)//2)) + 1, ((((((s0 - 3)//2)) - 1)//2)) + 1])",
@@ -187,11 +187,7 @@ def test_dimensions_that_are_related() -> None:
 def test_ranges_are_checked() -> None:
     run = export(nn.ReLU(), (torch.rand(8, 3),), dynamic_shapes=({0: Dim("n", min=4, max=9)},)).module()
     assert run(torch.rand(9, 3)).shape == (9, 3)
-    for size, text in (
-        ((3, 3), r"input\.size\(\)\[0\] >= 4"),
-        ((10, 3), r"input\.size\(\)\[0\] <= 9"),
-        ((5, 2), r"\[1\] == 3"),
-    ):
+    for size, text in (((3, 3), r"input\.size\(\)\[0\] >= 4"), ((10, 3), r"input\.size\(\)\[0\] <= 9"), ((5, 2), r"\[1\] == 3")):
         with pytest.raises(AssertionError, match=r"^Guard failed: .*" + text + "$"):
             run(torch.rand(size))
     run = export(module(lambda self, x: x.reshape(-1, 4)), (torch.rand(8),), dynamic_shapes=({0: Dim.AUTO},)).module()
@@ -200,7 +196,7 @@ def test_ranges_are_checked() -> None:
         run(torch.rand(10))
 
 
-GUARDS = {      # by the text that PyTorch prints: what a program asks of 12 and 8, and sizes for which it isn't so
+GUARDS = {  # by the text that PyTorch prints: what a program asks of 12 and 8, and sizes for which it isn't so
     "x.size()[0] % 2 == 0": (lambda a, b: a % 2 == 0, (9, 8)),
     "2 + x.size()[0] // 2 == y.size()[0]": (lambda a, b: a // 2 + 2 == b, (9, 8)),
     "2 + x.size()[0] % 5 < y.size()[0]": (lambda a, b: a % 5 + 2 < b, (9, 3)),
@@ -214,8 +210,11 @@ GUARDS = {      # by the text that PyTorch prints: what a program asks of 12 and
 @pytest.mark.parametrize("text", GUARDS)
 def test_the_text_of_guards(text: str) -> None:
     asks, sizes = GUARDS[text]
-    program = export(module(lambda self, x, y: x + 1 if asks(x.shape[0], y.shape[0]) else x - 1), (torch.rand(12), torch.rand(8)),
-                     dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}))
+    program = export(
+        module(lambda self, x, y: x + 1 if asks(x.shape[0], y.shape[0]) else x - 1),
+        (torch.rand(12), torch.rand(8)),
+        dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}),
+    )
     with pytest.raises(AssertionError) as caught:
         program.module()(*map(torch.rand, sizes))
     assert str(caught.value) == f"Guard failed: {text}"
@@ -224,14 +223,18 @@ def test_the_text_of_guards(text: str) -> None:
 def test_roots_that_no_dimension_is() -> None:
     """What the program asks of a multiple of one is checked, and how two multiples are related."""
     root = Dim("d", min=3, max=6)
-    run = export(module(lambda self, x: x[::2] if x.shape[0] % 2 == 0 else x[1:-1:2]), (torch.rand(10),),
-                 dynamic_shapes=({0: 2 * root},)).module()
+    run = export(
+        module(lambda self, x: x[::2] if x.shape[0] % 2 == 0 else x[1:-1:2]), (torch.rand(10),), dynamic_shapes=({0: 2 * root},)
+    ).module()
     assert run(torch.rand(8)).shape == (4,)
     with pytest.raises(AssertionError, match=r"^Guard failed: x\.size\(\)\[0\] % 2 == 0$"):
         run(torch.rand(9))
     for said, sizes, wrong in (((2 * root, 2 * root + 1), (8, 9), (8, 10)), ((2 * root, 4 * root), (8, 16), (8, 18))):
-        run = export(module(lambda self, x, y: (x + 1, y + 1)), (torch.rand(10), torch.rand(11 if said[1].max == 13 else 20)),
-                     dynamic_shapes=({0: said[0]}, {0: said[1]})).module()
+        run = export(
+            module(lambda self, x, y: (x + 1, y + 1)),
+            (torch.rand(10), torch.rand(11 if said[1].max == 13 else 20)),
+            dynamic_shapes=({0: said[0]}, {0: said[1]}),
+        ).module()
         assert [x.shape[0] for x in run(*map(torch.rand, sizes))] == list(sizes)
         with pytest.raises(AssertionError, match="Guard failed"):
             run(*map(torch.rand, wrong))
@@ -267,9 +270,7 @@ def test_what_was_specialized_is_an_error_that_names_the_line(forward, size, tex
     with pytest.raises(UserError) as caught:
         export(model, (torch.rand(size, 4),), dynamic_shapes=({0: B},))
     message = str(caught.value)
-    assert message.startswith(
-        'Constraints violated (batch)! For more information, run with TORCH_LOGS="+dynamic".\n  - '
-    )
+    assert message.startswith('Constraints violated (batch)! For more information, run with TORCH_LOGS="+dynamic".\n  - ')
     assert text in message
     assert f"\nSuggested fixes:\n{fixes}\n\nThe error above occurred when calling torch.export.export." in message
     assert line in message
@@ -295,11 +296,7 @@ def test_hints() -> None:
     with pytest.raises(
         ValueError, match=r"conflicting with the inferred min/max range of \[4, int_oo\], for inputs\['x'\]\.shape\[0\]"
     ):
-        export(
-            module(lambda self, x: x if x.shape[0] > 3 else -x),
-            (torch.rand(5),),
-            dynamic_shapes=({0: Dim.AUTO(max=3)},),
-        )
+        export(module(lambda self, x: x if x.shape[0] > 3 else -x), (torch.rand(5),), dynamic_shapes=({0: Dim.AUTO(max=3)},))
     assert repr(Dim.DYNAMIC(min=2)) == "DimHint(DYNAMIC, min=2)"
 
 
@@ -322,9 +319,7 @@ def test_ways_to_say_it() -> None:
     more.verify(program)
     one, two = dims("one", "two", min=3)
     assert (repr(one), repr(2 * two + 1), (2 * two + 1).min) == ("Dim('one', min=3)", "2*two + 1", 7)
-    with pytest.raises(
-        NotImplementedError, match=r"Attempted to multiply -1 with one, where a positive integer was expected"
-    ):
+    with pytest.raises(NotImplementedError, match=r"Attempted to multiply -1 with one, where a positive integer was expected"):
         one * -1
     for said, text in (({"x": {0: B}}, r"keys must be the arg names \['x', 'd'\] of `inputs`, but here they are \['x'\]"),
                        (({0: B}, None), r"`inputs\[1\]` is a <class 'dict'>, but `dynamic_shapes\[1\]` is not"),
@@ -335,9 +330,7 @@ def test_ways_to_say_it() -> None:
 
 
 def test_numbers_that_are_inputs() -> None:
-    program = export(
-        module(lambda self, x, n: x * n + torch.ones(n, 1)), (torch.rand(4), 3), dynamic_shapes=(None, Dim.DYNAMIC)
-    )
+    program = export(module(lambda self, x, n: x * n + torch.ones(n, 1)), (torch.rand(4), 3), dynamic_shapes=(None, Dim.DYNAMIC))
     assert 'n: "Sym(s86)"' in str(program)
     assert program.module()(torch.zeros(4), 5).shape == (5, 4)
 
@@ -350,11 +343,11 @@ def test_what_only_a_run_tells() -> None:
         'sym_size_int: "Sym(u1)" = torch.ops.aten.sym_size.int(slice_1, 0)',
         'ge: "Sym(u1 >= 0)" = sym_size_int >= 0',
         '_assert_scalar_default = torch.ops.aten._assert_scalar.default(ge, "Runtime assertion failed for expression '
-        'u1 >= 0 on node '
+        "u1 >= 0 on node "
         "'ge'\");  ge = _assert_scalar_default = None",
         'le: "Sym(u1 <= 5)" = sym_size_int <= 5;  sym_size_int = None',
         '_assert_scalar_default_1 = torch.ops.aten._assert_scalar.default(le, "Runtime assertion failed for expression '
-        'u1 <= 5 on '
+        "u1 <= 5 on "
         "node 'le'\");  le = _assert_scalar_default_1 = None",
         "return (slice_1,)",
     ]
@@ -408,6 +401,7 @@ def test_numbers_that_only_a_run_tells_keep_their_names() -> None:
 
 def test_one_tensor_in_two_places() -> None:
     """The graph, which is PyTorch's, uses the second only: what is not the same may not be given."""
+
     def forward(self, x, y):
         return x[:, None] + y, x * 2
 
@@ -470,6 +464,7 @@ def test_what_is_said_of_sizes_as_data() -> None:
 
 def test_fixes_of_sizes_that_are_one() -> None:
     """What is found of one of them is a fix of their name, and said once."""
+
     def f(self, x, y):
         return torch.matmul(x, y) if x.shape[0] < 16 and y.shape[1] % 3 == 0 else x + y
 

@@ -85,7 +85,7 @@ def test_the_module_is_as_before_and_the_program_computes_the_same() -> None:
     made = program.module()(x)
     torch.manual_seed(0)
     assert torch.equal(made, twin(x))
-    assert torch.equal(model.bn.running_mean, twin.bn.running_mean)     # the program has the module's own state
+    assert torch.equal(model.bn.running_mean, twin.bn.running_mean)  # the program has the module's own state
     made.sum().backward()
     assert model.conv.weight.grad is not None
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-MODELS = '''
+MODELS = """
 import json, sys, importlib
 torch = importlib.import_module(NAME)
 importlib.import_module(NAME + ".export")
@@ -72,7 +72,7 @@ for model, args, kwargs in CASES:
     program = torch.export.export(model, args, kwargs)
     made.append([program.graph_module.code, str(program.graph_signature), program.module().code, sorted(program.constants),
                  list(program.state_dict)])
-'''
+"""
 
 
 def test_programs_are_pytorchs(torch_python) -> None:

@@ -50,8 +50,7 @@ def test_branches_have_the_tensors_around_them_as_inputs(sign) -> None:
         "exp = aten.exp.default(x_0)",
         "true_graph_0 = self.true_graph_0",
         "false_graph_0 = self.false_graph_0",
-        "cond = higher_order.cond(gt, true_graph_0, false_graph_0, "
-        "(p_layer_bias, exp, b_z, c_c, p_layer_weight, cos, sin))",
+        "cond = higher_order.cond(gt, true_graph_0, false_graph_0, (p_layer_bias, exp, b_z, c_c, p_layer_weight, cos, sin))",
         "getitem = cond[0]",
         "return (getitem,)",
     ]

@@ -66,4 +66,5 @@ def test_sizes_that_a_rule_knows_as_numbers_are_guarded():
         export(Called(products), inputs, dynamic_shapes=(({0: Dim("n")}, {0: Dim("n")}),))
     made = make_fx(products, tracing_mode="symbolic")(*inputs)
     assert [str(s.expr) for s in made.shape_env.guards] or all(
-        isinstance(n, int) for node in made.graph.find_nodes(op="placeholder") for n in node.meta["val"].shape)
+        isinstance(n, int) for node in made.graph.find_nodes(op="placeholder") for n in node.meta["val"].shape
+    )

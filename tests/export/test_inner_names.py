@@ -32,7 +32,7 @@ def test_what_nodes_are() -> None:
     assert utils.get_buffer(program, found["b_hidden"]) is program.constants["hidden"]
     assert utils.get_lifted_tensor_constant(program, found["c_constant"]) is program.constants["constant"]
     assert utils.get_param(program, found["x"]) is utils.get_buffer(program, found["x"]) is None
-    assert set(program.constants) == {"hidden", "constant"}     # without the tensor that nothing uses
+    assert set(program.constants) == {"hidden", "constant"}  # without the tensor that nothing uses
     assert isinstance(program.graph_signature.input_specs[0], exported_program.InputSpec)
     assert "hidden" not in _unlift_exported_program_lifted_states(program).state_dict()
 

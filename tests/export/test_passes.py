@@ -50,8 +50,10 @@ def test_a_pass_that_says_nothing_changes_nothing() -> None:
     """Names, calls, shapes and results."""
     before = _program()
     after = before._transform_do_not_use(_ExportPassBaseDeprecatedDoNotUse())
-    told = [[(n.op, n.name, str(n.target), str(n.meta.get("val")), n.meta.get("stack_trace")) for n in program.graph.nodes]
-            for program in (before, after)]
+    told = [
+        [(n.op, n.name, str(n.target), str(n.meta.get("val")), n.meta.get("stack_trace")) for n in program.graph.nodes]
+        for program in (before, after)
+    ]
     assert told[0] == told[1]
     for x in (X, -torch.rand(6, 4)):
         for made, expected in zip(after.module()(x, N), Model()(x, N)):
@@ -90,7 +92,11 @@ def test_views_become_copies() -> None:
 
     program = export(Viewed(), (X,))._transform_do_not_use(ReplaceViewOpsWithViewCopyOpsPass())
     assert [str(n.target) for n in program.graph.nodes if n.op == "call_function"] == [
-        "aten.add.Tensor", "aten.view_copy.default", "aten.t_copy.default", "aten.cos.default"]
+        "aten.add.Tensor",
+        "aten.view_copy.default",
+        "aten.t_copy.default",
+        "aten.cos.default",
+    ]
     torch.testing.assert_close(program.module()(X), Viewed()(X))
     schema = torch.ops.aten.view.default._schema
     assert is_view_op(schema) and get_view_copy_of_view_op(schema) is torch.ops.aten.view_copy.default
@@ -154,6 +160,7 @@ def test_containers_of_inputs() -> None:
 
 def test_older_names_in_programs() -> None:
     """functorch's cond, and the switch of gradients below torch.set_grad_enabled."""
+
     class Old(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             torch._C._set_grad_enabled(False)
@@ -204,8 +211,14 @@ def test_hooks_hear_of_names() -> None:
         for node in traced.graph.nodes:
             if node.op.startswith("call"):
                 node.name += "_m"
-    assert heard == [("add", "add_m", "sin"), ("sin", "sin_m", "add_1"), ("mul", "mul_m", "add_1"), ("add_1", "add_1_m", "sub"),
-                     ("add_1", "add_1_m", "output"), ("sub", "sub_m", "output")]
+    assert heard == [
+        ("add", "add_m", "sin"),
+        ("sin", "sin_m", "add_1"),
+        ("mul", "mul_m", "add_1"),
+        ("add_1", "add_1_m", "sub"),
+        ("add_1", "add_1_m", "output"),
+        ("sub", "sub_m", "output"),
+    ]
     program = export(Chain(), (X, X))
     module = program.graph_module
     with module._set_replace_hook(program.graph_signature.get_replace_hook()):

@@ -75,7 +75,7 @@ def test_a_loaded_program_is_taken_apart() -> None:
     module = apart.module()
     args, kwargs = apart.example_inputs
     module(*args, **kwargs)
-    assert module.steps.tolist() == [1.0, 1.0]      # what is a result in the graph is written to the buffer
+    assert module.steps.tolist() == [1.0, 1.0]  # what is a result in the graph is written to the buffer
 
 
 def test_weights_as_pytorch_2_8_wrote_them() -> None:

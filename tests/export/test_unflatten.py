@@ -48,7 +48,7 @@ def test_the_modules_compute_and_write_what_the_original_does(kept) -> None:
         assert isinstance(modules.c, InterpreterModule) and modules.bn.type_name().endswith("batchnorm.BatchNorm1d")
         before = model.bn.running_mean.clone()
         torch.testing.assert_close(modules(x), program.module()(x), rtol=1e-6, atol=1e-6)
-        assert not torch.equal(model.bn.running_mean, before)   # which the program shares
+        assert not torch.equal(model.bn.running_mean, before)  # which the program shares
 
 
 def test_signatures_are_written_down() -> None:
@@ -146,7 +146,7 @@ def test_modules_that_several_call_and_buffers_that_are_written() -> None:
     model, x = _Shared(), torch.ones(1)
     program = torch.export.export(_Shared(), (x,))
     run, modules = program.module(), torch.export.unflatten(program)
-    assert modules.middle.leaf.buf is not program.state_dict["middle.leaf.buf"]     # state of its own
+    assert modules.middle.leaf.buf is not program.state_dict["middle.leaf.buf"]  # state of its own
     for _ in range(3):
         expected = model(x)
         assert torch.equal(run(x), expected) and torch.equal(modules(x), expected)

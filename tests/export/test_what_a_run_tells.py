@@ -145,6 +145,7 @@ def test_bounds_of_counts() -> None:
 
 def test_expanded_sizes_are_asserted() -> None:
     """That they are equal, or no less than nothing."""
+
     def f(x):
         a, b = x.tolist()
         return torch.zeros(a).expand(b)
@@ -163,7 +164,11 @@ def test_guards_that_are_deferred_are_in_the_graph() -> None:
     def f(x, y):
         return (x * 2, y * 2) if x.shape[0] ** 2 - y.shape[0] ** 2 <= 20 else None
 
-    program = export(Called(f), (torch.rand(5), torch.rand(3)), dynamic_shapes=(({0: Dim("a")}, {0: Dim("b")}),),
-                     prefer_deferred_runtime_asserts_over_guards=True)
+    program = export(
+        Called(f),
+        (torch.rand(5), torch.rand(3)),
+        dynamic_shapes=(({0: Dim("a")}, {0: Dim("b")}),),
+        prefer_deferred_runtime_asserts_over_guards=True,
+    )
     with pytest.raises(RuntimeError, match=r"Runtime assertion failed for expression .*<= 20"):
         program.graph_module(torch.rand(9), torch.rand(3))

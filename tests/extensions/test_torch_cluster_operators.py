@@ -28,7 +28,7 @@ def points() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def examples(ptr_x: torch.Tensor, ptr_y: torch.Tensor) -> list[tuple[range, range]]:
     x, y = ptr_x.tolist(), ptr_y.tolist()
-    return [(range(*x[at:at + 2]), range(*y[at:at + 2])) for at in range(len(x) - 1)]
+    return [(range(*x[at : at + 2]), range(*y[at : at + 2])) for at in range(len(x) - 1)]
 
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])

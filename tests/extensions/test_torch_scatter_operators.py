@@ -25,7 +25,8 @@ def ops(tmp_path: Path):
 def test_groups_in_any_order(ops) -> None:
     assert ops.cuda_version() == -1
     assert str(ops.scatter_max.default._schema) == (
-        "torch_scatter::scatter_max(Tensor _0, Tensor _1, int _2, Tensor? _3, int? _4) -> (Tensor _0, Tensor _1)")
+        "torch_scatter::scatter_max(Tensor _0, Tensor _1, int _2, Tensor? _3, int? _4) -> (Tensor _0, Tensor _1)"
+    )
     assert ops.scatter_sum(SRC, INDEX, 1, None, None).tolist() == [[11, 0, 2], [8, 0, 8]]
     assert ops.scatter_mul(SRC, INDEX, -1, None, 4).tolist() == [[25, 1, 2, 1], [8, 1, 12, 1]]
     assert ops.scatter_mean(SRC.long(), INDEX, 1, None, None).tolist() == [[3, 0, 2], [8, 0, 2]]
@@ -63,9 +64,13 @@ def test_the_package_is_built_without_a_compiler(tmp_path: Path, monkeypatch: py
     from flambeau.utils.cpp_extension import BuildExtension, CppExtension
 
     monkeypatch.chdir(tmp_path)
-    made = setuptools.Distribution({
-        "name": "torch_scatter", "ext_modules": [CppExtension("torch_scatter._scatter_cpu", ["scatter.cpp"])],
-        "cmdclass": {"build_ext": BuildExtension.with_options(no_python_abi_suffix=True, use_ninja=False)}})
+    made = setuptools.Distribution(
+        {
+            "name": "torch_scatter",
+            "ext_modules": [CppExtension("torch_scatter._scatter_cpu", ["scatter.cpp"])],
+            "cmdclass": {"build_ext": BuildExtension.with_options(no_python_abi_suffix=True, use_ninja=False)},
+        }
+    )
     step = made.get_command_obj("build_ext")
     step.build_lib = str(tmp_path)
     step.ensure_finalized()

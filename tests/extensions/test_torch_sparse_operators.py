@@ -54,7 +54,8 @@ def test_products_and_their_gradients(ops, shape: tuple[int, ...]) -> None:
         weight = torch.randn_like(made)
         torch.testing.assert_close(
             torch.autograd.grad(made, (mat, value), weight),
-            torch.autograd.grad(expected, (mat, value), weight, retain_graph=True))
+            torch.autograd.grad(expected, (mat, value), weight, retain_graph=True),
+        )
     ones = dense.detach().bool().double()
     torch.testing.assert_close(ops.spmm_sum(ROW, ROWPTR, COL, None, None, None, mat), ones @ mat)
 
@@ -67,7 +68,7 @@ def test_least_and_greatest_terms(ops, shape: tuple[int, ...]) -> None:
     for operator, choose in ((ops.spmm_min, torch.min), (ops.spmm_max, torch.max)):
         best, places = operator(ROWPTR, COL, value, mat)
         for row in range(4):
-            begin, end = ROWPTR[row:row + 2].tolist()
+            begin, end = ROWPTR[row : row + 2].tolist()
             if begin == end:
                 assert not best[..., row, :].any() and bool((places[..., row, :] == 7).all())
                 continue
@@ -157,7 +158,8 @@ def test_neighbours_of_several_kinds(ops) -> None:
     counts = {name: [2, 1] for name in colptrs}
     for directed in (True, False):
         nodes, sources, targets, edges = ops.hetero_neighbor_sample(
-            NODES, EDGES, colptrs, rows, start, counts, 2, False, directed)
+            NODES, EDGES, colptrs, rows, start, counts, 2, False, directed
+        )
         for source, relation, target in EDGES:
             name = f"{source}__{relation}__{target}"
             heads = torch.searchsorted(colptrs[name], edges[name], right=True) - 1
@@ -167,7 +169,7 @@ def test_neighbours_of_several_kinds(ops) -> None:
                 first = targets[name] < len(start[target])
                 taken = targets[name][first].bincount(minlength=len(start[target]))
                 assert taken.tolist() == (colptrs[name].diff()[start[target]]).clamp(max=2).tolist()
-        assert all(torch.equal(nodes[kind][:len(each)], each) for kind, each in start.items())
+        assert all(torch.equal(nodes[kind][: len(each)], each) for kind, each in start.items())
         assert all(len(set(each.tolist())) == len(each) for each in nodes.values())
 
 
@@ -177,7 +179,8 @@ def test_neighbours_in_time_are_none_of_the_future_and_of_one_root(ops) -> None:
     start = {"a": torch.tensor([12, 20])}
     counts = {name: [4, 4] for name in colptrs}
     nodes, sources, targets, _ = ops.hetero_temporal_neighbor_sample(
-        NODES, EDGES, colptrs, rows, start, counts, times, 2, False, True)
+        NODES, EDGES, colptrs, rows, start, counts, times, 2, False, True
+    )
     roots = {"a": {0: 0, 1: 1}, "b": {}}
     for _ in range(4):
         for source, relation, target in EDGES:
@@ -223,12 +226,13 @@ def test_graphs_around_nodes(ops, replace: bool) -> None:
     assert torch.equal(nodes[roots], idx) and limits[0] == 0 and limits[-1] == len(nodes) == len(begins) - 1
     heads = torch.repeat_interleave(torch.arange(len(nodes)), begins.diff())
     assert torch.equal(nodes[columns], row[edges]) and torch.equal(
-        nodes[heads], torch.searchsorted(colptr, edges, right=True) - 1)
-    lists = [row[colptr[node]:colptr[node + 1]].tolist() for node in range(30)]
+        nodes[heads], torch.searchsorted(colptr, edges, right=True) - 1
+    )
+    lists = [row[colptr[node] : colptr[node + 1]].tolist() for node in range(30)]
     for at, root in enumerate(idx.tolist()):
         one = {root, *lists[root]}
         two = one | {far for near in one for far in lists[near]}
-        assert nodes[limits[at]:limits[at + 1]].tolist() == sorted(two)
+        assert nodes[limits[at] : limits[at + 1]].tolist() == sorted(two)
         inner = sum(far in two for near in two for far in lists[near])
         assert inner == begins[limits[at + 1]] - begins[limits[at]]
     few = ops.ego_k_hop_sample_adj(colptr, row, idx, 1, 1, replace)

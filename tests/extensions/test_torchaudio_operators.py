@@ -48,8 +48,12 @@ def test_filter_and_overdrive() -> None:
     y = torch.zeros(1, 2, 6)
     y[:, :, :2] = torch.tensor([0.5, -1.0])
     assert torch.ops.torchaudio._lfilter_core_loop(x, a, y).equal(y)
-    assert y.tolist() == [[[0.5, -1.0, 0.375, -1.5625, 2.125, 1.953125],
-                           [0.5, -1.0, 0.25, 1.024999976158142, -0.33250001072883606, 0.997249960899353]]]
+    assert y.tolist() == [
+        [
+            [0.5, -1.0, 0.375, -1.5625, 2.125, 1.953125],
+            [0.5, -1.0, 0.25, 1.024999976158142, -0.33250001072883606, 0.997249960899353],
+        ]
+    ]
     with pytest.raises(RuntimeError, match="don't go with an output"):
         torch.ops.torchaudio._lfilter_core_loop(x, a, y[..., 1:].contiguous())
     with pytest.raises(RuntimeError, match="all float32 or all float64"):
@@ -62,8 +66,9 @@ def test_filter_and_overdrive() -> None:
 
 
 def test_forced_align() -> None:
-    log_probs = torch.tensor([[[-1.5, -0.5, -2.0], [-0.5, -1.5, -2.0], [-2.0, -0.5, -1.0],
-                               [-1.0, -1.0, -1.0], [-1.0, -3.0, -0.5], [-0.5, -1.0, -2.0]]])
+    log_probs = torch.tensor(
+        [[[-1.5, -0.5, -2.0], [-0.5, -1.5, -2.0], [-2.0, -0.5, -1.0], [-1.0, -1.0, -1.0], [-1.0, -3.0, -0.5], [-0.5, -1.0, -2.0]]]
+    )
 
     def align(labels: list[int], times: int = 6) -> list[list[int]]:
         lengths = torch.tensor([times]), torch.tensor([len(labels)])

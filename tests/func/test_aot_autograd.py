@@ -150,12 +150,15 @@ def test_gradients_of_products_and_normalizations(partition):
 def test_a_graph_without_writes_returns_what_is_to_be_written():
     graphs = []
     check(written, torch.randn(3, 4, requires_grad=True), graphs=graphs)
-    assert graphs[0].code.strip() == """\
+    assert (
+        graphs[0].code.strip()
+        == """\
 def forward(self, primals_1):
     clone = torch.ops.aten.clone.default(primals_1);  primals_1 = None
     mul = torch.ops.aten.mul.Tensor(clone, 2);  clone = None
     mul_1 = torch.ops.aten.mul.Tensor(mul, 3)
     return (mul, mul_1)"""
+    )
 
 
 # ---------------------------------------------------------------- arguments that share memory
@@ -463,6 +466,7 @@ def test_a_backward_graph_goes_to_its_compiler_when_it_is_asked_for():
         def compile(graph, inputs):
             order.append(name)
             return aot.make_boxed_func(graph.forward)
+
         return compile
 
     made = aot.aot_function(lambda x: x.sin(), compiler("forward"), compiler("backward"))(torch.rand(2, requires_grad=True))

@@ -150,7 +150,7 @@ def test_writes_through_views_give_every_example_its_tangent():
     torch.testing.assert_close(hessians, torch.vmap(torch.func.jacrev(torch.func.jacrev(by_view)))(rows))
 
 
-@pytest.mark.parametrize("square", [lambda x: (x ** 2).sum(), lambda x: x.square().sum(), lambda x: (x ** 2).mean() * 2])
+@pytest.mark.parametrize("square", [lambda x: (x**2).sum(), lambda x: x.square().sum(), lambda x: (x**2).mean() * 2])
 def test_the_hessian_of_a_square_is_in_the_graph(square):
     x = torch.tensor([1.0, -2.0])
     made = hessian(square, x, create_graph=True, strict=True)
@@ -174,6 +174,7 @@ def test_a_piecewise_linear_function_has_no_double_backward_trick():
 def test_strict_jacobians_look_at_one_input_after_the_other():
     def two(x, y):
         return x * 2, y * 3
+
     with pytest.raises(RuntimeError, match="The jacobian of the user-provided function is independent of input 0"):
         jacobian(two, (torch.ones(2), torch.ones(2)), create_graph=True, strict=True)
     with pytest.raises(RuntimeError, match="Output 0 of the user-provided function is independent of input 1"):
@@ -181,8 +182,12 @@ def test_strict_jacobians_look_at_one_input_after_the_other():
 
 
 def test_rows_of_all_outputs_at_once():
-    (a, b), (c, d) = jacobian(lambda x, y: (x * 2, (x * y).sum()), (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])),
-                              create_graph=True, vectorize=True)
+    (a, b), (c, d) = jacobian(
+        lambda x, y: (x * 2, (x * y).sum()),
+        (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])),
+        create_graph=True,
+        vectorize=True,
+    )
     assert a.tolist() == [[2, 0], [0, 2]] and b.tolist() == [[0, 0], [0, 0]] and c.tolist() == [3, 4] and d.tolist() == [1, 2]
     assert a.requires_grad and b.requires_grad
 
@@ -206,19 +211,25 @@ def test_derivatives_of_powers_end_in_zeros_outside_the_graph(power, at):
     for n in range(power + 2):
         expected.append(factor * at ** (power - n) if factor else 0)
         factor *= power - n
-    assert derivatives(lambda x: x ** power, at, 9) == expected
+    assert derivatives(lambda x: x**power, at, 9) == expected
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x ** torch.tensor(2.0), lambda x: torch.nn.functional.layer_norm(x.reshape(1, 1), (1,)).pow(2).sum()])
+@pytest.mark.parametrize(
+    "function", [lambda x: x ** torch.tensor(2.0), lambda x: torch.nn.functional.layer_norm(x.reshape(1, 1), (1,)).pow(2).sum()]
+)
 def test_high_derivatives_at_zero_are_finite(function):
     assert all(value == value for value in derivatives(function, 0.0, 5))
 
 
-@pytest.mark.parametrize("normalize", [
-    lambda x: torch.nn.functional.layer_norm(x, (4,)), lambda x: torch.nn.functional.group_norm(x[:, :, None], 1)[:, :, 0],
-    lambda x: torch.nn.functional.batch_norm(x.t(), None, None, training=True).t(),
-    lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()])
+@pytest.mark.parametrize(
+    "normalize",
+    [
+        lambda x: torch.nn.functional.layer_norm(x, (4,)),
+        lambda x: torch.nn.functional.group_norm(x[:, :, None], 1)[:, :, 0],
+        lambda x: torch.nn.functional.batch_norm(x.t(), None, None, training=True).t(),
+        lambda x: (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-5).sqrt(),
+    ],
+)
 def test_fourth_derivatives_of_norms(normalize):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 4, dtype=torch.float64, generator=generator).requires_grad_()

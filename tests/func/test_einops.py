@@ -10,12 +10,19 @@ from flambeau._functorch.functorch.einops.rearrange import DimensionBindError
 X = torch.arange(24).reshape(2, 3, 4)
 
 
-@pytest.mark.parametrize(("pattern", "lengths", "expected"), [
-    ("a b c -> c b a", {}, X.permute(2, 1, 0)), ("a b c -> (a b) c", {}, X.reshape(6, 4)), ("... -> (...)", {}, X.flatten()),
-    ("a b (c d) -> d a b c", {"d": 2}, X.reshape(2, 3, 2, 2).permute(3, 0, 1, 2)), ("a ... -> ... a", {}, X.permute(1, 2, 0)),
-    ("a b c -> a 1 b c ()", {}, X[:, None, :, :, None]), ("a b ... -> b (...) a", {}, X.permute(1, 2, 0)),
-    ("a b c -> b (a c)", {}, X.permute(1, 0, 2).reshape(3, 8)),
-])
+@pytest.mark.parametrize(
+    ("pattern", "lengths", "expected"),
+    [
+        ("a b c -> c b a", {}, X.permute(2, 1, 0)),
+        ("a b c -> (a b) c", {}, X.reshape(6, 4)),
+        ("... -> (...)", {}, X.flatten()),
+        ("a b (c d) -> d a b c", {"d": 2}, X.reshape(2, 3, 2, 2).permute(3, 0, 1, 2)),
+        ("a ... -> ... a", {}, X.permute(1, 2, 0)),
+        ("a b c -> a 1 b c ()", {}, X[:, None, :, :, None]),
+        ("a b ... -> b (...) a", {}, X.permute(1, 2, 0)),
+        ("a b c -> b (a c)", {}, X.permute(1, 0, 2).reshape(3, 8)),
+    ],
+)
 def test_axes_are_moved_joined_and_split(pattern, lengths, expected):
     assert torch.equal(rearrange(X, pattern, **lengths), expected)
 
@@ -28,16 +35,23 @@ def test_several_tensors_are_stacked_and_views_stay_views():
     assert x.grad.tolist() == [[1, 0, 0], [0, 0, 0]] and rearrange(torch.tensor(3), "... -> ...") == 3
 
 
-@pytest.mark.parametrize(("pattern", "lengths", "error", "words"), [
-    ("a b -> b a", {}, ValueError, r"Number of dimensions in pattern \(2\) must be equal"),
-    ("a b c d ... -> a b c d ...", {}, ValueError, "must be less than or equal"), ("a b c", {}, ValueError, "single '->'"),
-    ("a b (c d) -> a b c d", {}, DimensionBindError, "cannot infer the sizes of two dimensions at once"),
-    ("a b (c d) -> a b c d", {"c": 3}, DimensionBindError, "does not evenly fit"),
-    ("a b c -> a b c", {"a": 3}, DimensionBindError, "do not match"),
-    ("a b c -> a b", {}, ValueError, "only on one side"), ("a b c -> a b c", {"q": 1}, ValueError, "not found"),
-    ("a b 2 -> a b 2", {}, ValueError, "unnamed axes of size 1"), ("a b c -> a b c", {"a": "2"}, TypeError, "must be integers"),
-    ("a b c -> a b c ...", {}, ValueError, "not left side"), ("(...) -> ...", {}, ValueError, "parenthesis in the left side"),
-])
+@pytest.mark.parametrize(
+    ("pattern", "lengths", "error", "words"),
+    [
+        ("a b -> b a", {}, ValueError, r"Number of dimensions in pattern \(2\) must be equal"),
+        ("a b c d ... -> a b c d ...", {}, ValueError, "must be less than or equal"),
+        ("a b c", {}, ValueError, "single '->'"),
+        ("a b (c d) -> a b c d", {}, DimensionBindError, "cannot infer the sizes of two dimensions at once"),
+        ("a b (c d) -> a b c d", {"c": 3}, DimensionBindError, "does not evenly fit"),
+        ("a b c -> a b c", {"a": 3}, DimensionBindError, "do not match"),
+        ("a b c -> a b", {}, ValueError, "only on one side"),
+        ("a b c -> a b c", {"q": 1}, ValueError, "not found"),
+        ("a b 2 -> a b 2", {}, ValueError, "unnamed axes of size 1"),
+        ("a b c -> a b c", {"a": "2"}, TypeError, "must be integers"),
+        ("a b c -> a b c ...", {}, ValueError, "not left side"),
+        ("(...) -> ...", {}, ValueError, "parenthesis in the left side"),
+    ],
+)
 def test_what_is_refused(pattern, lengths, error, words):
     with pytest.raises(error, match=words):
         rearrange(X, pattern, **lengths)

@@ -52,13 +52,7 @@ def test_forward_over_reverse():
 
 def test_a_network():
     model = nn.Sequential(
-        nn.Conv2d(1, 2, 3),
-        nn.BatchNorm2d(2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(8, 3),
-        nn.LayerNorm(3),
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3), nn.LayerNorm(3)
     )
     x, t = torch.randn(2, 1, 6, 6), torch.randn(2, 1, 6, 6)
     with forward_ad.dual_level():
@@ -113,9 +107,7 @@ def test_batched_gradients():
     weights = torch.randn(4, 3, dtype=torch.float64)
     (made,) = torch.autograd.grad(y, x, weights, is_grads_batched=True, retain_graph=True)
     close(made, torch.stack([torch.autograd.grad(y, x, w, retain_graph=True)[0] for w in weights]))
-    with pytest.raises(
-        RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"
-    ):
+    with pytest.raises(RuntimeError, match="we interpret the first dimension of each grad_output as the batch dimension"):
         torch.autograd.grad(y, x, weights[0], is_grads_batched=True)
 
 
@@ -149,7 +141,5 @@ def test_gradcheck_of_forward_mode_and_batches():
         def jvp(ctx, t):
             return t * 3
 
-    with pytest.raises(
-        RuntimeError, match="Jacobian computed with forward mode mismatch for output 0 with respect to input 0"
-    ):
+    with pytest.raises(RuntimeError, match="Jacobian computed with forward mode mismatch for output 0 with respect to input 0"):
         gradcheck(Wrong.apply, x, check_forward_ad=True)

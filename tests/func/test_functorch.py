@@ -117,8 +117,15 @@ def test_questions_about_the_tensors_of_a_transform() -> None:
     functorch, seen = torch._C._functorch, []
 
     def look(row: torch.Tensor) -> torch.Tensor:
-        seen.append((functorch.is_batchedtensor(row), functorch.maybe_get_bdim(row), functorch.maybe_get_level(row),
-                     functorch.get_unwrapped(row).shape, functorch.maybe_current_level()))
+        seen.append(
+            (
+                functorch.is_batchedtensor(row),
+                functorch.maybe_get_bdim(row),
+                functorch.maybe_get_level(row),
+                functorch.get_unwrapped(row).shape,
+                functorch.maybe_current_level(),
+            )
+        )
         return row
 
     vmap(look)(torch.zeros(2, 3))
@@ -399,7 +406,8 @@ class Logged(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor, requires_grad: bool = False) -> Any:
         made = torch.Tensor._make_wrapper_subclass(
-            cls, held.size(), strides=held.stride(), dtype=held.dtype, requires_grad=requires_grad)
+            cls, held.size(), strides=held.stride(), dtype=held.dtype, requires_grad=requires_grad
+        )
         made.held = held.detach() if requires_grad else held
         return made
 
@@ -429,11 +437,14 @@ def test_gradients_of_wrappers_for_all_rows_at_once() -> None:
         assert isinstance(made, Logged) and torch.equal(made.held, torch.diag(6 * x))
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("mm", r"expected matrix \(got `self` of size \[3\]\) and matrix \(got `other` of size \[3\]\)"),
-    ("mv", r"expected matrix \(got `self` of size \[3\]\) and vector \(got `other` of size \[3\]\)"),
-    ("bmm", r"expected 3D `self` \(got `self` of size \[3\]\) and 3D `other` \(got `other` of size \[3\]\)"),
-])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mm", r"expected matrix \(got `self` of size \[3\]\) and matrix \(got `other` of size \[3\]\)"),
+        ("mv", r"expected matrix \(got `self` of size \[3\]\) and vector \(got `other` of size \[3\]\)"),
+        ("bmm", r"expected 3D `self` \(got `self` of size \[3\]\) and 3D `other` \(got `other` of size \[3\]\)"),
+    ],
+)
 def test_the_older_vmap_tells_shapes_that_dont_fit(name: str, words: str) -> None:
     with pytest.raises(RuntimeError, match=rf"^{name}\(self, other\): Shape mismatch: {words}"):
         _vmap(getattr(torch, name))(torch.ones(2, 3), torch.ones(2, 3))

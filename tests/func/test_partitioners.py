@@ -99,7 +99,7 @@ def test_products_and_random_numbers_are_never_computed_again():
     torch.manual_seed(1)
     expected = torch.autograd.grad(f(x, y).sum(), [x, y])
     torch.testing.assert_close(got, expected)
-    assert calls(graphs[0]).count("mm") == 1 and calls(graphs[1]).count("mm") == 2     # the two gradients
+    assert calls(graphs[0]).count("mm") == 1 and calls(graphs[1]).count("mm") == 2  # the two gradients
     assert not any("bernoulli" in name or name == "dropout" for name in calls(graphs[1]))
 
 
@@ -111,7 +111,8 @@ def test_an_input_that_is_written_to_is_saved_as_it_was(keep):
         return y
 
     compiled = aot.aot_function(
-        f, aot.nop, keep_inference_input_mutations=keep, partition_fn=aot.min_cut_rematerialization_partition)
+        f, aot.nop, keep_inference_input_mutations=keep, partition_fn=aot.min_cut_rematerialization_partition
+    )
     got = []
     for g in (f, compiled):
         w, x = torch.ones(3, requires_grad=True), torch.arange(3.0)

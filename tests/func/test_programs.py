@@ -55,10 +55,7 @@ NETWORKS = {
         lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 3)).eval(),
         torch.randn(5, 1, 6, 6),
     ),
-    "embedding": (
-        lambda: nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(12, 3)),
-        torch.randint(0, 7, (5, 3)),
-    ),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(12, 3)), torch.randint(0, 7, (5, 3))),
     "transformer": (
         lambda: nn.Sequential(
             nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Flatten(), nn.Linear(24, 3)

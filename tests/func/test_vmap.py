@@ -150,9 +150,7 @@ def test_dimensions_structures_and_chunks():
     torch.testing.assert_close(vmap(torch.sin, in_dims=1, out_dims=1)(X), X.sin())
     torch.testing.assert_close(vmap(torch.sin, in_dims=-1)(X), X.T.sin())
     made = vmap(
-        lambda d, c: {"a": d["x"] * d["y"][0] + c, "b": c},
-        in_dims=({"x": 0, "y": [1]}, None),
-        out_dims={"a": 0, "b": None},
+        lambda d, c: {"a": d["x"] * d["y"][0] + c, "b": c}, in_dims=({"x": 0, "y": [1]}, None), out_dims={"a": 0, "b": None}
     )({"x": X, "y": [Y.T]}, torch.ones(4))
     torch.testing.assert_close(made["a"], X * Y + 1)
     assert made["b"].shape == (4,)
@@ -172,16 +170,8 @@ ERRORS = [
         r"vmap\(sin, in_dims=0, ...\)\(<inputs>\): Got in_dim=0 for an input but the input is of type",
     ),
     (lambda: vmap(torch.sin, in_dims="a")(X), ValueError, "expected `in_dims` to be int or a"),
-    (
-        lambda: vmap(torch.add, in_dims=(0,))(X, X),
-        ValueError,
-        "in_dims is not compatible with the structure of `inputs`",
-    ),
-    (
-        lambda: vmap(torch.add, in_dims=(None, None))(X, X),
-        ValueError,
-        "vmap: Expected at least one Tensor to vmap over",
-    ),
+    (lambda: vmap(torch.add, in_dims=(0,))(X, X), ValueError, "in_dims is not compatible with the structure of `inputs`"),
+    (lambda: vmap(torch.add, in_dims=(None, None))(X, X), ValueError, "vmap: Expected at least one Tensor to vmap over"),
     (
         lambda: vmap(torch.sin, in_dims=2)(X),
         ValueError,
@@ -190,11 +180,7 @@ ERRORS = [
     (lambda: vmap(torch.add, in_dims=(0, 1))(X, X), ValueError, r"got sizes \[3, 4\] for the mapped dimension"),
     (lambda: vmap(lambda: X)(), ValueError, "got no inputs"),
     (lambda: vmap(lambda x: 3)(X), ValueError, r"`<lambda>` must only return Tensors, got type <class 'int'>"),
-    (
-        lambda: vmap(lambda x: x, out_dims=(0, 0))(X),
-        ValueError,
-        "out_dims is not compatible with the structure of `outputs`",
-    ),
+    (lambda: vmap(lambda x: x, out_dims=(0, 0))(X), ValueError, "out_dims is not compatible with the structure of `outputs`"),
     (lambda: vmap(lambda x: x, out_dims=None)(X), ValueError, "can not return a BatchedTensor when out_dim is None"),
     (lambda: vmap(lambda x: x, out_dims=5)(X), IndexError, r"expected to be in range of \[-2, 1\], but got 5"),
     (lambda: vmap(lambda x: x, randomness="foo")(X), RuntimeError, "Only allowed values for randomness"),
@@ -206,11 +192,7 @@ ERRORS = [
     (lambda: vmap(lambda x: float(x.sum()))(X), RuntimeError, ITEM),
     (lambda: vmap(lambda x: x if x.sum() > 0 else -x)(X), RuntimeError, "data-dependent control flow"),
     (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, "doesn't have storage"),
-    (
-        lambda: vmap(lambda x: x.nonzero())(X),
-        RuntimeError,
-        "output dynamic shape. Attempted to vmap over aten::nonzero",
-    ),
+    (lambda: vmap(lambda x: x.nonzero())(X), RuntimeError, "output dynamic shape. Attempted to vmap over aten::nonzero"),
     (lambda: vmap(lambda x: x[x > 0])(X), RuntimeError, "Attempting to batch over indexing with a boolean mask"),
     (
         lambda: vmap(lambda x: torch.zeros(4).add_(x))(X),
@@ -257,9 +239,7 @@ def test_random_numbers():
     torch.manual_seed(3)
     torch.testing.assert_close(vmap(lambda x: torch.rand(2), randomness="different")(X), expected)
     torch.manual_seed(3)
-    torch.testing.assert_close(
-        vmap(lambda x: torch.rand(2), randomness="same")(X), expected.reshape(-1)[:2].expand(3, 2)
-    )
+    torch.testing.assert_close(vmap(lambda x: torch.rand(2), randomness="same")(X), expected.reshape(-1)[:2].expand(3, 2))
     ones = torch.ones(3, 64)
     same = vmap(lambda x: F.dropout(x, 0.5), randomness="same")(ones)
     different = vmap(lambda x: F.dropout(x, 0.5), randomness="different")(ones)

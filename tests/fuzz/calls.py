@@ -25,7 +25,10 @@ def family(name: str, weight: int, templates: str) -> None:
     FAMILIES[name] = weight, re.sub(r"\n +", "", templates.strip()).split("\n")
 
 
-family("unary", 8, """
+family(
+    "unary",
+    8,
+    """
 torch.{abs|acos|acosh|angle|asin|asinh|atan|atanh|ceil|conj_physical|cos|cosh|deg2rad|digamma|erf|erfc|erfinv|exp|exp2|
     expm1|floor|frac|i0|isfinite|isinf|isnan|isneginf|isposinf|isreal|lgamma|log|log10|log1p|log2|logical_not|logit|
     nan_to_num|neg|positive|rad2deg|reciprocal|relu|round|rsqrt|sigmoid|sign|signbit|sgn|sin|sinc|sinh|sqrt|square|tan|
@@ -56,9 +59,13 @@ torch.special.multigammaln({x}, {1|2})
 torch.{clamp_min|clamp_max}({x}, {y})
 {x}.{clamp_|clip_}({n}, {n})
 torch.fake_quantize_per_tensor_affine({f}, {0.1|0.5}, {0|2}, {-8|0}, {7|15})
-""")
+""",
+)
 
-family("binary", 9, """
+family(
+    "binary",
+    9,
+    """
 torch.{add|sub|mul|div|true_divide|floor_divide|remainder|fmod|pow|atan2|maximum|minimum|fmax|fmin|eq|ne|lt|le|gt|
     ge}({x}, {y})
 torch.{logical_and|logical_or|logical_xor|bitwise_and|bitwise_or|bitwise_xor|bitwise_left_shift|bitwise_right_shift|
@@ -84,9 +91,13 @@ torch.{igamma|igammac}({f}, {same})
 torch.{maximum|minimum|fmax|complex|polar|cross|vdot|dot|inner}({x}, {same})
 torch.result_type({x}, {n})
 torch.{promote_types|can_cast}({x}.dtype, {dtype})
-""")
+""",
+)
 
-family("ternary", 4, """
+family(
+    "ternary",
+    4,
+    """
 torch.where({x} > 0, {y}, {ty})
 torch.where({b}, {y}, {y})
 torch.where({x} > {n}, {n}, {n})
@@ -105,9 +116,13 @@ torch.nn.functional.prelu({f}, torch.tensor([0.25]))
 torch.nn.functional.threshold_({f}, {n}, {n})
 torch.broadcast_tensors({x}, {ty})
 torch.broadcast_shapes({x}.shape, {ty}.shape)
-""")
+""",
+)
 
-family("reduce", 9, """
+family(
+    "reduce",
+    9,
+    """
 torch.{sum|mean|prod|amax|amin|any|all|std|var|nansum|nanmean|count_nonzero|norm|argmax|argmin|max|min|median|
     nanmedian|aminmax|std_mean|var_mean|unique|unique_consecutive|msort|numel|cov|corrcoef|trace}({x})
 torch.{sum|mean|amax|amin|any|all|std|var|nansum|nanmean|logsumexp|std_mean|var_mean|norm}({x}, {ds}, keepdim={True|
@@ -148,9 +163,13 @@ torch.combinations({v}, {1|2|3}, with_replacement={True|False})
 torch.segment_reduce({f}, '{sum|mean|max|min}', lengths=torch.tensor([{f}.shape[0]]))
 torch.gradient({x}, spacing={1|2.0|0.5}, dim={d}, edge_order={1|2})
 {x}.{cumsum_|cumprod_}({d})
-""")
+""",
+)
 
-family("view", 10, """
+family(
+    "view",
+    10,
+    """
 {x}.{reshape|view}({shape})
 {x}.flatten({d}, {e})
 {x}.{T|mT|H|mH|real|imag|data}
@@ -194,9 +213,13 @@ torch.{permute_copy|diagonal_copy|t_copy|alias_copy|detach_copy}({x})
 {x}.set_({other})
 {x}.swapdims_({d}, {e})
 {x}.tensor_split({[1]|[1, 2]|[0]|[-1]|(1, 1)}, {d})
-""")
+""",
+)
 
-family("move", 9, """
+family(
+    "move",
+    9,
+    """
 torch.cat([{x}, {same}], {d})
 torch.cat([{x}, {other}, {x}], {d})
 torch.stack([{x}, {same}], {d})
@@ -267,9 +290,13 @@ torch.tril_indices({0|1|3}, {0|2|4}, {k})
 torch.triu_indices({0|1|3}, {0|2|4}, {k})
 torch.unravel_index({flat}, {size})
 torch.broadcast_to({x}, {expanded})
-""")
+""",
+)
 
-family("product", 6, """
+family(
+    "product",
+    6,
+    """
 torch.matmul({x}, {right})
 {m} @ {right}
 torch.{mm|bmm|mv|dot|inner}({x}, {right})
@@ -293,9 +320,13 @@ torch.cdist({m}, {same}, p={1.0|2.0|0.0|3.0|float('inf')})
 torch.nn.functional.{cosine_similarity|pairwise_distance}({f}, {same})
 torch.nn.functional.pdist({m})
 torch.linalg.{cross|vecdot}({x}, {same}, dim={d})
-""")
+""",
+)
 
-family("linalg", 4, """
+family(
+    "linalg",
+    4,
+    """
 torch.linalg.{det|slogdet|inv|cond|eigvalsh|svdvals|matrix_rank|pinv|matrix_exp|inv_ex|cholesky_ex}({s})
 torch.linalg.det({s} + torch.eye({s}.shape[-1]) * 3)
 torch.linalg.inv({s} + torch.eye({s}.shape[-1]) * 3)
@@ -318,9 +349,13 @@ torch.logdet({s} @ {s}.mH + torch.eye({s}.shape[-1]))
 torch.triangular_solve({m}, {m})
 torch.cholesky_inverse({s}.tril() + torch.eye({s}.shape[-1]))
 torch.lu_solve({m}, *torch.linalg.lu_factor(torch.eye({m}.shape[-2])))
-""")
+""",
+)
 
-family("fft", 3, """
+family(
+    "fft",
+    3,
+    """
 torch.fft.{fft|ifft|rfft|irfft|hfft|ihfft}({x}, {None|0|1|2|3|4|5|7}, {d}, {None|'ortho'|'forward'|'backward'})
 torch.fft.{fft2|ifft2|rfft2|irfft2}({m})
 torch.fft.{fftn|ifftn|rfftn|irfftn|hfftn|ihfftn}({x})
@@ -329,9 +364,13 @@ torch.fft.{fftshift|ifftshift}({x}, {ds})
 torch.fft.{fftfreq|rfftfreq}({1|4|5})
 torch.stft({v}, {2|4}, hop_length={1|2}, return_complex=True, center={True|False})
 torch.istft(torch.stft({v}, 4, return_complex=True), 4)
-""")
+""",
+)
 
-family("layers", 7, """
+family(
+    "layers",
+    7,
+    """
 torch.nn.functional.layer_norm({f}, {f}.shape[-1:])
 torch.nn.functional.batch_norm({f}, torch.zeros({channels}), torch.ones({channels}), training={True|False},
     momentum={0.1|0.5})
@@ -371,9 +410,13 @@ torch.nn.functional.{dropout|alpha_dropout|feature_alpha_dropout|dropout1d|dropo
 torch.nn.functional.dropout({f}, {0.3|0.5}, training={True|False}, inplace={True|False})
 torch.nn.functional.{rrelu|gumbel_softmax}({f})
 torch.nn.functional.rrelu({f}, training=True)
-""")
+""",
+)
 
-family("losses", 5, """
+family(
+    "losses",
+    5,
+    """
 torch.nn.functional.{mse_loss|l1_loss|smooth_l1_loss|huber_loss|kl_div|soft_margin_loss|hinge_embedding_loss|
     poisson_nll_loss|binary_cross_entropy_with_logits|multilabel_soft_margin_loss}({f}, {same}, reduction='{mean|sum|
     none}')
@@ -392,9 +435,13 @@ torch.nn.functional.multi_margin_loss({f}, {classes}, p={1|2}, margin={1.0|0.5})
 torch.nn.functional.multilabel_margin_loss({f}, {classes})
 torch.nn.functional.ctc_loss({f}.log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([{f}.shape[0]]),
     torch.tensor([2]))
-""")
+""",
+)
 
-family("random", 3, """
+family(
+    "random",
+    3,
+    """
 torch.{rand|randn}({size}, dtype={dtype})
 torch.randint({0|-3}, {1|3|10|300}, {size}, dtype={dtype})
 torch.randperm({0|1|5|9}, dtype={dtype})
@@ -413,9 +460,13 @@ torch.poisson({f}.abs())
 torch.nn.init.{xavier_uniform_|kaiming_normal_|orthogonal_|trunc_normal_|normal_|uniform_|eye_|sparse_}({f}.detach())
 torch.manual_seed({1|2|3}).initial_seed()
 torch.binomial({f}.abs().round(), {f}.sigmoid())
-""")
+""",
+)
 
-family("make", 4, """
+family(
+    "make",
+    4,
+    """
 torch.{zeros|ones|empty}({size}, dtype={dtype}).fill_({n})
 torch.full({size}, {n}, dtype={dtype})
 torch.full({size}, {n})
@@ -435,9 +486,13 @@ torch.from_numpy({other}.detach().cpu().numpy())
 torch.tensor({x}.tolist())
 torch.asarray({x}, dtype={dtype}, copy={None|True})
 torch.zeros({size}, requires_grad=True)
-""")
+""",
+)
 
-family("gradient", 7, """
+family(
+    "gradient",
+    7,
+    """
 {q}.sum().backward()
 {q}.abs().sum().backward(retain_graph=True)
 {q}.backward(torch.ones_like({q}))
@@ -457,9 +512,13 @@ torch.func.{jacrev|jacfwd}(lambda q: q.cumsum(0))({f})
 torch.func.hessian(lambda q: q.pow(3).sum())({f})
 torch.func.vjp(torch.{sin|exp|tanh|abs|sqrt}, {f})[1]({f})
 torch.autograd.functional.jacobian(lambda q: q * 2, {f})
-""")
+""",
+)
 
-family("query", 3, """
+family(
+    "query",
+    3,
+    """
 {x}.{item|tolist|is_contiguous|storage_offset|stride|dim|numel|element_size|is_floating_point|is_complex|is_signed|
     nelement|size|data_ptr().__bool__|dim_order|is_conj|is_neg|is_inference|has_names|get_device}()
 repr({x})
@@ -480,4 +539,5 @@ pickle.loads(pickle.dumps({x}))
 {x}.is_set_to({other})
 {x}.{size|stride}({d})
 torch.isin({n}, {x})
-""")
+""",
+)

@@ -26,6 +26,7 @@ def made(torch: object, seed: int) -> Program | None:
     child = os.fork()
     if not child:
         import signal
+
         signal.alarm(SECONDS)
         os.close(reading)
         with open(writing, "w") as file:

@@ -77,8 +77,16 @@ class Run:
         return ["other", str(value).replace("flambeau", "torch") if isinstance(value, self.torch.dtype) else type(value).__name__]
 
     def _tensor(self, t: Any) -> Any:
-        return ["tensor", list(t.shape), list(t.stride()), t.storage_offset(), str(t.dtype).split(".")[-1], t.requires_grad,
-                self._alias(t), packed(self.values(t))]
+        return [
+            "tensor",
+            list(t.shape),
+            list(t.stride()),
+            t.storage_offset(),
+            str(t.dtype).split(".")[-1],
+            t.requires_grad,
+            self._alias(t),
+            packed(self.values(t)),
+        ]
 
     def _alias(self, t: Any) -> Any:
         """The first variable that is this tensor, or shares its memory; None for memory without bytes."""

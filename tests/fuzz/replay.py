@@ -36,8 +36,10 @@ class Difference(NamedTuple):
     got: Any
 
     def __str__(self) -> str:
-        return f"{self.kind} in program {self.seed}, line {self.at}: {self.line}\n  PyTorch: {_brief(self.expected)}\n" \
-               f"  here:    {_brief(self.got)}"
+        return (
+            f"{self.kind} in program {self.seed}, line {self.at}: {self.line}\n  PyTorch: {_brief(self.expected)}\n"
+            f"  here:    {_brief(self.got)}"
+        )
 
 
 def write(path: Path, programs: list[Program]) -> None:
@@ -95,7 +97,7 @@ def _align(torch: Any, value: Any, recorded: Any) -> None:
     elif recorded[0] == "tensor" and recorded[4] != "bfloat16" and 0 not in recorded[2]:
         wanted = unpacked(recorded[7], recorded[1])
         if wanted.size and wanted.dtype.kind in "fc":
-            value.data.copy_(torch.from_numpy(wanted.copy()))   # `data` doesn't count as a write
+            value.data.copy_(torch.from_numpy(wanted.copy()))  # `data` doesn't count as a write
 
 
 def _brief(outcome: Any) -> str:

@@ -5,8 +5,16 @@ import pytest
 
 import flambeau as torch
 
-UNARY = [("exp", np.exp), ("tanh", np.tanh), ("abs", np.abs), ("neg", np.negative), ("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
-         ("square", np.square), ("sin", np.sin), ("relu", lambda x: np.maximum(x, 0))]
+UNARY = [
+    ("exp", np.exp),
+    ("tanh", np.tanh),
+    ("abs", np.abs),
+    ("neg", np.negative),
+    ("sigmoid", lambda x: 1 / (1 + np.exp(-x))),
+    ("square", np.square),
+    ("sin", np.sin),
+    ("relu", lambda x: np.maximum(x, 0)),
+]
 BINARY = [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("maximum", np.maximum), ("minimum", np.minimum)]
 REDUCTIONS = [("sum", np.sum), ("mean", np.mean), ("amax", np.max), ("amin", np.min)]
 
@@ -50,7 +58,7 @@ def test_random_programs(seed):
             tensor, array = getattr(torch, name)(tensor), reference(array)
         elif kind == 1:
             name, reference = BINARY[rng.integers(len(BINARY))]
-            other_shape = tuple(n if rng.random() < 0.6 else 1 for n in array.shape)[rng.integers(0, array.ndim + 1):]
+            other_shape = tuple(n if rng.random() < 0.6 else 1 for n in array.shape)[rng.integers(0, array.ndim + 1) :]
             other = rng.standard_normal(other_shape)
             tensor = getattr(torch, name)(tensor, torch.tensor(other, dtype=torch.float32))
             array = reference(array, other)

@@ -14,7 +14,7 @@ from fuzz.writer import Filled, Writer
 import flambeau as torch
 
 SEEDS = range(4)
-FORMS = 25      # calls per seed
+FORMS = 25  # calls per seed
 IMPURE = re.compile(r"_\(|out=|\w+ [-+*/%&|^<]{1,2}= |rand|drop|rrelu|gumbel|inplace|unique|torch\.(zeros|ones)\(")
 PURE = ("unary", "binary", "ternary", "reduce", "product", "layers", "losses")
 
@@ -40,7 +40,7 @@ def outcome(writer: Writer, line: str, **changed: torch.Tensor):
     """What an expression gives with some variables exchanged: its tensors as a list, or None if it raises."""
     try:
         value = eval(line, {**writer.run.space, **changed})
-    except Exception:       # which exceptions are right is what the recorded programs say
+    except Exception:  # which exceptions are right is what the recorded programs say
         return None
     return [x for x in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(x, torch.Tensor)]
 
@@ -91,15 +91,16 @@ def test_vmap_gives_what_a_loop_gives(seed):
 
         def one(q, body=body, writer=writer):
             return eval(body, {**writer.run.space, "q": q})
+
         try:
             looped = [one(x) for x in t]
-        except Exception:       # a call of smaller tensors than the line was written for
+        except Exception:  # a call of smaller tensors than the line was written for
             continue
         if not all(isinstance(x, torch.Tensor) for x in looped) or any(x.shape != looped[0].shape for x in looped):
             continue
         try:
             mapped = torch.func.vmap(one)(t)
-        except (RuntimeError, NotImplementedError, ValueError):    # what asks for values can't be mapped
+        except (RuntimeError, NotImplementedError, ValueError):  # what asks for values can't be mapped
             continue
         if not isinstance(mapped, torch.Tensor) or mapped.shape[1:] != looped[0].shape:
             continue
@@ -110,7 +111,7 @@ def test_vmap_gives_what_a_loop_gives(seed):
 def test_gradients_are_those_of_finite_differences(seed):
     rng = np.random.default_rng(seed)
     for writer, line, subject in calls(seed):
-        if re.search("fake_quantize|floor_divide|//", line):    # the identity's gradient by design; none, as in PyTorch
+        if re.search("fake_quantize|floor_divide|//", line):  # the identity's gradient by design; none, as in PyTorch
             continue
         doubled = {name: t.double() for name, t in writer.run.tensors()}
         at = doubled[subject].clone().requires_grad_()
@@ -125,8 +126,9 @@ def test_gradients_are_those_of_finite_differences(seed):
         def value(step, writer=writer, line=line, doubled=doubled, subject=subject, direction=direction, weights=weights):
             moved = {**doubled, subject: doubled[subject] + step * direction}
             return float((outcome(writer, line, **moved)[0] * weights).sum())
+
         coarse, fine = (value(h) - value(-h) for h in (1e-5, 1e-6))
         coarse, fine = coarse / 2e-5, fine / 2e-6
-        smooth = abs(coarse - fine) <= 1e-4 * max(1.0, abs(fine))     # no kink or pole nearby
+        smooth = abs(coarse - fine) <= 1e-4 * max(1.0, abs(fine))  # no kink or pole nearby
         if smooth and np.isfinite(found) and np.isfinite(fine):
             assert abs(found - fine) <= 1e-3 * max(1.0, abs(fine)), line

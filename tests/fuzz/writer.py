@@ -14,8 +14,12 @@ from typing import Any
 from fuzz.calls import FAMILIES
 from fuzz.outcomes import Run
 
-DTYPES = ["float32"] * 8 + ["float64"] * 3 + ["int64"] * 3 + ["bool", "int8", "uint8", "int32", "int16", "float16", "bfloat16",
-                                                              "complex64", "complex64"]
+DTYPES = (
+    ["float32"] * 8
+    + ["float64"] * 3
+    + ["int64"] * 3
+    + ["bool", "int8", "uint8", "int32", "int16", "float16", "bfloat16", "complex64", "complex64"]
+)
 USUAL = ["1", "2", "0.5", "-1", "3", "1.5", "0", "2.0", "-0.5"]
 UNUSUAL = ["True", "False", "-0.0", "1e-3", "7", "-3", "255", "inf", "nan", "1e30", "100", "1j", "(1+2j)", "-128", "2**31"]
 SLOT = re.compile(r"\{([^{}]*)\}")
@@ -157,6 +161,7 @@ class Filled:
 
         def fits(t: Any) -> bool:
             return all(a == b or 1 in (a, b) for a, b in zip(own[::-1], tuple(t.shape)[::-1], strict=False))
+
         return self._any(fits)
 
     def _y(self) -> str:
@@ -242,7 +247,7 @@ class Filled:
         return [self.random.randrange(size) if self.random.random() < 0.98 else size for _ in range(count)] if size else []
 
     def _rows(self) -> str:
-        if not hasattr(self, "kept_rows"):      # the same places wherever a template names them
+        if not hasattr(self, "kept_rows"):  # the same places wherever a template names them
             self.kept_rows = f"torch.tensor({self._places(self._extent(), self.random.randint(0, 4))}, dtype=torch.int64)"
         return self.kept_rows
 

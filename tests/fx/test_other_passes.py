@@ -76,10 +76,7 @@ def test_pictures(pydot) -> None:
         "lin.bias": (r"{lin.bias|op_code=get_parametertorch.float32[3]\n}", "Salmon"),
         "mul": (r"{name=%mul|op_code=call_function\n|target=_operator.mul\n|num_users=1\n}", "MistyRose2"),
         "relu": (r"{name=%relu|op_code=call_function\n|target=torch.relu\n|num_users=1\n}", "Thistle1"),
-        "flatten": (
-            r"{name=%flatten|op_code=call_method\n|target=flatten\n|args=(\l0,\n1,\n)\l|num_users=1\n}",
-            "CadetBlue1",
-        ),
+        "flatten": (r"{name=%flatten|op_code=call_method\n|target=flatten\n|args=(\l0,\n1,\n)\l|num_users=1\n}", "CadetBlue1"),
         "sum_1": (r"{name=%sum_1|op_code=call_method\n|target=sum\n|kwargs=\{dim: -1,\}|num_users=1\n}", "MistyRose2"),
         "output": (r"{name=%output|op_code=output\n|target=output\n|num_users=0\n}", "PowderBlue"),
     }

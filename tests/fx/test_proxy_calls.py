@@ -11,9 +11,11 @@ from flambeau.core.operator.arguments import MISSING
 from flambeau.fx.calls import plain_signature
 from flambeau.fx.names import _get_qualified_name, public_functions
 
-OTHERS = frozenset("""is_tensor is_storage typename compile save load manual_seed seed initial_seed get_rng_state set_rng_state
+OTHERS = frozenset(
+    """is_tensor is_storage typename compile save load manual_seed seed initial_seed get_rng_state set_rng_state
     set_printoptions vmap tensor as_tensor asarray from_numpy boolean_dispatch handle_torch_function
-    has_torch_function assert_int_or_pair described""".split())
+    has_torch_function assert_int_or_pair described""".split()
+)
 LATE = (".namespace", ".dispatcher.schema", ".jit.ir.types", "._lobpcg")
 DEFAULTS = (inspect.Parameter.empty, MISSING)
 
@@ -33,10 +35,8 @@ def cases():
     for function, name in public_functions().items():
         short = name.rpartition(".")[2]
         if short in OTHERS or short.startswith("_") or function.__module__.endswith(LATE):
-            continue    # the modules: names of torch that are loaded when a program, or another test, asks for them
-        parameters = [
-            p for p in plain_signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
-        ]
+            continue  # the modules: names of torch that are loaded when a program, or another test, asks for them
+        parameters = [p for p in plain_signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         required = sum(any(p.default is none for none in DEFAULTS) for p in parameters)
         for place in range(max(1, required)):
             yield function, name, max(1, required), place

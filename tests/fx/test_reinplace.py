@@ -37,12 +37,7 @@ def test_inputs_and_what_is_read_again_are_left():
 
 
 @pytest.mark.parametrize(
-    "f",
-    [
-        lambda x: torch.ge(x.clone(), 0.5),
-        lambda x: x.clone().expand(4, 2).add(1),
-        lambda x: x.clone().add(x.new_ones(3, 2)),
-    ],
+    "f", [lambda x: torch.ge(x.clone(), 0.5), lambda x: x.clone().expand(4, 2).add(1), lambda x: x.clone().add(x.new_ones(3, 2))]
 )
 def test_other_dtypes_shapes_and_shared_elements_are_left(f):
     assert not any(name.endswith("_") for name in again(f, torch.ones(2)))

@@ -70,22 +70,13 @@ def test_questions_without_guards() -> None:
     assert shapes.statically_known_true(a > 1) and not shapes.statically_known_true(a > 4)
     assert not shapes.guard_or_false(u == 3) and shapes.guard_or_true(u == 3)
     assert (
-        shapes.has_free_symbols(x)
-        and not shapes.has_free_symbols(torch.ones(2))
-        and shapes.free_symbols(a * 2) == {a.node.expr}
+        shapes.has_free_symbols(x) and not shapes.has_free_symbols(torch.ones(2)) and shapes.free_symbols(a * 2) == {a.node.expr}
     )
-    assert (
-        shapes.hint_int(a + 1) == 6
-        and not shapes.has_hint(u)
-        and shapes.is_concrete_int(3)
-        and not shapes.is_concrete_int(a)
-    )
+    assert shapes.hint_int(a + 1) == 6 and not shapes.has_hint(u) and shapes.is_concrete_int(3) and not shapes.is_concrete_int(a)
     assert str(shapes.sym_eq((a, 3), (5, 3))) == "Eq(s77, 5)" and shapes.sym_eq((a, 3), (5, 4)) is False
     assert str(shapes.sym_and(True, a < 9, u > 2)) == "(u0 > 2) & (s77 < 9)"
     assert not env.guards
-    with pytest.raises(
-        shapes.GuardOnDataDependentSymNode, match=r"Could not guard on data-dependent expression Eq\(u0, 3\)"
-    ):
+    with pytest.raises(shapes.GuardOnDataDependentSymNode, match=r"Could not guard on data-dependent expression Eq\(u0, 3\)"):
         bool(u == 3)
     torch._check(u >= 2)
     torch._check(u < a)

@@ -126,8 +126,7 @@ def test_control_flow_is_refused(function, message: str) -> None:
 
 def test_math_is_wrapped() -> None:
     assert code(lambda x: math.sqrt(x)) == (
-        'torch.fx._symbolic_trace.wrap("math_sqrt")\n\ndef forward(self, x):\n'
-        "    sqrt = math_sqrt(x);  x = None\n    return sqrt"
+        'torch.fx._symbolic_trace.wrap("math_sqrt")\n\ndef forward(self, x):\n    sqrt = math_sqrt(x);  x = None\n    return sqrt'
     )
 
 

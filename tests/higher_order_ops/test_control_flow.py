@@ -25,8 +25,7 @@ def test_associative_scan_is_the_loop(length: int, reverse: bool) -> None:
         states.append(state)
     expected = torch.stack(states[::-1] if reverse else states, 1)
     torch.testing.assert_close(out, expected)
-    torch.testing.assert_close(
-        *(torch.autograd.grad(y.square().sum(), (decay, add)) for y in (out, expected)))
+    torch.testing.assert_close(*(torch.autograd.grad(y.square().sum(), (decay, add)) for y in (out, expected)))
 
 
 def test_associative_scan_refuses() -> None:

@@ -176,12 +176,10 @@ _FILES = {
     "an expression": b"__import__('os').system('true')\n",
     "a class with code": b"class Net(Module):\n  print('x')\n  __import__('os').system('true')\n",
     "a base with code": b"class Net(__import__('os').system('true')):\n  pass\n",
-    "a default with code": _HEAD.replace("x: Tensor)", "x: Tensor=__import__('os').system('true'))").encode()
-    + b"    return x\n",
+    "a default with code": _HEAD.replace("x: Tensor)", "x: Tensor=__import__('os').system('true'))").encode() + b"    return x\n",
     "an annotation with code": _HEAD.replace("training : bool", "training : __import__('os').system('true')").encode()
     + b"    return x\n",
-    "a type of itself": _HEAD.replace("training : bool", "training : bool\n  more : __torch__.Net").encode()
-    + b"    return x\n",
+    "a type of itself": _HEAD.replace("training : bool", "training : bool\n  more : __torch__.Net").encode() + b"    return x\n",
     "no text": b"\xff\xfe\x00\x01" * 20,
     "nothing": b"",
     "another class": b"class Other(Module):\n  pass\n",
@@ -265,9 +263,7 @@ def main() -> int:
         attack.flips(path, 2000 // len(ARCHIVES), seed=number)
     attack.payloads()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(
-        f"{attack.refused} refused, {attack.loaded} loaded (bits that change no more than values or places), peak {peak} MB"
-    )
+    print(f"{attack.refused} refused, {attack.loaded} loaded (bits that change no more than values or places), peak {peak} MB")
     print("\n".join(attack.wrong) or "nothing went wrong")
     return bool(attack.wrong)
 

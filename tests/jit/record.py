@@ -39,8 +39,11 @@ def items(made: ModuleType) -> dict[str, Any]:
     """What is to be compiled of a file: its PROGRAMS, or its functions."""
     if hasattr(made, "PROGRAMS"):
         return dict(made.PROGRAMS())
-    return {name: value for name, value in vars(made).items()
-            if isinstance(value, FunctionType) and value.__module__ == made.__name__ and not name.startswith("_")}
+    return {
+        name: value
+        for name, value in vars(made).items()
+        if isinstance(value, FunctionType) and value.__module__ == made.__name__ and not name.startswith("_")
+    }
 
 
 def _shown(text: str) -> str:

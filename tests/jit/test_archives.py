@@ -21,9 +21,7 @@ import flambeau as torch
 nn, Tensor = torch.nn, torch.Tensor
 HERE = Path(__file__).parent
 ARCHIVES = sorted((HERE / "archives").glob("*.pt"))
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::UserWarning", "ignore::flambeau.jit.TracerWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::flambeau.jit.TracerWarning")
 
 
 def plain(x: Any) -> Any:

@@ -69,27 +69,65 @@ def test_attention_with_masks() -> None:
 
 
 def activations(x):
-    return [F.relu(x), F.relu6(x), F.leaky_relu(x), F.elu(x), F.selu(x), F.silu(x), F.mish(x), F.hardtanh(x), F.hardswish(x),
-            F.gelu(x), F.softplus(x), F.softsign(x), F.logsigmoid(x), F.glu(x), F.softmax(x, dim=-1), F.log_softmax(x, dim=1)]
+    return [
+        F.relu(x),
+        F.relu6(x),
+        F.leaky_relu(x),
+        F.elu(x),
+        F.selu(x),
+        F.silu(x),
+        F.mish(x),
+        F.hardtanh(x),
+        F.hardswish(x),
+        F.gelu(x),
+        F.softplus(x),
+        F.softsign(x),
+        F.logsigmoid(x),
+        F.glu(x),
+        F.softmax(x, dim=-1),
+        F.log_softmax(x, dim=1),
+    ]
 
 
 def losses(x):
     classes = torch.tensor([1, 2, 3, 0])
-    return [F.mse_loss(x, x * 2), F.l1_loss(x, x * 2, reduction="sum"), F.smooth_l1_loss(x, x * 3), F.cross_entropy(x, classes),
-            F.nll_loss(x.log_softmax(1), classes), F.binary_cross_entropy_with_logits(x, torch.sigmoid(x)),
-            F.kl_div(x.log_softmax(1), x.softmax(1), reduction="batchmean")]
+    return [
+        F.mse_loss(x, x * 2),
+        F.l1_loss(x, x * 2, reduction="sum"),
+        F.smooth_l1_loss(x, x * 3),
+        F.cross_entropy(x, classes),
+        F.nll_loss(x.log_softmax(1), classes),
+        F.binary_cross_entropy_with_logits(x, torch.sigmoid(x)),
+        F.kl_div(x.log_softmax(1), x.softmax(1), reduction="batchmean"),
+    ]
 
 
 def layers(x):
-    return [F.layer_norm(x, [6]), F.dropout(x, 0.5, training=False), F.normalize(x, dim=1), F.pad(x, (1, 1), value=2.0),
-            F.embedding(torch.tensor([0, 1]), x), F.max_pool2d(x[None, None], 2), F.adaptive_avg_pool2d(x[None], 1),
-            F.interpolate(x[None, None], scale_factor=[2.0, 2.0]), F.scaled_dot_product_attention(x[None], x[None], x[None])]
+    return [
+        F.layer_norm(x, [6]),
+        F.dropout(x, 0.5, training=False),
+        F.normalize(x, dim=1),
+        F.pad(x, (1, 1), value=2.0),
+        F.embedding(torch.tensor([0, 1]), x),
+        F.max_pool2d(x[None, None], 2),
+        F.adaptive_avg_pool2d(x[None], 1),
+        F.interpolate(x[None, None], scale_factor=[2.0, 2.0]),
+        F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    ]
 
 
 def others(x):
     a, b = torch.split(x, 2)
-    return [torch.einsum("ij,kj->ik", x, x), torch.norm(x), torch.stack([a, b]).mean([0, 1]), torch.sort(x)[0],
-            torch.linalg.norm(x), torch.fft.fft(x).abs(), torch.special.expit(x), x.topk(2)[0]]
+    return [
+        torch.einsum("ij,kj->ik", x, x),
+        torch.norm(x),
+        torch.stack([a, b]).mean([0, 1]),
+        torch.sort(x)[0],
+        torch.linalg.norm(x),
+        torch.fft.fft(x).abs(),
+        torch.special.expit(x),
+        x.topk(2)[0],
+    ]
 
 
 @pytest.mark.parametrize("function", [activations, losses, layers, others])

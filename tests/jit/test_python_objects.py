@@ -34,7 +34,7 @@ class Rank:
 @dataclass
 class Maybe:
     x: int
-    t: Optional[int] = None         # noqa: UP045
+    t: Optional[int] = None  # noqa: UP045
 
 
 @torch.jit.script

@@ -219,7 +219,7 @@ def counts(x: int) -> int:
 
 
 def compares(x: int) -> bool:
-    return Counted(x).like(torch.ones(1))       # PyTorch takes `self.__class__` there for the type of None
+    return Counted(x).like(torch.ones(1))  # PyTorch takes `self.__class__` there for the type of None
 
 
 def test_functions_of_rooms_that_are_loaded_late_are_operators_too() -> None:

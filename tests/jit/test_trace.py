@@ -18,9 +18,7 @@ from flambeau.core.modes import interception
 
 nn = torch.nn
 HERE = Path(__file__).parent / "traces"
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::flambeau.jit.TracerWarning", "ignore::UserWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::flambeau.jit.TracerWarning", "ignore::UserWarning")
 
 
 def _loaded(name: str) -> Any:
@@ -79,9 +77,7 @@ def test_code_of_models_and_their_parts_is_pytorchs(traced: Any) -> None:
 
 def test_traced_models_give_what_the_models_give_for_other_inputs_too(traced: Any) -> None:
     for name, module, inputs, program in traced:
-        others = [
-            _longer(x) if name in ("linear", "mlp", "resnet", "gpt", "gru", "shape", "unet") else x for x in inputs
-        ]
+        others = [_longer(x) if name in ("linear", "mlp", "resnet", "gpt", "gru", "shape", "unet") else x for x in inputs]
         state = torch.get_rng_state()
         expected = _tensors(module(*others))
         torch.set_rng_state(state)
@@ -115,10 +111,7 @@ def test_a_program_is_moved_copied_and_switched_like_a_module() -> None:
     assert program.training is False and program.train().training is True
     other = copy.deepcopy(program)
     other.to(torch.float64)
-    assert (
-        program(torch.ones(2)).dtype == torch.float32
-        and other(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
-    )
+    assert program(torch.ones(2)).dtype == torch.float32 and other(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
     with pytest.raises(pickle.PickleError, match=r"my_script_module\.save"):
         pickle.dumps(program)
     with pytest.raises(
@@ -132,9 +125,7 @@ def test_values_that_leave_the_graph_are_warned_of() -> None:
     def branch(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.sum() > 0 else x - 1
 
-    with pytest.warns(
-        torch.jit.TracerWarning, match="Converting a tensor to a Python boolean might cause the trace"
-    ) as heard:
+    with pytest.warns(torch.jit.TracerWarning, match="Converting a tensor to a Python boolean might cause the trace") as heard:
         program = torch.jit.trace(branch, torch.ones(2))
     assert heard[-1].filename == __file__
     assert program(-torch.ones(2)).tolist() == [0, 0]
@@ -225,18 +216,11 @@ def test_a_trace_is_known_where_it_runs_and_nowhere_else() -> None:
             from flambeau.jit import _trace
 
             other: list[bool] = []
-            thread = threading.Thread(
-                target=lambda: other.append(torch.jit.is_tracing() or torch.ones(2).shape != (2,))
-            )
+            thread = threading.Thread(target=lambda: other.append(torch.jit.is_tracing() or torch.ones(2).shape != (2,)))
             thread.start()
             thread.join()
             seen.append(
-                (
-                    torch.jit.is_tracing(),
-                    torch._C._get_tracing_state() is not None,
-                    _trace._trace_module_map[self],
-                    other,
-                )
+                (torch.jit.is_tracing(), torch._C._get_tracing_state() is not None, _trace._trace_module_map[self], other)
             )
             return x.reshape(x.shape[0], -1)
 
@@ -261,7 +245,7 @@ def test_a_traced_program_may_be_compiled() -> None:
 def test_what_a_function_leaves_out_isnt_what_its_operator_does() -> None:
     x, y = torch.randn(2, 3), torch.rand(2, 3)
     loss = torch.binary_cross_entropy_with_logits
-    interception.provide(lambda: [loss])     # as where it was asked for before a mode was first on
+    interception.provide(lambda: [loss])  # as where it was asked for before a mode was first on
     assert torch.jit.trace(loss, (x, y))(x, y).shape == loss(x, y).shape == (2, 3)
 
     class Loss(torch.nn.Module):

@@ -11,7 +11,7 @@ attend, gradients = aten._scaled_dot_product_flash_attention_for_cpu, aten._scal
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [8, 5])       # values as wide as keys, as the kernel takes them, or not
+@pytest.mark.parametrize("width", [8, 5])  # values as wide as keys, as the kernel takes them, or not
 def test_gradients_of_parts_of_the_keys_add_up(dtype: torch.dtype, width: int) -> None:
     torch.manual_seed(0)
     q, k = torch.randn(2, 3, 6, 8, dtype=dtype), torch.randn(2, 3, 10, 8, dtype=dtype)
@@ -23,8 +23,10 @@ def test_gradients_of_parts_of_the_keys_add_up(dtype: torch.dtype, width: int) -
     grad = torch.randn_like(out)
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     expected = torch.autograd.grad((leaves[0] @ leaves[1].transpose(-2, -1) * 0.5).softmax(-1) @ leaves[2], leaves, grad.double())
-    halves = [gradients(grad, q, k[:, :, half], v[:, :, half], out, logsumexp, 0.0, False, scale=0.5)
-              for half in (slice(0, 4), slice(4, 10))]
+    halves = [
+        gradients(grad, q, k[:, :, half], v[:, :, half], out, logsumexp, 0.0, False, scale=0.5)
+        for half in (slice(0, 4), slice(4, 10))
+    ]
     made = halves[0][0] + halves[1][0], *(torch.cat(pair, 2) for pair in list(zip(*halves))[1:])
     for one, other in zip(made, expected):
         assert one.dtype is dtype

@@ -57,27 +57,30 @@ def test_names_of_arguments_are_those_of_the_schema():
         aten.mul.Tensor(input=x, other=x)
 
 
-@pytest.mark.parametrize(("name", "arguments", "reference"), [
-    ("tanh_backward", lambda g, x: (g, x.tanh()), torch.tanh),
-    ("sigmoid_backward", lambda g, x: (g, x.sigmoid()), torch.sigmoid),
-    ("gelu_backward", lambda g, x: (g, x), torch.nn.functional.gelu),
-    ("silu_backward", lambda g, x: (g, x), torch.nn.functional.silu),
-    ("mish_backward", lambda g, x: (g, x), torch.nn.functional.mish),
-    ("hardswish_backward", lambda g, x: (g, x), torch.nn.functional.hardswish),
-    ("softplus_backward", lambda g, x: (g, x, 1.0, 20.0), torch.nn.functional.softplus),
-    ("leaky_relu_backward", lambda g, x: (g, x, 0.01, False), torch.nn.functional.leaky_relu),
-    ("elu_backward", lambda g, x: (g, 1.0, 1.0, 1.0, False, x), torch.nn.functional.elu),
-    ("threshold_backward", lambda g, x: (g, x, 0.0), torch.relu),
-    ("_softmax_backward_data", lambda g, x: (g, x.softmax(1), 1, x.dtype), lambda x: x.softmax(1)),
-    ("_log_softmax_backward_data", lambda g, x: (g, x.log_softmax(1), 1, x.dtype), lambda x: x.log_softmax(1)),
-    ("glu_backward", lambda g, x: (g[:, :2], x, 1), torch.nn.functional.glu),
-])
+@pytest.mark.parametrize(
+    ("name", "arguments", "reference"),
+    [
+        ("tanh_backward", lambda g, x: (g, x.tanh()), torch.tanh),
+        ("sigmoid_backward", lambda g, x: (g, x.sigmoid()), torch.sigmoid),
+        ("gelu_backward", lambda g, x: (g, x), torch.nn.functional.gelu),
+        ("silu_backward", lambda g, x: (g, x), torch.nn.functional.silu),
+        ("mish_backward", lambda g, x: (g, x), torch.nn.functional.mish),
+        ("hardswish_backward", lambda g, x: (g, x), torch.nn.functional.hardswish),
+        ("softplus_backward", lambda g, x: (g, x, 1.0, 20.0), torch.nn.functional.softplus),
+        ("leaky_relu_backward", lambda g, x: (g, x, 0.01, False), torch.nn.functional.leaky_relu),
+        ("elu_backward", lambda g, x: (g, 1.0, 1.0, 1.0, False, x), torch.nn.functional.elu),
+        ("threshold_backward", lambda g, x: (g, x, 0.0), torch.relu),
+        ("_softmax_backward_data", lambda g, x: (g, x.softmax(1), 1, x.dtype), lambda x: x.softmax(1)),
+        ("_log_softmax_backward_data", lambda g, x: (g, x.log_softmax(1), 1, x.dtype), lambda x: x.log_softmax(1)),
+        ("glu_backward", lambda g, x: (g[:, :2], x, 1), torch.nn.functional.glu),
+    ],
+)
 def test_gradients_as_operators_are_those_of_autograd(name, arguments, reference):
     torch.manual_seed(0)
     x, g = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, 4, dtype=torch.float64)
     leaf = x.clone().requires_grad_()
     result = reference(leaf)
-    expected, = torch.autograd.grad(result, leaf, g[:, : result.shape[1]])
+    (expected,) = torch.autograd.grad(result, leaf, g[:, : result.shape[1]])
     torch.testing.assert_close(getattr(aten, name)(*arguments(g, x)), expected)
 
 
@@ -124,9 +127,12 @@ def test_what_flambeau_has_not_says_so_when_it_is_called():
 
 
 def test_all_core_operators_are_answered():
-    core = [(name, overload) for name in builtin_schemas.names("aten")
-            for overload in builtin_schemas.overloads_of(f"aten::{name}")
-            if torch.Tag.core in builtin_schemas.tags_of(f"aten::{name}", overload)]
+    core = [
+        (name, overload)
+        for name in builtin_schemas.names("aten")
+        for overload in builtin_schemas.overloads_of(f"aten::{name}")
+        if torch.Tag.core in builtin_schemas.tags_of(f"aten::{name}", overload)
+    ]
     missing = {pair for pair in core if getattr(builtin.answer_of("aten", *pair), "missing", False)}
     assert len(core) > 180
     assert missing == set()

@@ -34,9 +34,7 @@ def test_what_it_is(sine) -> None:
     assert repr(sine) == "<CustomOpDef(testops::sine)>" and str(sine._opoverload) == "testops.sine.default"
     assert str(sine._opoverload._schema) == "testops::sine(Tensor x) -> Tensor"
     assert sine._opoverload.tags == [torch.Tag.pt2_compliant_tag]
-    assert (
-        torch.allclose(sine(torch.ones(2)), torch.ones(2).sin()) and torch.ops.testops.sine(torch.ones(1)).item() > 0.8
-    )
+    assert torch.allclose(sine(torch.ones(2)), torch.ones(2).sin()) and torch.ops.testops.sine(torch.ones(1)).item() > 0.8
 
 
 def test_without_a_gradient(sine) -> None:
@@ -147,9 +145,7 @@ def test_what_it_writes_to() -> None:
     x = torch.ones(2)
     version = x._version
     assert bump(x) is None and x.tolist() == [2, 2] and x._version > version
-    with pytest.raises(
-        RuntimeError, match=r"Cannot register autograd formula for non-functional operator testops.bump.default"
-    ):
+    with pytest.raises(RuntimeError, match=r"Cannot register autograd formula for non-functional operator testops.bump.default"):
         bump.register_autograd(lambda ctx, g: g)
     bump._lib._destroy()
 
@@ -177,9 +173,7 @@ def test_kernels_by_device() -> None:
     with pytest.raises(ValueError, match=r"are required to have a `device: torch.device` argument"):
         torch.library.custom_op("testops::plain", plain, mutates_args=(), device_types="cpu")
     only = torch.library.custom_op("testops::sine", _sine, mutates_args=(), device_types="cuda")
-    with pytest.raises(
-        NotImplementedError, match="Could not run 'testops::sine' with arguments from the 'CPU' backend"
-    ):
+    with pytest.raises(NotImplementedError, match="Could not run 'testops::sine' with arguments from the 'CPU' backend"):
         only(torch.ones(1))
     only.register_kernel("cpu", lambda x: x * 0)
     assert only(torch.ones(1)).item() == 0

@@ -107,24 +107,51 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "pointwise": Case("torch.frobnicate(x, 2.0)", "torch.ops.flambeau.frobnicate(x, 2.0)",
-                      "flambeau::frobnicate(Tensor self, Scalar beta=1) -> Tensor", "flambeau.frobnicate.default", True),
-    "pointwise in place": Case("(x * 1).frobnicate_(0.5)", "torch.ops.flambeau.frobnicate_(x * 1, 0.5)",
-                               "flambeau::frobnicate_(Tensor(a!) self, Scalar beta=1) -> Tensor(a!)",
-                               "aten.mul.Tensor flambeau.frobnicate_.default", True),
-    "own namespace": Case("module.tilted(x, y)", "torch.ops.mine.tilted(x, y)",
-                          "mine::tilted(Tensor self, Tensor other, Scalar by=2) -> Tensor", "mine.tilted.default", True),
-    "composite": Case("torch.sine_sum(x, y, 0, scale=2.0)", "torch.ops.flambeau.sine_sum(x, y, 0, scale=2.0)",
-                      "flambeau::sine_sum(Tensor self, Tensor other, SymInt dim=-1, *, float scale=1.) -> Tensor",
-                      "aten.sin.default aten.mul.Tensor aten.sum.dim_IntList aten.mul.Tensor"),
-    "view": Case("torch.every_other(x, 1) * 1", "torch.ops.flambeau.every_other(x, 1) * 1",
-                 "flambeau::every_other(Tensor(a) self, SymInt start) -> Tensor(a)",
-                 "flambeau.every_other.default aten.mul.Tensor"),
-    "mutating": Case("torch.bump(x, y, times=2)", "torch.ops.flambeau.bump(x, y, times=2)",
-                     "flambeau::bump(Tensor self, Tensor by, SymInt times=1) -> Tensor", "flambeau.bump.default"),
-    "mutating in place": Case("(x * 1).bump_(y, 3)", "torch.ops.flambeau.bump_(x * 1, y, 3)",
-                              "flambeau::bump_(Tensor(a!) self, Tensor by, SymInt times=1) -> Tensor(a!)",
-                              "aten.mul.Tensor flambeau.bump_.default"),
+    "pointwise": Case(
+        "torch.frobnicate(x, 2.0)",
+        "torch.ops.flambeau.frobnicate(x, 2.0)",
+        "flambeau::frobnicate(Tensor self, Scalar beta=1) -> Tensor",
+        "flambeau.frobnicate.default",
+        True,
+    ),
+    "pointwise in place": Case(
+        "(x * 1).frobnicate_(0.5)",
+        "torch.ops.flambeau.frobnicate_(x * 1, 0.5)",
+        "flambeau::frobnicate_(Tensor(a!) self, Scalar beta=1) -> Tensor(a!)",
+        "aten.mul.Tensor flambeau.frobnicate_.default",
+        True,
+    ),
+    "own namespace": Case(
+        "module.tilted(x, y)",
+        "torch.ops.mine.tilted(x, y)",
+        "mine::tilted(Tensor self, Tensor other, Scalar by=2) -> Tensor",
+        "mine.tilted.default",
+        True,
+    ),
+    "composite": Case(
+        "torch.sine_sum(x, y, 0, scale=2.0)",
+        "torch.ops.flambeau.sine_sum(x, y, 0, scale=2.0)",
+        "flambeau::sine_sum(Tensor self, Tensor other, SymInt dim=-1, *, float scale=1.) -> Tensor",
+        "aten.sin.default aten.mul.Tensor aten.sum.dim_IntList aten.mul.Tensor",
+    ),
+    "view": Case(
+        "torch.every_other(x, 1) * 1",
+        "torch.ops.flambeau.every_other(x, 1) * 1",
+        "flambeau::every_other(Tensor(a) self, SymInt start) -> Tensor(a)",
+        "flambeau.every_other.default aten.mul.Tensor",
+    ),
+    "mutating": Case(
+        "torch.bump(x, y, times=2)",
+        "torch.ops.flambeau.bump(x, y, times=2)",
+        "flambeau::bump(Tensor self, Tensor by, SymInt times=1) -> Tensor",
+        "flambeau.bump.default",
+    ),
+    "mutating in place": Case(
+        "(x * 1).bump_(y, 3)",
+        "torch.ops.flambeau.bump_(x * 1, y, 3)",
+        "flambeau::bump_(Tensor(a!) self, Tensor by, SymInt times=1) -> Tensor(a!)",
+        "aten.mul.Tensor flambeau.bump_.default",
+    ),
 }
 
 
@@ -133,7 +160,9 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The module of the declarations, with a function for each case, and for each by torch.ops."""
     functions = "".join(
         f"def call_{i}_{which}(x: torch.Tensor, y: torch.Tensor):\n    return {code.replace('module.', '')}\n\n\n"
-        for i, case in enumerate(CASES.values()) for which, code in enumerate(case[:2]))
+        for i, case in enumerate(CASES.values())
+        for which, code in enumerate(case[:2])
+    )
     path = tmp_path_factory.mktemp("declared") / "declared_operators.py"
     path.write_text(textwrap.dedent(MODULE) + "\n\n" + functions, encoding="utf-8")
     with declarations_taken_back():
@@ -205,7 +234,8 @@ def test_out_forms_are_there(module: Any) -> None:
     torch.ops.flambeau.frobnicate.out(X, 2.0, out=out)
     assert torch.equal(out, torch.frobnicate(X, 2.0))
     assert str(torch.ops.flambeau.frobnicate.out._schema) == (
-        "flambeau::frobnicate.out(Tensor self, Scalar beta=1, *, Tensor(a!) out) -> Tensor(a!)")
+        "flambeau::frobnicate.out(Tensor self, Scalar beta=1, *, Tensor(a!) out) -> Tensor(a!)"
+    )
 
 
 def test_a_name_that_pytorch_lists_is_pytorchs() -> None:
@@ -336,8 +366,10 @@ def test_a_sharded_tensor_stays_sharded(case: Case, call: Callable) -> None:
 
 def test_what_is_public_nowhere_is_no_operator_of_graphs(module: Any) -> None:
     assert torch.equal(torch.ops.flambeau.hidden(X), X + 1)
-    for record in (lambda: torch.export.export(Called(lambda x, y: module.hidden(x)), (X, Y)),
-                   lambda: torch.jit.trace(lambda x: module.hidden(x), (X,))):
+    for record in (
+        lambda: torch.export.export(Called(lambda x, y: module.hidden(x)), (X, Y)),
+        lambda: torch.jit.trace(lambda x: module.hidden(x), (X,)),
+    ):
         with pytest.raises(NotImplementedError, match="hidden with these arguments is not implemented in flambeau as an oper"):
             record()
 
@@ -354,6 +386,7 @@ def test_a_declaration_in_the_place_of_another_has_its_own_schema(module: Any) -
     from flambeau.core.tensor.tensor import Tensor
 
     with declarations_taken_back():
+
         def shifted(input: Tensor):  # type: ignore[no-untyped-def]
             return input + 1
 

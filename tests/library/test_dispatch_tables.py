@@ -23,26 +23,38 @@ def test_kernels_come_and_go_in_any_order():
         "name: tabled::foo\nschema: tabled::foo(Tensor x) -> Tensor\ndebug: registered at /dev/null:0\n"
         "alias analysis kind: PURE_FUNCTION\n"
         "CompositeImplicitAutograd[alias]: fn2 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]\n"
-        "CompositeImplicitAutograd[alias] (inactive): fn1 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]\n")
+        "CompositeImplicitAutograd[alias] (inactive): fn1 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]\n"
+    )
     del third, second
     assert C._dispatch_find_dangling_impls() == [
-        "name: tabled::foo\nschema: (none)\n"
-        "CompositeImplicitAutograd[alias]: fn1 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]\n"]
+        "name: tabled::foo\nschema: (none)\nCompositeImplicitAutograd[alias]: fn1 :: (Tensor _0) -> Tensor _0 [ boxed unboxed ]\n"
+    ]
     del first
     assert C._dispatch_dump("tabled::foo") == "" and C._dispatch_find_dangling_impls() == []
 
 
-@pytest.mark.parametrize("kernels, expected", [
-    ({"CPU": "c", "CompositeImplicitAutograd": "m"},
-     {"Undefined": "m [math kernel]", "CPU": "c [kernel]", "CUDA": "m [math kernel]", "AutogradCUDA": "m [math kernel]"}),
-    ({"CPU": "c", "Autograd": "a", "CompositeExplicitAutograd": "d", "CompositeImplicitAutograd": "m"},
-     {"CUDA": "d [default backend kernel]", "AutogradCUDA": "a [autograd kernel]", "AutogradOther": "a [autograd kernel]"}),
-    ({"CPU": "c", "Autograd": "a", "CompositeImplicitAutograd": "m"},
-     {"AutogradCPU": "a [autograd kernel]", "AutogradXLA": "m [math kernel]", "AutogradOther": "m [math kernel]"}),
-    ({"FPGA": "f", "CompositeImplicitAutograd": "m"},
-     {"FPGA": "f [kernel]", "AutogradOther": "ambiguous_autogradother [ambiguous autogradother]"}),
-    ({"Autograd": "a"}, {"AutogradCPU": "a [autograd kernel]", "CPU": None, "Undefined": None}),
-])
+@pytest.mark.parametrize(
+    "kernels, expected",
+    [
+        (
+            {"CPU": "c", "CompositeImplicitAutograd": "m"},
+            {"Undefined": "m [math kernel]", "CPU": "c [kernel]", "CUDA": "m [math kernel]", "AutogradCUDA": "m [math kernel]"},
+        ),
+        (
+            {"CPU": "c", "Autograd": "a", "CompositeExplicitAutograd": "d", "CompositeImplicitAutograd": "m"},
+            {"CUDA": "d [default backend kernel]", "AutogradCUDA": "a [autograd kernel]", "AutogradOther": "a [autograd kernel]"},
+        ),
+        (
+            {"CPU": "c", "Autograd": "a", "CompositeImplicitAutograd": "m"},
+            {"AutogradCPU": "a [autograd kernel]", "AutogradXLA": "m [math kernel]", "AutogradOther": "m [math kernel]"},
+        ),
+        (
+            {"FPGA": "f", "CompositeImplicitAutograd": "m"},
+            {"FPGA": "f [kernel]", "AutogradOther": "ambiguous_autogradother [ambiguous autogradother]"},
+        ),
+        ({"Autograd": "a"}, {"AutogradCPU": "a [autograd kernel]", "CPU": None, "Undefined": None}),
+    ],
+)
 def test_computed_tables(kernels, expected):
     library = C._dispatch_library("FRAGMENT", "tabled", "").def_("foo(Tensor x) -> Tensor")
     for key, name in kernels.items():
@@ -82,7 +94,8 @@ def test_model_of_the_dispatcher():
     dispatcher.register(["CPU", "FPGA", "CompositeImplicitAutograd"])
     assert dispatcher.registrations() == (
         "\nRegistered Kernels\nkey             kernel\n---------------------------\nFPGA            fn_FPGA\n"
-        "CPU             fn_CPU\nCompositeImplicitAutograd[alias] fn_CompositeImplicitAutograd\n")
+        "CPU             fn_CPU\nCompositeImplicitAutograd[alias] fn_CompositeImplicitAutograd\n"
+    )
     assert "AutogradCPU     [backend fallback]\n" in dispatcher.dispatchTable()
     del dispatcher
     with pytest.raises(RuntimeError, match="Overriden is not allowed"):
@@ -91,14 +104,16 @@ def test_model_of_the_dispatcher():
 
 def test_registrations_say_how_vmap_computes_operators():
     """Those that are computed by others are apart; an operator that runs once for each example has no rule."""
-    composite, rules, bodies, cpu = (set(C._dispatch_get_registrations_for_dispatch_key(key)) for key in (
-        "CompositeImplicitAutograd", "FuncTorchBatched", "FuncTorchBatchedDecomposition", "CPU"))
+    composite, rules, bodies, cpu = (
+        set(C._dispatch_get_registrations_for_dispatch_key(key))
+        for key in ("CompositeImplicitAutograd", "FuncTorchBatched", "FuncTorchBatchedDecomposition", "CPU")
+    )
     assert bodies <= composite and not composite & (rules | cpu)
     assert {"aten::sin", "aten::add.Tensor", "aten::sin_", "aten::index_put"} <= rules
     assert {"aten::hsplit.int", "aten::divide.Scalar_mode", "aten::fft_irfft", "aten::arccosh_"} <= bodies
     x = torch.rand(2, 3)
     calls = {"masked_scatter": lambda x: x.masked_scatter(x > 0.5, x), "cumsum": lambda x: x.cumsum(0)}
-    for name, call in calls.items():      # what is said is what is done
+    for name, call in calls.items():  # what is said is what is done
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             torch.vmap(call)(x)

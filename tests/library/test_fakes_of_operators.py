@@ -93,16 +93,21 @@ def test_gradients_and_writes():
     assert fake._version == before + 1
 
 
-@pytest.mark.parametrize(("fake", "words"), [
-    (lambda x: x.new_empty((1,)), "Shapes torch.Size([3, 4]) and torch.Size([1]) are not equal!"),
-    (lambda x: x.new_empty((3, 4), dtype=torch.int64), "Dtypes torch.float32 and torch.int64 are not equal!"),
-    (lambda x: x.new_empty((4, 3)).t(), "Stride mismatch! Strides are (4, 1) and (1, 3) (mismatched at 0)!"),
-    (lambda x: x.new_empty((3, 4), device="meta"), "Devices cpu and meta are not equal!"),
-    (lambda x: x.new_empty(13)[1:].view(3, 4), " mismatched storage offset"),
-])
+@pytest.mark.parametrize(
+    ("fake", "words"),
+    [
+        (lambda x: x.new_empty((1,)), "Shapes torch.Size([3, 4]) and torch.Size([1]) are not equal!"),
+        (lambda x: x.new_empty((3, 4), dtype=torch.int64), "Dtypes torch.float32 and torch.int64 are not equal!"),
+        (lambda x: x.new_empty((4, 3)).t(), "Stride mismatch! Strides are (4, 1) and (1, 3) (mismatched at 0)!"),
+        (lambda x: x.new_empty((3, 4), device="meta"), "Devices cpu and meta are not equal!"),
+        (lambda x: x.new_empty(13)[1:].view(3, 4), " mismatched storage offset"),
+    ],
+)
 def test_opcheck_compares_with_the_fake(fake, words):
     operator = made(lambda x: x.clone(), fake, schema="(Tensor x) -> Tensor")
     found = opcheck(operator, (torch.ones(3, 4),), test_utils="test_faketensor", raise_exception=False)["test_faketensor"]
     assert type(found) is MetadataMismatchError
-    assert str(found) == (f"When comparing the output of {operator._opoverload} on FakeTensor and concrete Tensors, found "
-                          f"mismatched tensor metadata: {words}")
+    assert str(found) == (
+        f"When comparing the output of {operator._opoverload} on FakeTensor and concrete Tensors, found "
+        f"mismatched tensor metadata: {words}"
+    )

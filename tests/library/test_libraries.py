@@ -52,9 +52,7 @@ def test_a_call_is_fitted_to_the_schema(library) -> None:
 
 def test_definitions_that_are_refused(library) -> None:
     library.define("foo(Tensor x) -> Tensor")
-    with pytest.raises(
-        RuntimeError, match=r"Tried to register an operator \(testlib::foo\(Tensor x\) -> Tensor\) with the same"
-    ):
+    with pytest.raises(RuntimeError, match=r"Tried to register an operator \(testlib::foo\(Tensor x\) -> Tensor\) with the same"):
         library.define("foo(Tensor x) -> Tensor")
     with pytest.raises(RuntimeError, match=r"Explicitly provided namespace \(other\) in schema string does not match"):
         library.define("other::bad(Tensor x) -> Tensor")
@@ -67,9 +65,7 @@ def test_definitions_that_are_refused(library) -> None:
     with pytest.raises(TypeError, match="Input function is required to be a callable but found type <class 'int'>"):
         library.impl("foo", 3, "CPU")
     whole = torch.library.Library("testwhole", "DEF")
-    with pytest.raises(
-        RuntimeError, match="Only a single TORCH_LIBRARY can be used to register the namespace testwhole"
-    ):
+    with pytest.raises(RuntimeError, match="Only a single TORCH_LIBRARY can be used to register the namespace testwhole"):
         torch.library.Library("testwhole", "DEF")
     whole._destroy()
     torch.library.Library("testwhole", "DEF")._destroy()
@@ -123,9 +119,7 @@ def test_results_are_what_the_schema_says(library) -> None:
     assert isinstance(torch.ops.testlib.two(x), tuple) and isinstance(torch.ops.testlib.many(x), list)
     with pytest.raises(RuntimeError, match="Unable to cast 3 to Tensor"):
         torch.ops.testlib.one(x)
-    with pytest.raises(
-        RuntimeError, match="Expected PythonKernelHolder for testlib::none to return None but it returned"
-    ):
+    with pytest.raises(RuntimeError, match="Expected PythonKernelHolder for testlib::none to return None but it returned"):
         torch.ops.testlib.none(x)
 
 
@@ -135,9 +129,7 @@ def test_overloads(library) -> None:
     packet, x = torch.ops.testlib.ov, torch.ones(1)
     assert packet.overloads() == ["a", "b"] and packet(x).item() == 2 and packet(x, x).item() == 5
     assert packet.b is packet.b and str(packet.b) == "testlib.ov.b" and packet.b.name() == "testlib::ov.b"
-    with pytest.raises(
-        RuntimeError, match=r"Overloaded torch operator invoked from Python failed to match any schema:"
-    ):
+    with pytest.raises(RuntimeError, match=r"Overloaded torch operator invoked from Python failed to match any schema:"):
         packet(3)
     with pytest.raises(AttributeError, match=r"The underlying op of 'testlib.ov' has no overload name 'default'"):
         _ = packet.default
@@ -197,7 +189,7 @@ def test_without_an_autograd_kernel_the_backward_pass_may_be_silent(library) -> 
         x.sum().backward()
     whole = x.detach().requires_grad_().clone()
     ops.written(whole[0])
-    with pytest.warns(UserWarning, match=f"written: {words}"):     # through the tensor that a view of was written to
+    with pytest.warns(UserWarning, match=f"written: {words}"):  # through the tensor that a view of was written to
         whole.sum().backward()
     torch._C._set_autograd_fallback_mode("nothing")
     try:
@@ -316,8 +308,7 @@ def test_overriding_classes_and_modes_see_the_operator(library) -> None:
 def test_built_in_operators_by_name() -> None:
     add = torch.ops.aten.add
     assert (
-        repr(add) == "<OpOverloadPacket(op='aten.add')>"
-        and repr(add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
+        repr(add) == "<OpOverloadPacket(op='aten.add')>" and repr(add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
     )
     assert add.overloads()[:4] == ["Tensor", "Scalar", "out", "Scalar_out"] and add.Tensor.name() == "aten::add.Tensor"
     assert torch.ops.aten.sin.default.name() == "aten::sin" and torch.ops.aten.sin.default(torch.zeros(1)).item() == 0
@@ -325,9 +316,7 @@ def test_built_in_operators_by_name() -> None:
     # one that flambeau doesn't have can be looked up and compared with, not called
     absent = torch.ops.aten._scaled_dot_product_flash_attention.default
     assert absent != add.Tensor and str(absent) == "aten._scaled_dot_product_flash_attention.default"
-    with pytest.raises(
-        NotImplementedError, match="aten::_scaled_dot_product_flash_attention is not implemented in flambeau"
-    ):
+    with pytest.raises(NotImplementedError, match="aten::_scaled_dot_product_flash_attention is not implemented in flambeau"):
         absent(1)
     with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nope'"):
         _ = torch.ops.aten.nope
@@ -371,18 +360,10 @@ def test_questions_about_operators(library) -> None:
     assert torch._C._dispatch_has_kernel("testlib::asked") and not torch._C._dispatch_has_kernel("testlib::nothing")
     assert has("testlib::asked", "CPU") and not has("testlib::asked", "Meta") and has("aten::sin", "CPU")
     assert (
-        "testlib::asked" in torch._C._dispatch_get_all_op_names()
-        and "aten::add.Tensor" in torch._C._dispatch_get_all_op_names()
+        "testlib::asked" in torch._C._dispatch_get_all_op_names() and "aten::add.Tensor" in torch._C._dispatch_get_all_op_names()
     )
-    assert (
-        str(torch._C._dispatch_keys(torch.ones(1, device="meta")))
-        == "DispatchKeySet(Meta, ADInplaceOrView, AutogradMeta)"
-    )
+    assert str(torch._C._dispatch_keys(torch.ones(1, device="meta"))) == "DispatchKeySet(Meta, ADInplaceOrView, AutogradMeta)"
     key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
     both = keys(key.CPU) | keys(key.AutogradCPU)
-    assert (
-        both.has(key.CPU)
-        and not (both - keys(key.CPU)).has(key.CPU)
-        and both.highestPriorityTypeId() is key.AutogradCPU
-    )
+    assert both.has(key.CPU) and not (both - keys(key.CPU)).has(key.CPU) and both.highestPriorityTypeId() is key.AutogradCPU
     assert repr(key.CPU).startswith("<DispatchKey.CPU:") and str(torch.Tag.core) == "Tag.core"

@@ -32,7 +32,7 @@ def test_every_call_asks_for_it_and_gradients_are_the_operators(library: torch.l
     made = y.sin()
     made.sum().backward()
     assert made.grad_fn.name() == "SinBackward0" and torch.equal(y.grad, X.cos())
-    assert torch.sin(X, out=torch.empty(2)).tolist() != [7, 7]      # another overload
+    assert torch.sin(X, out=torch.empty(2)).tolist() != [7, 7]  # another overload
     assert X.clone().sin_().tolist() != [7, 7]
     assert F.softplus(X).tolist() == pytest.approx([1.3132617, 2.126928])
     library._destroy()
@@ -50,7 +50,7 @@ def test_what_is_made_of_an_operator_asks_for_it_too(library: torch.library.Libr
 def test_bodies_and_kernels_above_autograd(library: torch.library.Library) -> None:
     library.impl("linear", lambda i, w, b=None: i @ w.t() + 100, "CompositeImplicitAutograd")
     library.impl("mul.Tensor", lambda a, b: a - b, "Autograd")
-    library.impl("cos", seven, "CompositeImplicitAutograd")     # which has a kernel of its own
+    library.impl("cos", seven, "CompositeImplicitAutograd")  # which has a kernel of its own
     weight = torch.ones(1, 2, requires_grad=True)
     made = F.linear(torch.ones(1, 2), weight)
     assert made.tolist() == [[102]] and made.grad_fn.name() == "AddBackward0"
@@ -99,7 +99,7 @@ def test_the_last_library_wins_and_refusals(library: torch.library.Library) -> N
         library.impl("exp", seven, "CPU", with_keyset=True)
     with pytest.raises(RuntimeError, match="Cannot define an operator inside of a TORCH_LIBRARY_IMPL block"):
         library.define("fresh(Tensor x) -> Tensor")
-    library.impl("exp", seven, "CUDA")      # never asked for
+    library.impl("exp", seven, "CUDA")  # never asked for
 
 
 def test_a_failing_kernel_leaves_the_others_as_they_are(library: torch.library.Library) -> None:

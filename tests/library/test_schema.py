@@ -37,9 +37,7 @@ def test_defaults_print_as_numbers(text: str, printed: str) -> None:
 
 
 def test_what_a_schema_says() -> None:
-    schema = torch._C.parse_schema(
-        "f(Tensor x, int[2] k=1, *, Tensor(a!)? out=None, ScalarType? d=None) -> (Tensor y, int)"
-    )
+    schema = torch._C.parse_schema("f(Tensor x, int[2] k=1, *, Tensor(a!)? out=None, ScalarType? d=None) -> (Tensor y, int)")
     x, k, out, d = schema.arguments
     assert (x.name, str(x.type), x.has_default_value(), x.alias_info) == ("x", "Tensor", False, None)
     assert isinstance(x.type, torch._C.TensorType) and isinstance(k.type, torch._C.ListType)
@@ -52,10 +50,7 @@ def test_what_a_schema_says() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "bad(Tensor x -> Tensor",
-            "expected ) but found 'arrow' here:\nbad(Tensor x -> Tensor\n             ~~ <--- HERE\n",
-        ),
+        ("bad(Tensor x -> Tensor", "expected ) but found 'arrow' here:\nbad(Tensor x -> Tensor\n             ~~ <--- HERE\n"),
         ("bad(Tensor x)", "expected arrow but found 'eof' here:\nbad(Tensor x)"),
         ("", "expected ident but found 'eof' here:\n"),
         ("f(Tensor) -> Tensor", "expected ident but found ')' here:\nf(Tensor) -> Tensor\n        ~ <--- HERE\n"),
@@ -70,9 +65,7 @@ def test_what_cant_be_read(text: str, words: str) -> None:
 
 
 def test_unknown_types_and_orders() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"unknown type specifier. Common valid schema types include Tensor"
-    ) as caught:
+    with pytest.raises(RuntimeError, match=r"unknown type specifier. Common valid schema types include Tensor") as caught:
         torch._C.parse_schema("bad(Tenso x) -> Tensor")
     assert str(caught.value).endswith("bad(Tenso x) -> Tensor\n    ~~~~~ <--- HERE\n")
     with pytest.raises(RuntimeError, match=r"Non-default positional argument follows default argument. Parameter x"):
@@ -89,9 +82,7 @@ def test_schemas_of_functions() -> None:
         '(Tensor(a0!) x, Tensor[] ys, SymInt n=3, float s=1.5, bool b=True, str m="z", *, Tensor? o=None, Scalar c=2, '
         "SymInt[]? l=None) -> (Tensor, SymInt)"
     )
-    assert torch.library.infer_schema(f, mutates_args="unknown", op_name="g").startswith(
-        "g(Tensor(a0!) x, Tensor(a1!)[] ys"
-    )
+    assert torch.library.infer_schema(f, mutates_args="unknown", op_name="g").startswith("g(Tensor(a0!) x, Tensor(a1!)[] ys")
 
     def nothing(x: torch.Tensor) -> None: ...
 

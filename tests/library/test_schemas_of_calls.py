@@ -10,31 +10,41 @@ from flambeau.dispatcher.schema import parse_schema
 OLD = "any.over(Tensor self, *, Tensor b, int c) -> Tensor"
 
 
-@pytest.mark.parametrize("new, fits", [
-    (OLD, True),
-    ("any_.over(Tensor self, *, Tensor b, int c) -> Tensor", False),
-    ("any.over(Tensor self, *, Tensor b) -> Tensor", False),
-    ("any.over(Tensor self, *, Tensor b, int c, int d) -> Tensor", False),
-    ("any.over(Tensor self, *, Tensor b, int c, int d=1) -> Tensor", True),
-    ("any.over(Tensor self, Tensor b, int c) -> Tensor", True),
-    ("any.over(Tensor self, *, int c, Tensor b) -> Tensor", False),
-    ("any.over(Tensor self, *, Tensor b, int? c) -> Tensor", True),
-    ("any.over(Tensor self, *, Tensor b, int[] c) -> Tensor", False),
-    ("any.over(Tensor self, *, Tensor b, int c) -> Tensor?", False),
-])
+@pytest.mark.parametrize(
+    "new, fits",
+    [
+        (OLD, True),
+        ("any_.over(Tensor self, *, Tensor b, int c) -> Tensor", False),
+        ("any.over(Tensor self, *, Tensor b) -> Tensor", False),
+        ("any.over(Tensor self, *, Tensor b, int c, int d) -> Tensor", False),
+        ("any.over(Tensor self, *, Tensor b, int c, int d=1) -> Tensor", True),
+        ("any.over(Tensor self, Tensor b, int c) -> Tensor", True),
+        ("any.over(Tensor self, *, int c, Tensor b) -> Tensor", False),
+        ("any.over(Tensor self, *, Tensor b, int? c) -> Tensor", True),
+        ("any.over(Tensor self, *, Tensor b, int[] c) -> Tensor", False),
+        ("any.over(Tensor self, *, Tensor b, int c) -> Tensor?", False),
+    ],
+)
 def test_backward_compatible(new, fits):
     assert parse_schema(new).is_backward_compatible_with(parse_schema(OLD)) is fits
 
 
-@pytest.mark.parametrize("new, reason", [
-    ("any(Tensor self, int a, int b=1, int c=1) -> Tensor", ""),
-    ("any(Tensor self, int a, int b=4) -> Tensor", "'b' is not forward compatible with the older version of the schema"),
-    ("any(Tensor self, int a, int b=1, int[2] c=1) -> Tensor",
-     "Function schema is not forward compatible since the new argument 'c' of type int[] has a container type as its default "
-     "value."),
-    ("any(Tensor self, int a, int b=1, *, Tensor(a!) out) -> Tensor",
-     "Function schema should have the same number of out arguments"),
-])
+@pytest.mark.parametrize(
+    "new, reason",
+    [
+        ("any(Tensor self, int a, int b=1, int c=1) -> Tensor", ""),
+        ("any(Tensor self, int a, int b=4) -> Tensor", "'b' is not forward compatible with the older version of the schema"),
+        (
+            "any(Tensor self, int a, int b=1, int[2] c=1) -> Tensor",
+            "Function schema is not forward compatible since the new argument 'c' of type int[] has a container type as its "
+            "default value.",
+        ),
+        (
+            "any(Tensor self, int a, int b=1, *, Tensor(a!) out) -> Tensor",
+            "Function schema should have the same number of out arguments",
+        ),
+    ],
+)
 def test_forward_compatible(new, reason):
     old = parse_schema("any(Tensor self, int a, int b=1) -> Tensor")
     assert parse_schema(new).check_forward_compatible_with(old) == (not reason, reason)
@@ -73,11 +83,14 @@ def test_check_mode_records_writes_and_views():
     assert seen.aliasing == [("aten::sinh_", "input", "output_0"), ("aten::view", "input", "output_0")]
 
 
-@pytest.mark.parametrize("schema, body, words", [
-    ("f(Tensor x) -> Tensor", lambda x: x.view(-1), "not defined to alias output but was aliasing"),
-    ("f(Tensor x) -> Tensor", lambda x: x.mul_(2) * 3, "x is not defined as mutable but was mutated"),
-    ("f(Tensor(a) x) -> Tensor(a)", lambda x: x, "are not allowed to directly return inputs"),
-])
+@pytest.mark.parametrize(
+    "schema, body, words",
+    [
+        ("f(Tensor x) -> Tensor", lambda x: x.view(-1), "not defined to alias output but was aliasing"),
+        ("f(Tensor x) -> Tensor", lambda x: x.mul_(2) * 3, "x is not defined as mutable but was mutated"),
+        ("f(Tensor(a) x) -> Tensor(a)", lambda x: x, "are not allowed to directly return inputs"),
+    ],
+)
 def test_check_mode_refuses_operators_that_do_otherwise(schema, body, words):
     with torch.library._scoped_library("checked_schemas", "FRAGMENT") as library:
         library.define(schema)
@@ -114,12 +127,15 @@ def test_python_kernels_are_asked_while_their_dispatcher_is_on():
         type(overload).with_python_kernels.remove(overload)
 
 
-@pytest.mark.parametrize("schema, function, words", [
-    ("(Tensor y) -> Tensor", lambda x: x, "signature to match"),
-    ("(Tensor x, *, Tensor y) -> Tensor", lambda x, y: x, "signature to match"),
-    ("(Tensor x) -> Tensor", lambda *x: x, "not supported"),
-    ("(Tensor x) -> Tensor", lambda x=1: x, "default arguments"),
-])
+@pytest.mark.parametrize(
+    "schema, function, words",
+    [
+        ("(Tensor y) -> Tensor", lambda x: x, "signature to match"),
+        ("(Tensor x, *, Tensor y) -> Tensor", lambda x, y: x, "signature to match"),
+        ("(Tensor x) -> Tensor", lambda *x: x, "not supported"),
+        ("(Tensor x) -> Tensor", lambda x=1: x, "default arguments"),
+    ],
+)
 def test_the_older_custom_op_compares_a_schema_with_the_function(schema, function, words):
     from flambeau._custom_op.impl import custom_op
 

@@ -49,8 +49,7 @@ def test_parts_that_dont_fit(data: Any, mask: Any, kind: type, words: str) -> No
 
 
 def test_printing() -> None:
-    assert repr(made()) == (
-        "MaskedTensor(\n  [\n    [  0.0000,       --,       --],\n    [      --,   4.0000,   5.0000]\n  ]\n)")
+    assert repr(made()) == ("MaskedTensor(\n  [\n    [  0.0000,       --,       --],\n    [      --,   4.0000,   5.0000]\n  ]\n)")
     assert repr(masked_tensor(torch.tensor(3), torch.tensor(True))) == "MaskedTensor(3, True)"
     assert repr(masked_tensor(torch.tensor(3.0), torch.tensor(False))) == "MaskedTensor(--, False)"
 

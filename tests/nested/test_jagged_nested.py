@@ -64,8 +64,7 @@ def test_elements_and_dense_tensors_that_broadcast(nested, rows):
     for dense in (torch.randn(3), torch.randn(1, 1, 3), torch.randn(3, 1, 3), torch.randn(3, 1, 1), torch.tensor(2.0)):
         own = dense if dense.dim() < 3 or dense.shape[0] == 1 else None
         expected = [
-            t + (dense[n] if own is None else own.reshape(own.shape[-1:] if own.dim() else ()))
-            for n, t in enumerate(rows)
+            t + (dense[n] if own is None else own.reshape(own.shape[-1:] if own.dim() else ())) for n, t in enumerate(rows)
         ]
         same(nested + dense, expected)
         same(dense + nested, expected)
@@ -129,8 +128,7 @@ def test_packed_rows_and_holes(rows):
         holes.sum(1)
     base = torch.arange(24.0).reshape(2, 4, 3)
     same(
-        torch.nested.narrow(base, 1, torch.tensor([0, 1]), torch.tensor([2, 3]), layout=torch.jagged),
-        [base[0, :2], base[1, 1:]],
+        torch.nested.narrow(base, 1, torch.tensor([0, 1]), torch.tensor([2, 3]), layout=torch.jagged), [base[0, :2], base[1, 1:]]
     )
 
 

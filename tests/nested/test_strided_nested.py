@@ -73,9 +73,7 @@ def test_elements(nested, pair):
         nested.transpose(1, 2).relu()
     with pytest.raises(RuntimeError, match="Expected both self and other to be nested"):
         nested * torch.ones(3)
-    with pytest.raises(
-        NotImplementedError, match="Could not run 'aten::exp' with arguments from the 'NestedTensorCPU' backend"
-    ):
+    with pytest.raises(NotImplementedError, match="Could not run 'aten::exp' with arguments from the 'NestedTensorCPU' backend"):
         nested.exp()
     with pytest.raises(RuntimeError, match="mul requires offsets to match"):
         nested.chunk(3, -1)[0] * nested.chunk(3, -1)[1]
@@ -133,17 +131,13 @@ def test_files_and_their_parts_are_checked(nested, pair):
     same(torch.load(file), pair)
     buffer, sizes, strides, starts = nested.__reduce_ex__(2)[1]
     with pytest.raises(RuntimeError):
-        torch._nested_view_from_buffer(
-            buffer, sizes, strides, starts + 10 if torch.__name__ == "flambeau" else starts[:1]
-        )
+        torch._nested_view_from_buffer(buffer, sizes, strides, starts + 10 if torch.__name__ == "flambeau" else starts[:1])
 
 
 def test_bad_lists():
     with pytest.raises(TypeError, match="Only lists"):
         torch.nested.nested_tensor((torch.ones(2),))
-    with pytest.raises(
-        RuntimeError, match=r"Found dimension 2 for Tensor at index 1 and dimension 1 for Tensor at index 0."
-    ):
+    with pytest.raises(RuntimeError, match=r"Found dimension 2 for Tensor at index 1 and dimension 1 for Tensor at index 0."):
         torch.nested.nested_tensor([torch.ones(2), torch.ones(2, 2)])
     with pytest.raises(TypeError, match="as_nested_tensor"):
         torch.nested.as_nested_tensor(3)

@@ -195,7 +195,8 @@ def test_causal_biases(make) -> None:
     mask = torch.ones(3, 5, dtype=torch.bool).tril(diagonal)
     torch.testing.assert_close(
         F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=0.3),
-        F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3))
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3),
+    )
     assert repr(bias) == repr(mask)
     with pytest.raises(ValueError, match="CausalBias should not be used with causal=True"):
         F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=True)

@@ -17,10 +17,7 @@ def windows(size, kernel, stride, pad, dilation=1):
 
 
 def pooled(x, kernel, stride, pad, reduce, dilation=1):
-    rows, columns = (
-        windows(x.shape[-2], kernel, stride, pad, dilation),
-        windows(x.shape[-1], kernel, stride, pad, dilation),
-    )
+    rows, columns = (windows(x.shape[-2], kernel, stride, pad, dilation), windows(x.shape[-1], kernel, stride, pad, dilation))
     return np.stack([np.stack([reduce(x[..., r, :][..., c]) for c in columns], -1) for r in rows], -2)
 
 
@@ -247,11 +244,9 @@ def test_attention(rows, columns, width, causal, masked):
         return torch.randn(2, n, 3, width, dtype=torch.float64).transpose(1, 2).requires_grad_()
 
     q, k, v = make(rows), make(columns), make(columns)
-    mask = {
-        None: None,
-        "bool": torch.rand(rows, columns) > 0.3,
-        "number": torch.randn(2, 1, rows, columns, dtype=torch.float64),
-    }[masked]
+    mask = {None: None, "bool": torch.rand(rows, columns) > 0.3, "number": torch.randn(2, 1, rows, columns, dtype=torch.float64)}[
+        masked
+    ]
     if masked == "bool":
         mask[0] = False  # a row in which nothing counts is zero
     made = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal)
@@ -259,9 +254,7 @@ def test_attention(rows, columns, width, causal, masked):
     assert torch.allclose(made, expected)
     if masked != "bool":
         g = torch.randn(*made.shape, dtype=torch.float64)
-        for ours, plain in zip(
-            torch.autograd.grad(made, (q, k, v), g), torch.autograd.grad(expected, (q, k, v), g), strict=True
-        ):
+        for ours, plain in zip(torch.autograd.grad(made, (q, k, v), g), torch.autograd.grad(expected, (q, k, v), g), strict=True):
             assert torch.allclose(ours, plain)
 
 
@@ -286,9 +279,7 @@ def test_gumbel_softmax():
     logits = torch.randn(5, 7, requires_grad=True)
     assert torch.allclose(F.gumbel_softmax(logits).sum(-1), torch.ones(5))
     hard = F.gumbel_softmax(logits, hard=True)
-    assert torch.equal(hard.detach().round(), hard.detach().round().clamp(0, 1)) and torch.allclose(
-        hard.sum(-1), torch.ones(5)
-    )
+    assert torch.equal(hard.detach().round(), hard.detach().round().clamp(0, 1)) and torch.allclose(hard.sum(-1), torch.ones(5))
     hard[:, 0].sum().backward()
     assert logits.grad.abs().sum() > 0
 
@@ -316,11 +307,7 @@ ERRORS = [
     (f"F.max_pool1d({Y}, 20)", RuntimeError, "max_pool1d() Invalid computed output size: 0"),
     (f"F.avg_pool2d({X}.int(), 2)", NotImplementedError, "\"avg_pool2d\" not implemented for 'Int'"),
     (f"F.avg_pool2d({X}, 2, divisor_override=0)", RuntimeError, "divisor must be not zero"),
-    (
-        f"F.avg_pool3d({Z}, 20)",
-        RuntimeError,
-        "input image (T: 8 H: 8 W: 8) smaller than kernel size (kT: 20 kH: 20 kW: 20)",
-    ),
+    (f"F.avg_pool3d({Z}, 20)", RuntimeError, "input image (T: 8 H: 8 W: 8) smaller than kernel size (kT: 20 kH: 20 kW: 20)"),
     (
         f"F.adaptive_avg_pool2d({X}, -1)",
         RuntimeError,
@@ -380,6 +367,7 @@ def test_attention_of_narrow_numbers_is_computed_in_float32(dtype):
         leaves = [x.to(wide).requires_grad_() for x in given]
         torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=True).sum().backward()
         return [leaf.grad.double() for leaf in leaves]
+
     for exact, made in zip(gradients(torch.float64), gradients(dtype)):
         assert (exact - made).abs().max() <= 0.01 * exact.abs().max()
 
@@ -412,8 +400,9 @@ def test_the_last_bag_may_take_in_what_follows_the_last_offset(mode):
         assert F.embedding_bag(indices, table, offsets, padding_idx=padding, **arguments)[1].tolist() == expected
 
 
-@pytest.mark.parametrize(("mode", "zeros", "border"),
-                         [("bilinear", math.nan, 1.0), ("nearest", 0.0, 1.0), ("bicubic", math.nan, math.nan)])
+@pytest.mark.parametrize(
+    ("mode", "zeros", "border"), [("bilinear", math.nan, 1.0), ("nearest", 0.0, 1.0), ("bicubic", math.nan, math.nan)]
+)
 @pytest.mark.parametrize("place", [math.inf, -math.inf, math.nan])
 def test_grid_sample_at_infinite_places(mode, zeros, border, place):
     image, grid = torch.ones(1, 1, 3, 3), torch.full((1, 1, 1, 2), place)

@@ -10,18 +10,21 @@ from flambeau.nn import functional as F
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(("shape", "order", "strides"), [
-    ((1, 3, 2, 1), (0, 2, 1, 3), (6, 1, 2, 2)),
-    ((1, 3, 2, 1), (0, 2, 3, 1), (6, 1, 6, 2)),
-    ((1, 3, 2, 1), (0, 3, 1, 2), (6, 6, 2, 1)),
-    ((2, 3, 4, 5), (0, 2, 1, 3), (60, 15, 5, 1)),
-    ((2, 3, 4, 1), (0, 2, 1, 3), (12, 1, 4, 4)),
-    ((2, 3, 4, 1), (0, 3, 1, 2), (12, 12, 4, 1)),
-])
+@pytest.mark.parametrize(
+    ("shape", "order", "strides"),
+    [
+        ((1, 3, 2, 1), (0, 2, 1, 3), (6, 1, 2, 2)),
+        ((1, 3, 2, 1), (0, 2, 3, 1), (6, 1, 6, 2)),
+        ((1, 3, 2, 1), (0, 3, 1, 2), (6, 6, 2, 1)),
+        ((2, 3, 4, 5), (0, 2, 1, 3), (60, 15, 5, 1)),
+        ((2, 3, 4, 1), (0, 2, 1, 3), (12, 1, 4, 4)),
+        ((2, 3, 4, 1), (0, 3, 1, 2), (12, 12, 4, 1)),
+    ],
+)
 def test_batch_norm_answers_in_the_format_of_its_input(shape, order, strides, training: bool) -> None:
     x = torch.arange(float(torch.Size(shape).numel())).reshape(shape).permute(order)
     norm = nn.BatchNorm2d(x.shape[1]).train(training)
-    for _ in range(2):      # the second time by the plan that is kept
+    for _ in range(2):  # the second time by the plan that is kept
         made = norm(x)
         assert made.stride() == strides
     torch.testing.assert_close(made, nn.BatchNorm2d(x.shape[1]).train(training)(x.contiguous()))

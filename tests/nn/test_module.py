@@ -219,8 +219,7 @@ def test_zero_grad_train_and_requires_grad():
 def test_repr():
     model = nn.Sequential(nn.Linear(2, 3), nn.ModuleList([nn.ReLU(), nn.ReLU()]))
     assert repr(model) == (
-        "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n"
-        "  (1): ModuleList(\n    (0-1): 2 x ReLU()\n  )\n)"
+        "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n  (1): ModuleList(\n    (0-1): 2 x ReLU()\n  )\n)"
     )
 
 
@@ -352,7 +351,7 @@ def test_module_tracker_tells_a_backward_pass():
         x = torch.ones(2, requires_grad=True)
         x.register_hook(lambda gradient: seen.append(tracker.is_bw))
         torch.nn.Linear(2, 2)(x).sum().backward()
-        assert tracker.is_bw and seen == [True]     # until another module is called
+        assert tracker.is_bw and seen == [True]  # until another module is called
 
 
 @pytest.mark.parametrize("arguments", [([],), ({},), (None, True)])

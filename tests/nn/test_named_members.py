@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 import flambeau as torch
-from flambeau.nn.utils._named_member_accessor import (
-    _MISSING,
-    NamedMemberAccessor,
-    set_tensor,
-    swap_submodule,
-    swap_tensor,
-)
+from flambeau.nn.utils._named_member_accessor import _MISSING, NamedMemberAccessor, set_tensor, swap_submodule, swap_tensor
 
 
 def made() -> torch.nn.Sequential:

@@ -9,9 +9,16 @@ from flambeau import _C
 X, Y = torch.tensor([0.2, 0.7]), torch.tensor([0.0, 1.0])
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("mse_loss", [0.04, 0.09]), ("l1_loss", [0.2, 0.3]), ("smooth_l1_loss", [0.02, 0.045]), ("huber_loss", [0.02, 0.045]),
-    ("soft_margin_loss", [0.6931, 0.4032])])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("mse_loss", [0.04, 0.09]),
+        ("l1_loss", [0.2, 0.3]),
+        ("smooth_l1_loss", [0.02, 0.045]),
+        ("huber_loss", [0.02, 0.045]),
+        ("soft_margin_loss", [0.6931, 0.4032]),
+    ],
+)
 def test_losses(name, expected):
     loss, expected = getattr(_C._nn, name), torch.tensor(expected)
     for made, wanted in ((loss(X, Y), expected), (loss(X, Y, 1), expected.mean()), (loss(X, Y, 2), expected.sum())):
@@ -46,8 +53,9 @@ def _projections(size):
 def test_attention_in_one_call(shared):
     weight, bias, out_weight, out_bias = _projections(8)
     module = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    module.load_state_dict({"in_proj_weight": weight, "in_proj_bias": bias, "out_proj.weight": out_weight,
-                            "out_proj.bias": out_bias})
+    module.load_state_dict(
+        {"in_proj_weight": weight, "in_proj_bias": bias, "out_proj.weight": out_weight, "out_proj.bias": out_bias}
+    )
     q = torch.randn(3, 4, 8)
     k, v = (q, q) if shared else torch.randn(2, 3, 4, 8)
     pads = torch.zeros(3, 4, dtype=torch.bool)
@@ -70,8 +78,12 @@ def test_masked_softmax():
     keys = torch.tensor([[False, False, True], [True, True, True]])
     assert torch._masked_softmax(scores, keys, None, 1)[0, 0, 0].tolist() == [0.5, 0.5, 0]
     assert torch._masked_softmax(scores, keys, None, 1)[1].isnan().all()
-    for mask, kind, words in ((keys, None, "Mask Type should be defined"), (keys, 0, r"should be \(L, L\)"),
-                              (keys[:, :2], 1, r"should be \(B, L\)"), (keys.float(), 1, "boolean")):
+    for mask, kind, words in (
+        (keys, None, "Mask Type should be defined"),
+        (keys, 0, r"should be \(L, L\)"),
+        (keys[:, :2], 1, r"should be \(B, L\)"),
+        (keys.float(), 1, "boolean"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             torch._masked_softmax(scores, mask, -1, kind)
 
@@ -79,7 +91,7 @@ def test_masked_softmax():
 def test_queries_keys_and_values_side_by_side():
     x, bias = torch.arange(12.0).reshape(1, 2, 6), torch.ones(6)
     q, k, v = torch._transform_bias_rescale_qkv(x, bias, 1)
-    torch.testing.assert_close(q, (x[..., :2] + 1)[None] / 2 ** 0.5)
+    torch.testing.assert_close(q, (x[..., :2] + 1)[None] / 2**0.5)
     assert torch.equal(k, (x[..., 2:4] + 1)[None]) and torch.equal(v, (x[..., 4:] + 1)[None])
     with pytest.raises(RuntimeError, match="num_head"):
         torch._transform_bias_rescale_qkv(x, bias, 3)
@@ -95,7 +107,25 @@ def test_a_layer_of_an_encoder_in_one_call(norm_first):
     pads[0, -1] = True
     with torch.no_grad():
         made = torch._transformer_encoder_layer_fwd(
-            x, 8, 2, attention.in_proj_weight, attention.in_proj_bias, attention.out_proj.weight, attention.out_proj.bias,
-            False, norm_first, layer.norm1.eps, layer.norm1.weight, layer.norm1.bias, layer.norm2.weight, layer.norm2.bias,
-            layer.linear1.weight, layer.linear1.bias, layer.linear2.weight, layer.linear2.bias, pads, 1)
+            x,
+            8,
+            2,
+            attention.in_proj_weight,
+            attention.in_proj_bias,
+            attention.out_proj.weight,
+            attention.out_proj.bias,
+            False,
+            norm_first,
+            layer.norm1.eps,
+            layer.norm1.weight,
+            layer.norm1.bias,
+            layer.norm2.weight,
+            layer.norm2.bias,
+            layer.linear1.weight,
+            layer.linear1.bias,
+            layer.linear2.weight,
+            layer.linear2.bias,
+            pads,
+            1,
+        )
         torch.testing.assert_close(made, layer(x, src_key_padding_mask=pads))

@@ -25,7 +25,7 @@ def test_gradients_of_each_sample(reduction: str) -> None:
     wanted = [p for p in net.parameters() if p.requires_grad]
     assert all(p.grad is None for p in wanted)
     for i in range(3):
-        for p, own in zip(wanted, torch.autograd.grad(net(x[i:i + 1]).pow(2).sum(), wanted)):
+        for p, own in zip(wanted, torch.autograd.grad(net(x[i : i + 1]).pow(2).sum(), wanted)):
             torch.testing.assert_close(p.grad_sample[i], own)
     with pytest.raises(RuntimeError, match="accumulates the gradients, which will be incorrect for multiple calls"):
         call_for_per_sample_grads(net)
@@ -95,13 +95,18 @@ def test_words_for_statistics_that_nobody_keeps() -> None:
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-@pytest.mark.parametrize(("function", "shape", "weights"), [
-    (F.linear, (3, 2, 4), [(5, 4), (5,)]), (F.conv1d, (3, 2, 7), [(4, 2, 3), (4,)]), (F.conv2d, (3, 2, 5, 5), [(4, 2, 3, 3)]),
-    (lambda x, w, b: F.layer_norm(x, (4,), w, b), (3, 2, 4), [(4,), (4,)]),
-    (lambda x, w, b: F.group_norm(x, 2, weight=w, bias=b), (3, 4, 2), [(4,), (4,)]),
-    (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (3, 4, 5), [(4,), (4,)]),
-    (lambda x, w: F.embedding(x.long() % 4, w), (3, 5), [(4, 3)]),
-])
+@pytest.mark.parametrize(
+    ("function", "shape", "weights"),
+    [
+        (F.linear, (3, 2, 4), [(5, 4), (5,)]),
+        (F.conv1d, (3, 2, 7), [(4, 2, 3), (4,)]),
+        (F.conv2d, (3, 2, 5, 5), [(4, 2, 3, 3)]),
+        (lambda x, w, b: F.layer_norm(x, (4,), w, b), (3, 2, 4), [(4,), (4,)]),
+        (lambda x, w, b: F.group_norm(x, 2, weight=w, bias=b), (3, 4, 2), [(4,), (4,)]),
+        (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (3, 4, 5), [(4,), (4,)]),
+        (lambda x, w: F.embedding(x.long() % 4, w), (3, 5), [(4, 3)]),
+    ],
+)
 def test_functions_of_expanded_weights(function, shape, weights, reduction):
     x = torch.rand(shape) * 5
     leaves = [torch.randn(size, requires_grad=True) for size in weights]
@@ -109,7 +114,7 @@ def test_functions_of_expanded_weights(function, shape, weights, reduction):
     assert torch.allclose(made, function(x, *leaves), atol=1e-6)
     getattr(made.sin(), reduction)().backward()
     for number in range(3):
-        alone = torch.autograd.grad(getattr(function(x[number:number + 1], *leaves).sin(), reduction)(), leaves)
+        alone = torch.autograd.grad(getattr(function(x[number : number + 1], *leaves).sin(), reduction)(), leaves)
         for leaf, expected in zip(leaves, alone):
             assert torch.allclose(leaf.grad_sample[number], expected, atol=1e-5) and leaf.grad is None
 

@@ -82,8 +82,12 @@ def test_packing_what_there_is_of_shorter_sequences():
             use(packed)
 
 
-CELLS = {"lstm": (torch.nn.LSTMCell, 2), "gru": (torch.nn.GRUCell, 1), "tanh": (torch.nn.RNNCell, 1),
-         "relu": (lambda *sizes: torch.nn.RNNCell(*sizes, nonlinearity="relu"), 1)}
+CELLS = {
+    "lstm": (torch.nn.LSTMCell, 2),
+    "gru": (torch.nn.GRUCell, 1),
+    "tanh": (torch.nn.RNNCell, 1),
+    "relu": (lambda *sizes: torch.nn.RNNCell(*sizes, nonlinearity="relu"), 1),
+}
 
 
 def _step_by_hand(kind, cell, x, states):
@@ -108,7 +112,7 @@ def test_a_cell_is_its_formula_to_the_second_derivative(kind):
     states = [torch.randn(4, 2, dtype=torch.float64, requires_grad=True) for _ in range(count)]
     leaves = [x, *states, *cell.parameters()]
     call = lambda x, *states: cell(x, states[0] if count == 1 else states)
-    for chosen in ([0], [count - 1], range(count)):      # gradients of one result, and of all
+    for chosen in ([0], [count - 1], range(count)):  # gradients of one result, and of all
         derivatives = []
         found, expected = call(x, *states), _step_by_hand(kind, cell, x, states)
         found = [found] if count == 1 else list(found)
@@ -146,6 +150,6 @@ def test_padding_with_and_without_gradients(side, batch_first):
     assert torch.equal(plain, recorded) and plain.stride() == recorded.stride() and recorded.requires_grad
     rows = plain if batch_first else plain.transpose(0, 1)
     for row, x in zip(rows, sequences):
-        kept = row[5 - len(x):] if side == "left" else row[:len(x)]
+        kept = row[5 - len(x) :] if side == "left" else row[: len(x)]
         assert torch.equal(kept, x) and (row == 7).sum() == 3 * (5 - len(x))
-    assert rnn.pad_sequence([torch.arange(3), torch.rand(2)]).dtype is torch.int64     # the first one's
+    assert rnn.pad_sequence([torch.arange(3), torch.rand(2)]).dtype is torch.int64  # the first one's

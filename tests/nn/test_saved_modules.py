@@ -23,8 +23,12 @@ def test_a_module_holds_the_attributes_of_pytorch(call):
     state = module.__reduce_ex__(2)[2]
     own = nn.Module().__dict__
     assert own.keys() <= state.keys()
-    assert [sorted(state.keys() - own.keys()), list(module._parameters), list(module._buffers),
-            list(module._modules)] == RECORDED[call]
+    assert [
+        sorted(state.keys() - own.keys()),
+        list(module._parameters),
+        list(module._buffers),
+        list(module._modules),
+    ] == RECORDED[call]
 
 
 def _file(module):
@@ -37,8 +41,9 @@ def _file(module):
 def test_a_recurrent_layer_is_saved_with_its_weights_and_read_back():
     layer = nn.LSTM(2, 3, 2, proj_size=2)
     x, state = torch.randn(4, 1, 2), layer.__getstate__()
-    assert all(weight is getattr(layer, name) for weight, name in
-               zip(state["_flat_weights"], layer._flat_weights_names, strict=True))
+    assert all(
+        weight is getattr(layer, name) for weight, name in zip(state["_flat_weights"], layer._flat_weights_names, strict=True)
+    )
     for read in (torch.load(_file(layer), weights_only=False), copy.deepcopy(layer)):
         assert read(x)[0].equal(layer(x)[0])
         assert not any(weight is layer.weight_ih_l0 for weight in read._flat_weights)
@@ -58,7 +63,7 @@ class Counting(nn.Linear):
 
 def test_loading_hooks_are_saved_and_copied_with_their_module():
     first = Counting()
-    hook, = first._load_state_dict_pre_hooks.values()
+    (hook,) = first._load_state_dict_pre_hooks.values()
     hook(first.state_dict(), "", {}, True, [], [], [])
     assert first.seen == 1 and hook.__name__ == "count"
     for other in (copy.deepcopy(first), torch.load(_file(first), weights_only=False)):

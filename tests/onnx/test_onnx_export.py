@@ -478,7 +478,7 @@ class Switching(nn.Module):
 def test_stretches_with_autocast_or_without_gradients_are_part_of_the_model():
     x = torch.randn(2, 3)
     exported(Switching(False), (x,))
-    program = torch.onnx.export(Switching(True).eval(), (x,), verbose=False)    # which onnxruntime can't run on the CPU
+    program = torch.onnx.export(Switching(True).eval(), (x,), verbose=False)  # which onnxruntime can't run on the CPU
     onnx.checker.check_model(program.model_proto, full_check=True)
     assert [node.op_type for node in program.model_proto.graph.node].count("Cast") == 2  # weights are cast before
 

@@ -9,7 +9,7 @@ import pytest
 from onnx_models import MODELS
 from onnx_running import agree, exported
 
-SIZES = ((1, 3), (3, 5), (5, 9))    # batch and length
+SIZES = ((1, 3), (3, 5), (5, 9))  # batch and length
 
 
 @pytest.mark.parametrize("name", MODELS)

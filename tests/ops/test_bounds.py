@@ -22,9 +22,19 @@ def positions(*values):
 # ---------------------------------------------------------------- numbers that are handed to kernels
 
 
-@pytest.mark.parametrize(("dtype", "alpha", "expected"), [
-    (torch.int64, 1.5, 1), (torch.int32, 2.7, 2), (torch.int8, 2.0, 2), (torch.uint8, 1.5, 1), (torch.bool, 2.0, True),
-    (torch.bool, 1j, True), (torch.float64, 0.1, 0.1), (torch.complex64, 1j, 1j)])
+@pytest.mark.parametrize(
+    ("dtype", "alpha", "expected"),
+    [
+        (torch.int64, 1.5, 1),
+        (torch.int32, 2.7, 2),
+        (torch.int8, 2.0, 2),
+        (torch.uint8, 1.5, 1),
+        (torch.bool, 2.0, True),
+        (torch.bool, 1j, True),
+        (torch.float64, 0.1, 0.1),
+        (torch.complex64, 1j, 1j),
+    ],
+)
 def test_the_factor_of_index_add_is_a_number_of_its_dtype(dtype, alpha, expected):
     made = torch.zeros(4, dtype=dtype).index_add(0, positions(1), torch.ones(1, dtype=dtype), alpha=alpha)
     assert made.dtype is dtype and made.tolist() == [0, expected, 0, 0]
@@ -32,8 +42,9 @@ def test_the_factor_of_index_add_is_a_number_of_its_dtype(dtype, alpha, expected
     assert given.index_add_(0, positions(1), torch.ones(1, dtype=dtype), alpha=alpha).tolist() == [0, expected, 0, 0]
 
 
-@pytest.mark.parametrize(("dtype", "alpha"), [(torch.float32, 1j), (torch.int64, 1e30), (torch.uint8, 300),
-                                              (torch.int8, float("nan"))])
+@pytest.mark.parametrize(
+    ("dtype", "alpha"), [(torch.float32, 1j), (torch.int64, 1e30), (torch.uint8, 300), (torch.int8, float("nan"))]
+)
 def test_a_factor_of_index_add_that_does_not_fit_is_refused(dtype, alpha):
     with pytest.raises(RuntimeError, match=r"value cannot be converted to type .* without overflow"):
         torch.zeros(4, dtype=dtype).index_add(0, positions(1), torch.ones(1, dtype=dtype), alpha=alpha)
@@ -63,15 +74,19 @@ def test_index_copy_to_a_number_takes_the_last_of_several_sources():
     assert torch.tensor(5.0).index_copy(0, positions(0, 0), torch.tensor([2.0, 9.0, 3.0])[::2]).item() == 3
 
 
-@pytest.mark.parametrize(("name", "index", "source", "error"), [
-    ("index_add", positions(0, 0), torch.tensor([2.0, 3.0]), RuntimeError),
-    ("index_add", positions(0), torch.tensor([3.0]), RuntimeError),
-    ("index_add", positions(0, 0), torch.tensor(3.0), IndexError),
-    ("index_reduce", positions(0, 0), torch.tensor([3.0]), RuntimeError),
-    ("index_reduce", positions(0, 0), torch.tensor(3.0), IndexError),
-    ("index_copy", positions(0), torch.tensor([[3.0]]), RuntimeError),
-    ("index_copy", positions(0, 0), torch.tensor(3.0), IndexError),
-    ("index_copy", positions(), torch.tensor(3.0), IndexError)])
+@pytest.mark.parametrize(
+    ("name", "index", "source", "error"),
+    [
+        ("index_add", positions(0, 0), torch.tensor([2.0, 3.0]), RuntimeError),
+        ("index_add", positions(0), torch.tensor([3.0]), RuntimeError),
+        ("index_add", positions(0, 0), torch.tensor(3.0), IndexError),
+        ("index_reduce", positions(0, 0), torch.tensor([3.0]), RuntimeError),
+        ("index_reduce", positions(0, 0), torch.tensor(3.0), IndexError),
+        ("index_copy", positions(0), torch.tensor([[3.0]]), RuntimeError),
+        ("index_copy", positions(0, 0), torch.tensor(3.0), IndexError),
+        ("index_copy", positions(), torch.tensor(3.0), IndexError),
+    ],
+)
 def test_sources_that_do_not_fit_a_number(name, index, source, error):
     more = ("prod",) if name == "index_reduce" else ()
     with pytest.raises(error):
@@ -93,21 +108,37 @@ def test_a_move_that_would_leave_its_operands_is_refused_whatever_an_operator_fo
     layout, chosen = x._layout, index._layout
     inside = Index(Buffer(2, 0, (1,)), "i64", 1, 4)
     make_plan([Move(layout.dtype, (2,), Buffer(1, 0, (0,)), Buffer(0, 2, (1,)), (inside,))], [layout], [layout, chosen])
-    for move in (Move(layout.dtype, (2,), Buffer(1, 0, (0,)), Buffer(0, 3, (1,)), (inside,)),
-                 Move(layout.dtype, (2,), Buffer(1, 1, (0,)), Buffer(0, 0, (1,)), (inside,)),
-                 Move(layout.dtype, (3,), Buffer(1, 0, (0,)), Buffer(0, 0, (1,)), (inside,)),
-                 Move(layout.dtype, (2,), Buffer(1, 0, (-1,)), Buffer(0, 0, (1,)))):
+    for move in (
+        Move(layout.dtype, (2,), Buffer(1, 0, (0,)), Buffer(0, 3, (1,)), (inside,)),
+        Move(layout.dtype, (2,), Buffer(1, 1, (0,)), Buffer(0, 0, (1,)), (inside,)),
+        Move(layout.dtype, (3,), Buffer(1, 0, (0,)), Buffer(0, 0, (1,)), (inside,)),
+        Move(layout.dtype, (2,), Buffer(1, 0, (-1,)), Buffer(0, 0, (1,))),
+    ):
         with pytest.raises(RuntimeError, match="sizes of the operands don't fit"):
             make_plan([move], [layout], [layout, chosen])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32,
-                                   torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    ],
+)
 def test_item_reads_nothing_outside_its_storage(dtype):
     whole = torch.ones(1000, dtype=dtype)
     last = whole[999]
     assert last.item() == 1
-    last._storage = torch.ones(1, dtype=dtype)._storage      # as a slip elsewhere would leave it
+    last._storage = torch.ones(1, dtype=dtype)._storage  # as a slip elsewhere would leave it
     with pytest.raises((RuntimeError, ValueError, TypeError)):
         last.item()
 
@@ -173,9 +204,13 @@ while time.time() < end:
 """
 
 
-@pytest.mark.parametrize("call", [
-    "lambda: F.embedding_bag(index, weight, torch.tensor([0, 5]), mode='sum')",
-    "lambda: F.multilabel_margin_loss(scores, index.view(200, 1000))"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "lambda: F.embedding_bag(index, weight, torch.tensor([0, 5]), mode='sum')",
+        "lambda: F.multilabel_margin_loss(scores, index.view(200, 1000))",
+    ],
+)
 def test_an_index_is_read_once(call):
     program = RACE.format(package=torch.__name__, call=call)
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)

@@ -6,17 +6,25 @@ import pytest
 import flambeau as torch
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: torch.empty(3).uniform_(1e39, 1), "from is out of bounds for float"),
-    (lambda: torch.empty(3).uniform_(0, float("inf")), "to is out of bounds for float"),
-    (lambda: torch.empty(3, dtype=torch.half).uniform_(-65000, 65000), "uniform_ expects to-from <= "
-     "std::numeric_limits<Half>::max(), but found to=65000 and from=-65000 which result in to-from to exceed the limit"),
-    (lambda: torch.randperm(300, dtype=torch.uint8), "value cannot be converted to type uint8_t without overflow"),
-    (lambda: torch.randperm(2050, dtype=torch.half), "n cannot be greater than 2049 for Half type."),
-    (lambda: torch.randint(3, (2,), dtype=torch.complex64),
-     "check_random_bounds handles only integral, floating-point and boolean types"),
-    (lambda: torch.empty(2, dtype=torch.uint16).random_(-1, 5), "from is out of bounds for short unsigned int"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.empty(3).uniform_(1e39, 1), "from is out of bounds for float"),
+        (lambda: torch.empty(3).uniform_(0, float("inf")), "to is out of bounds for float"),
+        (
+            lambda: torch.empty(3, dtype=torch.half).uniform_(-65000, 65000),
+            "uniform_ expects to-from <= "
+            "std::numeric_limits<Half>::max(), but found to=65000 and from=-65000 which result in to-from to exceed the limit",
+        ),
+        (lambda: torch.randperm(300, dtype=torch.uint8), "value cannot be converted to type uint8_t without overflow"),
+        (lambda: torch.randperm(2050, dtype=torch.half), "n cannot be greater than 2049 for Half type."),
+        (
+            lambda: torch.randint(3, (2,), dtype=torch.complex64),
+            "check_random_bounds handles only integral, floating-point and boolean types",
+        ),
+        (lambda: torch.empty(2, dtype=torch.uint16).random_(-1, 5), "from is out of bounds for short unsigned int"),
+    ],
+)
 def test_bounds_that_are_refused(call, words):
     with pytest.raises(RuntimeError) as caught:
         call()

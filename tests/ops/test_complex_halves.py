@@ -32,6 +32,6 @@ def test_what_has_no_meaning_is_refused():
 def test_complex_ranges():
     assert torch.linspace(0, 2j, 3).tolist() == [0, 1j, 2j]
     powers = torch.logspace(0, 1j, 3)
-    assert powers.dtype is torch.complex64 and abs(powers[2].item() - 10 ** 1j) < 1e-6
+    assert powers.dtype is torch.complex64 and abs(powers[2].item() - 10**1j) < 1e-6
     with pytest.raises(RuntimeError, match=r"^torch.logspace\(\): inferred dtype c10::complex<float> can't be safely cast"):
         torch.logspace(0, 1j, 3, dtype=torch.float32)

@@ -29,15 +29,11 @@ def reference(x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
     n = x.ndim - 2
     stride, padding, dilation = each(stride, n), each(padding, n), each(dilation, n)
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    size = [
-        (e - d * (k - 1) - 1) // s + 1 for e, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
-    ]
+    size = [(e - d * (k - 1) - 1) // s + 1 for e, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)]
     out = np.zeros((x.shape[0], w.shape[0], *size), np.result_type(x, w))
     inputs, outputs = w.shape[1], w.shape[0] // groups
     for tap in product(*map(range, w.shape[2:])):
-        window = tuple(
-            slice(t * d, t * d + s * (e - 1) + 1, s) for t, d, s, e in zip(tap, dilation, stride, size, strict=True)
-        )
+        window = tuple(slice(t * d, t * d + s * (e - 1) + 1, s) for t, d, s, e in zip(tap, dilation, stride, size, strict=True))
         for g in range(groups):
             part = x[(slice(None), slice(g * inputs, (g + 1) * inputs), *window)]
             weights = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *tap)]
@@ -49,15 +45,12 @@ def transposed_reference(x, w, b=None, stride=1, padding=0, output_padding=0, gr
     """The transposed convolution by its definition: each input is spread over the outputs its taps reach."""
     n = x.ndim - 2
     stride, padding, dilation, extra = (each(v, n) for v in (stride, padding, dilation, output_padding))
-    full = [
-        (e - 1) * s + d * (k - 1) + 1 for e, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)
-    ]
+    full = [(e - 1) * s + d * (k - 1) + 1 for e, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation, strict=True)]
     out = np.zeros((x.shape[0], w.shape[1] * groups, *(f + e for f, e in zip(full, extra, strict=True))))
     inputs, outputs = w.shape[0] // groups, w.shape[1]
     for tap in product(*map(range, w.shape[2:])):
         window = tuple(
-            slice(t * d, t * d + s * (e - 1) + 1, s)
-            for t, d, s, e in zip(tap, dilation, stride, x.shape[2:], strict=True)
+            slice(t * d, t * d + s * (e - 1) + 1, s) for t, d, s, e in zip(tap, dilation, stride, x.shape[2:], strict=True)
         )
         for g in range(groups):
             own = slice(g * inputs, (g + 1) * inputs)
@@ -99,11 +92,7 @@ def test_forward(n, options, bias):
     close(FORWARD[n](x[0], w, b, **options), reference(x.numpy(), w.numpy(), b.numpy() if bias else None, **options)[0])
 
 
-TRANSPOSED_OPTIONS = [
-    *OPTIONS,
-    {"stride": 2, "output_padding": 1},
-    {"stride": 3, "padding": 1, "output_padding": 2, "groups": 2},
-]
+TRANSPOSED_OPTIONS = [*OPTIONS, {"stride": 2, "output_padding": 1}, {"stride": 3, "padding": 1, "output_padding": 2, "groups": 2}]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -309,6 +298,8 @@ def test_errors(case):
 def test_second_derivative_of_a_transposed_convolution_with_output_padding():
     def leaf(*shape):
         return torch.arange(torch.Size(shape).numel(), dtype=torch.float64).mul(0.7).sin().reshape(shape).requires_grad_()
+
     given = (leaf(1, 2, 3, 3), leaf(2, 2, 2, 2), leaf(2))
     assert torch.autograd.gradgradcheck(
-        lambda x, w, b: torch.nn.functional.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=(0, 1)), given)
+        lambda x, w, b: torch.nn.functional.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=(0, 1)), given
+    )

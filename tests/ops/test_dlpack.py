@@ -6,8 +6,19 @@ import pytest
 import flambeau as torch
 from flambeau.utils.dlpack import from_dlpack, to_dlpack
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint16, torch.int64, torch.bool, torch.complex64,
-          torch.complex32, torch.float8_e5m2, torch.float8_e4m3fn]
+DTYPES = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.uint16,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+    torch.complex32,
+    torch.float8_e5m2,
+    torch.float8_e4m3fn,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau import linalg
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
-SIZES = (1, 2, 3, 5, 8, 17, 33, 65, 130, 310)   # up to 16: reflectors one by one; from 96 on: in phases, 256 in blocks
+SIZES = (1, 2, 3, 5, 8, 17, 33, 65, 130, 310)  # up to 16: reflectors one by one; from 96 on: in phases, 256 in blocks
 generator = np.random.default_rng(5)
 
 
@@ -49,7 +49,7 @@ def test_hermitian_matrices(dtype, n):
             half = (np.tril if triangle == "L" else np.triu)(A)
             half[..., ~(np.tril if triangle == "L" else np.triu)(np.ones((n, n), bool))] = np.nan
             if dtype[0] == "c":
-                half[..., range(n), range(n)] += 5j         # nobody reads it
+                half[..., range(n), range(n)] += 5j  # nobody reads it
             for given in layouts(half) if n <= 130 else [torch.from_numpy(half)]:
                 values, vectors = linalg.eigh(given, triangle)
                 assert is_decomposition(A, values.numpy(), vectors.numpy())
@@ -65,6 +65,7 @@ def spectra(n):
     def with_values(values):
         made = Q * values @ Q.T
         return (made + made.T) / 2
+
     yield "zero", np.zeros((n, n))
     yield "identity", np.eye(n) * 3
     yield "rank one", np.outer(Q[0], Q[0])

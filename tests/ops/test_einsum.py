@@ -44,7 +44,7 @@ EQUATIONS = [
 def test_einsum(equation, shapes):
     operands = [random(*shape) for shape in shapes]
     made = torch.einsum(equation, *operands)
-    if equation != "ij,kj->ik":     # NumPy doesn't broadcast named dimensions
+    if equation != "ij,kj->ik":  # NumPy doesn't broadcast named dimensions
         expected = np.einsum(equation, *[x.detach().numpy() for x in operands])
         np.testing.assert_allclose(made.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
     assert gradcheck(lambda *x: torch.einsum(equation, *x), operands)
@@ -57,15 +57,25 @@ def test_sublists_are_letters():
     assert torch.equal(torch.einsum("ij,jk", [a, b]), a @ b)
 
 
-@pytest.mark.parametrize("equation, shapes, words", [
-    ("ij,jk", [(2, 3), (2, 3)], "einsum(): subscript j has size 2 for operand 1 which does not broadcast with "
-                                "previously seen size 3"),
-    ("i", [(2, 3)], "einsum(): the number of subscripts in the equation (1) does not match the number of dimensions "
-                    "(2) for operand 0 "
-     "and no ellipsis was given"),
-    ("ij->k", [(2, 3)], "einsum(): output subscript k does not appear in the equation for any input operand"),
-    ("ii", [(2, 3)], "einsum(): subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
-])
+@pytest.mark.parametrize(
+    "equation, shapes, words",
+    [
+        (
+            "ij,jk",
+            [(2, 3), (2, 3)],
+            "einsum(): subscript j has size 2 for operand 1 which does not broadcast with previously seen size 3",
+        ),
+        (
+            "i",
+            [(2, 3)],
+            "einsum(): the number of subscripts in the equation (1) does not match the number of dimensions "
+            "(2) for operand 0 "
+            "and no ellipsis was given",
+        ),
+        ("ij->k", [(2, 3)], "einsum(): output subscript k does not appear in the equation for any input operand"),
+        ("ii", [(2, 3)], "einsum(): subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
+    ],
+)
 def test_errors(equation, shapes, words):
     with pytest.raises(RuntimeError) as caught:
         torch.einsum(equation, *[torch.ones(shape) for shape in shapes])

@@ -18,9 +18,7 @@ def table(rows: int = 5, size: int = 3):
 def test_embedding_reads_rows_and_sums_gradients():
     w, i = table(), torch.tensor([[1, 2, 1], [4, 4, 4]])
     y = embedding(i, w)
-    assert (
-        np.array_equal(y.detach().numpy(), w.detach().numpy()[i.numpy()]) and y.grad_fn.name() == "EmbeddingBackward0"
-    )
+    assert np.array_equal(y.detach().numpy(), w.detach().numpy()[i.numpy()]) and y.grad_fn.name() == "EmbeddingBackward0"
     y.sum().backward()
     assert w.grad[:, 0].tolist() == [0, 2, 1, 0, 3]
     assert gradcheck(lambda t: embedding(i, t), table()) and gradgradcheck(lambda t: embedding(i, t) ** 2, table())

@@ -23,7 +23,7 @@ def test_softmax_of_rows_with_special_values(size, dtype):
     x[1, 2] = -3.0
     result, log = x.softmax(1), x.log_softmax(1)
     assert result[0].isnan().all() and log[0].isnan().all()
-    assert result[1].tolist() == [float(i == 2) for i in range(size)]       # exactly 0 where the logit is -inf
+    assert result[1].tolist() == [float(i == 2) for i in range(size)]  # exactly 0 where the logit is -inf
     assert log[1].tolist() == [0.0 if i == 2 else -INF for i in range(size)]
 
 

@@ -21,10 +21,20 @@ def refused(words, call, kind=RuntimeError):
 # ---------------------------------------------------------------- neighbours and divisors
 
 
-@pytest.mark.parametrize(("dtype", "start", "towards", "expected"), [
-    (torch.bfloat16, 1.0, 0.0, 0.99609375), (torch.float16, 1.0, 0.0, 0.99951171875), (torch.float16, 0.0, -1.0, -2.0**-24),
-    (torch.float16, 2.0**-14, 0.0, 2.0**-14 - 2.0**-24), (torch.float16, inf, 0.0, 65504.0), (torch.float16, 65504.0, inf, inf),
-    (torch.bfloat16, 0.0, 1.0, 2.0**-133), (torch.bfloat16, inf, 0.0, 3.3895313892515355e38), (torch.bfloat16, 1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("dtype", "start", "towards", "expected"),
+    [
+        (torch.bfloat16, 1.0, 0.0, 0.99609375),
+        (torch.float16, 1.0, 0.0, 0.99951171875),
+        (torch.float16, 0.0, -1.0, -(2.0**-24)),
+        (torch.float16, 2.0**-14, 0.0, 2.0**-14 - 2.0**-24),
+        (torch.float16, inf, 0.0, 65504.0),
+        (torch.float16, 65504.0, inf, inf),
+        (torch.bfloat16, 0.0, 1.0, 2.0**-133),
+        (torch.bfloat16, inf, 0.0, 3.3895313892515355e38),
+        (torch.bfloat16, 1.0, 1.0, 1.0),
+    ],
+)
 def test_the_next_small_float(dtype, start, towards, expected):
     x, y = torch.tensor([start], dtype=dtype), torch.tensor([towards], dtype=dtype)
     assert torch.nextafter(x, y).item() == expected and torch.nextafter(x, y).dtype is dtype
@@ -91,13 +101,14 @@ def test_gumbel_samples_do_not_depend_on_the_order_in_memory():
     torch.manual_seed(0)
     x = torch.zeros(2, 3, 4, 5, dtype=torch.float64).to(memory_format=torch.channels_last)
     assert F.gumbel_softmax(x, dim=1).flatten()[:3].tolist() == pytest.approx(
-        [0.03717925291572837, 0.03209128982885074, 0.1484414555496444])
+        [0.03717925291572837, 0.03209128982885074, 0.1484414555496444]
+    )
 
 
 # ---------------------------------------------------------------- pivots
 
 
-@pytest.mark.parametrize("pivots", [[1, 2, 9], [0, 2, 3], [-2**31, 2, 3], [1, 2]])
+@pytest.mark.parametrize("pivots", [[1, 2, 9], [0, 2, 3], [-(2**31), 2, 3], [1, 2]])
 def test_impossible_pivots_are_refused(pivots):
     pivots = torch.tensor(pivots, dtype=torch.int32)
     refused("must be between 1 and LU", lambda: torch.lu_unpack(torch.eye(3), pivots))
@@ -122,7 +133,7 @@ def test_operators_on_nothing():
     assert empty.sort(0).values.shape == empty.argsort(0).shape == empty.kthvalue(1, 1).values.shape[:1] + (2, 3)
     assert torch.empty(0, 2, 3).permute(2, 0, 1).triu().shape == (3, 0, 2)
     assert torch.inner(torch.randn(2, 0), torch.randn(3, 0)).tolist() == [[0] * 3] * 2
-    assert torch.tensor([], dtype=torch.int64).median().item() == -2**63
+    assert torch.tensor([], dtype=torch.int64).median().item() == -(2**63)
     assert torch.tensor([], dtype=torch.bool).median().item() is True
     assert torch.tensor([], dtype=torch.int16).nanmedian().item() == 0
 
@@ -145,15 +156,21 @@ def test_more_dimensions_than_can_be_named():
 
 def test_counts_for_which_there_is_no_memory_are_refused_at_once():
     many = torch.empty(2**40, 0)
-    for call in (lambda: many.unbind(), lambda: many.split(1), lambda: many.chunk(2**40), lambda: list(many),
-                 lambda: torch.empty(0, 2).chunk(2**40), lambda: torch.tril_indices(2**31, 2**31),
-                 lambda: torch.arange(0.0, 1.0, 1e-320)):
+    for call in (
+        lambda: many.unbind(),
+        lambda: many.split(1),
+        lambda: many.chunk(2**40),
+        lambda: list(many),
+        lambda: torch.empty(0, 2).chunk(2**40),
+        lambda: torch.tril_indices(2**31, 2**31),
+        lambda: torch.arange(0.0, 1.0, 1e-320),
+    ):
         refused(r"allocate|overflow", call)
 
 
 def test_indices_of_triangles_with_few_rows_among_many():
     assert torch.triu_indices(2**62, 2).tolist() == [[0, 0, 1], [0, 1, 1]]
-    assert torch.tril_indices(2**40, 2**40, -2**40 + 2).tolist() == [[2**40 - 2, 2**40 - 1, 2**40 - 1], [0, 0, 1]]
+    assert torch.tril_indices(2**40, 2**40, -(2**40) + 2).tolist() == [[2**40 - 2, 2**40 - 1, 2**40 - 1], [0, 0, 1]]
     assert torch.tril_indices(3, 2, 1).tolist() == [[0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1]]
     assert torch.triu_indices(4, 3, -1).tolist() == [[0, 0, 0, 1, 1, 1, 2, 2, 3], [0, 1, 2, 0, 1, 2, 1, 2, 2]]
 

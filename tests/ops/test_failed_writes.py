@@ -56,27 +56,30 @@ def _bools(*shape):
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
-@pytest.mark.parametrize("name, out, arguments, shape", [
-    # what is refused by rules comes before `out` is resized ...
-    ("maximum", torch.float32, lambda: (_complex(3), torch.ones(3)), (5,)),
-    ("sub", torch.bool, lambda: (_bools(3), _bools(3)), (5,)),
-    ("ceil", torch.complex64, lambda: (_complex(3),), (5,)),
-    ("logcumsumexp", torch.int64, lambda: (torch.ones(3, dtype=torch.int64), 0), (5,)),
-    ("mm", torch.float32, lambda: (torch.ones(2, 3), torch.ones(2, 3)), (5,)),
-    # ... and what a kernel refuses or finds, after it
-    ("erfinv", torch.complex64, lambda: (_complex(3),), (3,)),
-    ("logit", torch.complex64, lambda: (_complex(3),), (3,)),
-    ("nextafter", torch.complex64, lambda: (_complex(3), _complex(3)), (3,)),
-    ("amax", torch.complex64, lambda: (_complex(2, 3), 1), (2,)),
-    ("index_select", torch.float32, lambda: (torch.ones(3), 0, torch.tensor([1, 7])), (2,)),
-    ("std", torch.int64, lambda: (torch.ones(2, 3), 1), (2,)),
-    ("matmul", torch.bool, lambda: (_bools(2, 2), _bools(2, 2)), (2, 2)),
-    ("matmul", torch.bool, lambda: (_bools(2), _bools(2, 2)), (1, 2)),
-    ("matmul", torch.float32, lambda: (torch.ones(2, 3), torch.ones(1, 2, 3)), (1, 2, 3)),
-    ("matmul", torch.int64, lambda: (torch.ones(3, 2, 2), torch.ones(3, 2, 2)), (3, 2, 2)),
-    ("matmul", torch.float32, lambda: (torch.tensor(1.0), torch.tensor(1.0)), (5,)),
-    ("matmul", torch.float32, lambda: (torch.ones(3), torch.ones(2)), ()),
-])
+@pytest.mark.parametrize(
+    "name, out, arguments, shape",
+    [
+        # what is refused by rules comes before `out` is resized ...
+        ("maximum", torch.float32, lambda: (_complex(3), torch.ones(3)), (5,)),
+        ("sub", torch.bool, lambda: (_bools(3), _bools(3)), (5,)),
+        ("ceil", torch.complex64, lambda: (_complex(3),), (5,)),
+        ("logcumsumexp", torch.int64, lambda: (torch.ones(3, dtype=torch.int64), 0), (5,)),
+        ("mm", torch.float32, lambda: (torch.ones(2, 3), torch.ones(2, 3)), (5,)),
+        # ... and what a kernel refuses or finds, after it
+        ("erfinv", torch.complex64, lambda: (_complex(3),), (3,)),
+        ("logit", torch.complex64, lambda: (_complex(3),), (3,)),
+        ("nextafter", torch.complex64, lambda: (_complex(3), _complex(3)), (3,)),
+        ("amax", torch.complex64, lambda: (_complex(2, 3), 1), (2,)),
+        ("index_select", torch.float32, lambda: (torch.ones(3), 0, torch.tensor([1, 7])), (2,)),
+        ("std", torch.int64, lambda: (torch.ones(2, 3), 1), (2,)),
+        ("matmul", torch.bool, lambda: (_bools(2, 2), _bools(2, 2)), (2, 2)),
+        ("matmul", torch.bool, lambda: (_bools(2), _bools(2, 2)), (1, 2)),
+        ("matmul", torch.float32, lambda: (torch.ones(2, 3), torch.ones(1, 2, 3)), (1, 2, 3)),
+        ("matmul", torch.int64, lambda: (torch.ones(3, 2, 2), torch.ones(3, 2, 2)), (3, 2, 2)),
+        ("matmul", torch.float32, lambda: (torch.tensor(1.0), torch.tensor(1.0)), (5,)),
+        ("matmul", torch.float32, lambda: (torch.ones(3), torch.ones(2)), ()),
+    ],
+)
 def test_out_is_resized_or_not_before_a_call_fails(name, out, arguments, shape):
     out = torch.ones(5, dtype=out)
     with pytest.raises((RuntimeError, NotImplementedError, IndexError)):

@@ -35,8 +35,9 @@ def test_one_dimension(name, norm, n):
     assert gradgradcheck(lambda x: getattr(fft, name)(x, n, norm=norm), [x], check_undefined_grad=False)
 
 
-@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfftn",
-                                  "ihfftn", "hfft2", "ihfft2"])
+@pytest.mark.parametrize(
+    "name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn", "hfft2", "ihfft2"]
+)
 def test_several_dimensions(name):
     x = random(2, 3, 4, dtype=torch.float64 if name.startswith(("r", "ih")) else torch.complex128)
     made = getattr(fft, name)(x)
@@ -114,23 +115,38 @@ def test_errors():
 C64 = torch.complex64
 
 
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda: fft.fft(torch.ones(4, 4), dim=1.0), TypeError, "argument 'dim'"),
-    (lambda: fft.fft(torch.ones(4, 4), True), TypeError, "argument 'n'"),
-    (lambda: fft.rfft2(torch.ones(4, 4, dtype=C64)), RuntimeError,
-     "rfftn expects a real-valued input tensor, but got ComplexFloat"),
-    (lambda: fft.ihfft2(torch.ones(4, 4, dtype=C64)), RuntimeError,
-     "Only supports floating-point dtypes, but found: ComplexFloat"),
-    (lambda: fft.fft2(torch.ones(4, 4).half(), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
-    (lambda: fft.fftshift(torch.ones(())), RuntimeError, "`shifts` required"),
-    (lambda: fft.fftshift(torch.ones(()), dim=0), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
-    (lambda: torch.stft(torch.arange(20), 4, return_complex=True), RuntimeError,
-     "align_to_window=None) : expected a tensor of floating point or complex values"),
-    (lambda: torch.stft(torch.ones(3), 4, center=False, return_complex=True), RuntimeError,
-     "expected 0 < n_fft < 3, but got n_fft=4"),
-])
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda: fft.fft(torch.ones(4, 4), dim=1.0), TypeError, "argument 'dim'"),
+        (lambda: fft.fft(torch.ones(4, 4), True), TypeError, "argument 'n'"),
+        (
+            lambda: fft.rfft2(torch.ones(4, 4, dtype=C64)),
+            RuntimeError,
+            "rfftn expects a real-valued input tensor, but got ComplexFloat",
+        ),
+        (
+            lambda: fft.ihfft2(torch.ones(4, 4, dtype=C64)),
+            RuntimeError,
+            "Only supports floating-point dtypes, but found: ComplexFloat",
+        ),
+        (lambda: fft.fft2(torch.ones(4, 4).half(), dim=(0, 0)), RuntimeError, "FFT dims must be unique"),
+        (lambda: fft.fftshift(torch.ones(())), RuntimeError, "`shifts` required"),
+        (lambda: fft.fftshift(torch.ones(()), dim=0), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+        (
+            lambda: torch.stft(torch.arange(20), 4, return_complex=True),
+            RuntimeError,
+            "align_to_window=None) : expected a tensor of floating point or complex values",
+        ),
+        (
+            lambda: torch.stft(torch.ones(3), 4, center=False, return_complex=True),
+            RuntimeError,
+            "expected 0 < n_fft < 3, but got n_fft=4",
+        ),
+    ],
+)
 def test_words_of_errors(call, kind, words):
-    fft.fft(torch.ones(4, 4), dim=1)        # an equal key is no excuse
+    fft.fft(torch.ones(4, 4), dim=1)  # an equal key is no excuse
     fft.fft(torch.ones(4, 4), 1)
     with pytest.raises(kind) as caught:
         call()

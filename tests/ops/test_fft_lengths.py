@@ -12,7 +12,7 @@ from flambeau.autograd import gradcheck, gradgradcheck
 generator = np.random.default_rng(0)
 SMALL = [*range(1, 71)]
 LARGER = [96, 97, 121, 127, 128, 143, 250, 343, 360, 512, 625, 1000, 1001, 1009, 1024, 2310, 4096, 4099]
-LONG = [32768, 50000, 50021]        # by all threads; the last is a prime
+LONG = [32768, 50000, 50021]  # by all threads; the last is a prime
 DTYPES = [np.complex64, np.complex128]
 
 
@@ -79,10 +79,17 @@ def test_strides(view):
         close(fft.irfftn(x, dim=dims), np.fft.irfftn(values, axes=dims), np.complex128)
 
 
-@pytest.mark.parametrize("shape, dims, strides", [
-    ((3, 4, 5), (0,), (1, 15, 3)), ((3, 4, 5), (1,), (20, 1, 4)), ((3, 4, 5), (2,), (20, 5, 1)),
-    ((3, 4, 5), (1, 0), (4, 1, 12)), ((3, 4, 5), (0, 2), (5, 15, 1)), ((3, 4, 5), (2, 1, 0), (20, 5, 1)),
-])
+@pytest.mark.parametrize(
+    "shape, dims, strides",
+    [
+        ((3, 4, 5), (0,), (1, 15, 3)),
+        ((3, 4, 5), (1,), (20, 1, 4)),
+        ((3, 4, 5), (2,), (20, 5, 1)),
+        ((3, 4, 5), (1, 0), (4, 1, 12)),
+        ((3, 4, 5), (0, 2), (5, 15, 1)),
+        ((3, 4, 5), (2, 1, 0), (20, 5, 1)),
+    ],
+)
 def test_what_is_transformed_lies_together(shape, dims, strides):
     assert fft.fftn(torch.ones(shape, dtype=torch.complex64), dim=dims).stride() == strides
 
@@ -145,7 +152,7 @@ def test_short_rows_side_by_side(dtype):
             close(fft.rfft(torch.from_numpy(real)), np.fft.rfft(wide.real), dtype)
             close(fft.ihfft(torch.from_numpy(real)), np.fft.ihfft(wide.real), dtype)
             close(fft.irfft(torch.from_numpy(x), n), np.fft.irfft(wide, n), dtype)
-            close(fft.hfft(torch.from_numpy(x[:, :n // 2 + 1]), n), np.fft.hfft(wide[:, :n // 2 + 1], n), dtype)
+            close(fft.hfft(torch.from_numpy(x[:, : n // 2 + 1]), n), np.fft.hfft(wide[:, : n // 2 + 1], n), dtype)
 
 
 def test_alone_and_in_a_batch_alike():

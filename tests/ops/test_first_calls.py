@@ -39,8 +39,8 @@ def test_kernels_of_a_first_call():
     made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     polynomial, window, gaussian, poisson, quantile, deviation, logsumexp = map(int, made.split())
     assert (polynomial, window, poisson, logsumexp) == (1, 1, 1, 1)
-    assert gaussian <= 5        # y + 1, two for the refusal of negative variances, two of its own
-    assert quantile <= 7        # a fill, a sort, a gather and four of its own
+    assert gaussian <= 5  # y + 1, two for the refusal of negative variances, two of its own
+    assert quantile <= 7  # a fill, a sort, a gather and four of its own
     assert deviation <= 3
 
 

@@ -26,7 +26,7 @@ def test_kernels_round_as_arrays_do(dtype) -> None:
     samples = samples[~np.isnan(samples)]
     x = torch.from_numpy(samples)
     assert np.array_equal(x.to(dtype).view(torch.uint8).numpy(), to_bits(samples, dtype))
-    assert np.array_equal(x[::3].to(dtype).view(torch.uint8).numpy(), to_bits(samples[::3], dtype))     # one at a time
+    assert np.array_equal(x[::3].to(dtype).view(torch.uint8).numpy(), to_bits(samples[::3], dtype))  # one at a time
     assert codes(x[:5000].double().to(dtype)) == codes(x[:5000].to(dtype))
 
 
@@ -72,7 +72,7 @@ def test_what_is_computed() -> None:
     assert (x == x).tolist() == [True, True, False, True]
     assert (x != 2).tolist() == [True, False, True, True]
     assert x.isnan().tolist() == [False, False, True, False]
-    assert (x * x)[[0, 1, 3]].tolist() == [1.0, 4.0, 8.0]     # 9 is between 8 and 10
+    assert (x * x)[[0, 1, 3]].tolist() == [1.0, 4.0, 8.0]  # 9 is between 8 and 10
     assert x.abs()[3].item() == 3.0
     assert torch.equal(x[:2], x[:2].clone()) and not torch.equal(x, x)
     assert bool(x.any())
@@ -139,7 +139,7 @@ def test_other_dtypes_are_not_promoted() -> None:
 
 
 def test_numpy_has_no_such_dtype_whatever_a_package_gives_it(monkeypatch) -> None:
-    monkeypatch.setitem(np.sctypeDict, "float8_e8m0fnu", np.uint8)      # as ml_dtypes does
+    monkeypatch.setitem(np.sctypeDict, "float8_e8m0fnu", np.uint8)  # as ml_dtypes does
     with pytest.raises(TypeError, match="Got unsupported ScalarType Float8_e8m0fnu"):
         torch.ones(5).to(torch.float8_e8m0fnu).numpy()
 

@@ -15,9 +15,7 @@ def pair() -> list[Any]:
 
 
 def same(made: Any, wanted: Any) -> bool:
-    return len(made) == len(wanted) and all(
-        a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(made, wanted, strict=True)
-    )
+    return len(made) == len(wanted) and all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(made, wanted, strict=True))
 
 
 @pytest.mark.parametrize("operator", UNARY)

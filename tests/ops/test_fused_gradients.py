@@ -37,17 +37,23 @@ def test_comparisons_broadcast_and_may_compare_a_tensor_with_itself():
 def test_vectors_of_no_length():
     x, y = torch.zeros(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
     F.cosine_similarity(x, y).sum().backward()
-    assert torch.allclose(x.grad, torch.full((2, 3), 1 / (1e-8 * 3 ** 0.5))) and not y.grad.any()
+    assert torch.allclose(x.grad, torch.full((2, 3), 1 / (1e-8 * 3**0.5))) and not y.grad.any()
     x, y = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3)
     F.pairwise_distance(x, y, eps=0.0).sum().backward()
     assert not x.grad.any()
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
-@pytest.mark.parametrize(("shape", "pad"), [
-    ((2, 3, 7), (2, 3)), ((3, 7), (1, 0)), ((2, 3, 5, 6), (1, 2, 2, 1)), ((2, 3, 5, 6), (-1, 2, 2, -1)),
-    ((1, 2, 4, 5, 6), (1, 2, 3, 1, 2, 1)),
-])
+@pytest.mark.parametrize(
+    ("shape", "pad"),
+    [
+        ((2, 3, 7), (2, 3)),
+        ((3, 7), (1, 0)),
+        ((2, 3, 5, 6), (1, 2, 2, 1)),
+        ((2, 3, 5, 6), (-1, 2, 2, -1)),
+        ((1, 2, 4, 5, 6), (1, 2, 3, 1, 2, 1)),
+    ],
+)
 def test_padding_with_own_elements(mode, shape, pad):
     x = leaf(*shape)
     assert gradcheck(lambda t: F.pad(t, pad, mode=mode), x)

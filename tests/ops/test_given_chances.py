@@ -22,9 +22,15 @@ def test_values(dtype, trials, after):
     assert torch.rand(1).item() == after
 
 
-@pytest.mark.parametrize(("weights", "words"), [
-    ([1.0, -1.0], "encountering probability entry < 0"), ([float("nan"), 1.0], "encountering probability entry < 0"),
-    ([float("inf"), 1.0], "encountering probability entry = infinity or NaN"), ([0.0, 0.0], "sum of probabilities <= 0")])
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0, -1.0], "encountering probability entry < 0"),
+        ([float("nan"), 1.0], "encountering probability entry < 0"),
+        ([float("inf"), 1.0], "encountering probability entry = infinity or NaN"),
+        ([0.0, 0.0], "sum of probabilities <= 0"),
+    ],
+)
 def test_refused_weights(weights, words):
     state = torch.get_rng_state()
     with pytest.raises(RuntimeError, match=f"invalid multinomial distribution \\({words}\\)"):

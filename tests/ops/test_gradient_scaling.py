@@ -17,8 +17,10 @@ def test_gradients_are_unscaled():
         torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.ones(2))
 
 
-@pytest.mark.parametrize(("scale", "steps", "found", "expected"), [
-    (4.0, 0, 0.0, (4, 1)), (4.0, 1, 0.0, (8, 0)), (4.0, 1, 1.0, (2, 0)), (3e38, 1, 0.0, (3e38, 0))])
+@pytest.mark.parametrize(
+    ("scale", "steps", "found", "expected"),
+    [(4.0, 0, 0.0, (4, 1)), (4.0, 1, 0.0, (8, 0)), (4.0, 1, 1.0, (2, 0)), (3e38, 1, 0.0, (3e38, 0))],
+)
 def test_the_scale_adapts(scale, steps, found, expected):
     current, tracker = torch.tensor([scale]), torch.tensor([steps], dtype=torch.int32)
     made = torch._amp_update_scale_(current, tracker, torch.tensor([found]), 2.0, 0.5, 2)

@@ -71,7 +71,7 @@ def test_values(mode, padding, align):
         np.testing.assert_allclose(made.numpy(), sampled(image, grid, mode, padding, align), rtol=1e-9, atol=1e-12)
         channels_last = torch.tensor(np.moveaxis(image, 1, -1).copy()).movedim(-1, 1)
         single = F.grid_sample(channels_last.float(), torch.tensor(grid).float(), mode, padding, align)
-        if mode != "nearest":       # where a place in float32 may be another pixel's
+        if mode != "nearest":  # where a place in float32 may be another pixel's
             np.testing.assert_allclose(single.numpy(), made.numpy(), rtol=1e-3, atol=1e-4)
 
 

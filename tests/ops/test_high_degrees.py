@@ -9,9 +9,7 @@ import pytest
 import flambeau as torch
 
 HIGH = 2.0**40
-AT_ENDS = {
-    "t": (1.0, 1.0), "u": (HIGH + 1, HIGH + 1), "v": (1.0, 2 * HIGH + 1), "w": (2 * HIGH + 1, 1.0),
-}
+AT_ENDS = {"t": (1.0, 1.0), "u": (HIGH + 1, HIGH + 1), "v": (1.0, 2 * HIGH + 1), "w": (2 * HIGH + 1, 1.0)}
 
 
 @pytest.mark.parametrize("kind", AT_ENDS)
@@ -30,7 +28,7 @@ def test_chebyshev_at_the_ends(kind):
 def test_what_overflows_ends_as_nan(name):
     function = getattr(torch.special, name)
     assert function(torch.tensor(2.0), torch.tensor(HIGH)).isnan()
-    assert function(torch.tensor(2.0), torch.tensor(100.0)).isnan()             # float32 holds no more
+    assert function(torch.tensor(2.0), torch.tensor(100.0)).isnan()  # float32 holds no more
     assert function(torch.tensor(2.0).double(), torch.tensor(100.0)).isfinite()
 
 

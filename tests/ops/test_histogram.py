@@ -38,7 +38,7 @@ def test_bincount_in_one_and_in_several_parts():
         assert torch.bincount(t, minlength=50).tolist() == np.bincount(x, minlength=50).tolist()
         assert torch.bincount(t.to(torch.uint8)).dtype is torch.int64
         got = torch.bincount(t, torch.from_numpy(weight))
-        assert got.dtype is torch.float64 and np.array_equal(got.numpy(), np.bincount(x, weight))     # added in order
+        assert got.dtype is torch.float64 and np.array_equal(got.numpy(), np.bincount(x, weight))  # added in order
         assert torch.bincount(t, torch.from_numpy(weight).float()).dtype is torch.float32
     assert torch.bincount(torch.empty(0, dtype=torch.int64), minlength=2).tolist() == [0, 0]
 

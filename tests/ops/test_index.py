@@ -81,17 +81,21 @@ def test_accumulation_is_ordered_and_complete():
     assert np.array_equal(across.numpy(), expected.T)
 
 
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda x, i: x[i], IndexError, "index 9 is out of bounds for dimension 0 with size 3"),
-    (lambda x, i: x[:, -i], IndexError, "index -9 is out of bounds for dimension 1 with size 4"),
-    (lambda x, i: x.index_select(0, i), IndexError, "index out of range in self"),
-    (lambda x, i: x.index_add(0, i, x[:1]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 3"),
-    (lambda x, i: x.index_copy(0, i, x[:1]), IndexError, r"index_copy_\(\): index 9 is out of bounds"),
-    (lambda x, i: x.index_fill(0, i, 1.0), IndexError, "index 9 is out of bounds"),
-    (lambda x, i: x.take(i * 9), IndexError, "tried to access index 81 on a tensor of 12 elements"),
-    (lambda x, i: x.put(i * 9, torch.ones(1, dtype=torch.float64)), IndexError, "tried to access index 81"),
-    (lambda x, i: x.index_put((i,), torch.ones(1)), RuntimeError, "source and destination dtypes match"),
-    (lambda x, i: x.index_select(0, i.double()), RuntimeError, "Expected dtype int32 or int64 for index")])
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda x, i: x[i], IndexError, "index 9 is out of bounds for dimension 0 with size 3"),
+        (lambda x, i: x[:, -i], IndexError, "index -9 is out of bounds for dimension 1 with size 4"),
+        (lambda x, i: x.index_select(0, i), IndexError, "index out of range in self"),
+        (lambda x, i: x.index_add(0, i, x[:1]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 3"),
+        (lambda x, i: x.index_copy(0, i, x[:1]), IndexError, r"index_copy_\(\): index 9 is out of bounds"),
+        (lambda x, i: x.index_fill(0, i, 1.0), IndexError, "index 9 is out of bounds"),
+        (lambda x, i: x.take(i * 9), IndexError, "tried to access index 81 on a tensor of 12 elements"),
+        (lambda x, i: x.put(i * 9, torch.ones(1, dtype=torch.float64)), IndexError, "tried to access index 81"),
+        (lambda x, i: x.index_put((i,), torch.ones(1)), RuntimeError, "source and destination dtypes match"),
+        (lambda x, i: x.index_select(0, i.double()), RuntimeError, "Expected dtype int32 or int64 for index"),
+    ],
+)
 def test_errors(call, kind, words):
     x = torch.zeros(3, 4, dtype=torch.float64)
     with pytest.raises(kind, match=words):
@@ -119,7 +123,7 @@ def test_errors(call, kind, words):
 @pytest.mark.filterwarnings("ignore:index_reduce")
 def test_gradients_of_slices(call):
     inputs = (leaf(3, 4), torch.from_numpy(np.linspace(-1, 1, 12).reshape(3, 4)).requires_grad_(True))
-    used = (lambda x, y: call(x, y) + 0 * y.sum())
+    used = lambda x, y: call(x, y) + 0 * y.sum()
     assert gradcheck(used, inputs)
 
 
@@ -132,11 +136,7 @@ def test_half_precision_sums_round_once():
 def test_index_on_the_meta_device():
     """It tells the shape of the result alone: the values are whatever the memory held, as in PyTorch."""
     x, index = torch.arange(6.0).view(2, 3), torch.tensor([0, 1, 1], device="meta")
-    for result, shape in (
-        (x.index_select(0, index), (3, 3)),
-        (torch.take(x, index), (3,)),
-        (x.take(index.view(3, 1)), (3, 1)),
-    ):
+    for result, shape in ((x.index_select(0, index), (3, 3)), (torch.take(x, index), (3,)), (x.take(index.view(3, 1)), (3, 1))):
         assert result.device.type == "cpu" and result.shape == shape and result.dtype == x.dtype
     assert x.to("meta").index_select(1, torch.tensor([0])).device.type == "meta"
 
@@ -185,8 +185,11 @@ def test_one_number_under_one_mask_is_cast_and_needs_a_mask_of_booleans():
 def test_indices_are_checked_where_slices_are_empty():
     index = torch.tensor([0, 5])
     for _ in range(2):
-        for select in (lambda: torch.zeros(0, 3).index_select(1, index), lambda: torch.zeros(3, 0).index_select(0, index),
-                       lambda: torch.nn.functional.embedding(index, torch.zeros(3, 0))):
+        for select in (
+            lambda: torch.zeros(0, 3).index_select(1, index),
+            lambda: torch.zeros(3, 0).index_select(0, index),
+            lambda: torch.nn.functional.embedding(index, torch.zeros(3, 0)),
+        ):
             with pytest.raises(RuntimeError, match="INDICES element is out of DATA bounds, id=5 axis_dim=3"):
                 select()
         assert torch.zeros(3, 0).index_select(0, index[:1]).shape == (1, 0)

@@ -34,7 +34,7 @@ def test_int4_weights():
     packed = torch._convert_weight_to_int4pack_for_cpu(codes, 2)
     assert packed.dtype is torch.uint8 and packed.shape == (16, 32)
     x = torch.linspace(-1, 1, 192).reshape(3, 64)
-    weights = torch.cat([(codes[:, 32 * g:32 * g + 32] - 8) * scales[g, :, :1] + scales[g, :, 1:] for g in range(2)], 1)
+    weights = torch.cat([(codes[:, 32 * g : 32 * g + 32] - 8) * scales[g, :, :1] + scales[g, :, 1:] for g in range(2)], 1)
     torch.testing.assert_close(torch._weight_int4pack_mm_for_cpu(x, packed, 32, scales), x @ weights.t())
     with pytest.raises(RuntimeError, match="expect qGroupSize to be 32, 64, 128 or 256, got 48"):
         torch._weight_int4pack_mm_for_cpu(x, packed, 48, scales)

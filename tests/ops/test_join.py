@@ -37,12 +37,7 @@ def test_cat_and_stack_follow_numpy():
     "tensors, dim, kind, words",
     [
         ([], 0, ValueError, "expected a non-empty list of Tensors"),
-        (
-            [torch.zeros(2, 3), torch.zeros(3)],
-            0,
-            RuntimeError,
-            "Tensors must have same number of dimensions: got 2 and 1",
-        ),
+        ([torch.zeros(2, 3), torch.zeros(3)], 0, RuntimeError, "Tensors must have same number of dimensions: got 2 and 1"),
         (
             [torch.zeros(2, 3), torch.zeros(3, 2)],
             0,
@@ -153,7 +148,7 @@ def test_choices_follow_itertools(dtype):
     wanted = itertools.product(values, values[:2], values[:3])
     assert torch.cartesian_prod(x, x[:2], x[:3]).tolist() == [list(row) for row in wanted]
     assert torch.cartesian_prod(x, x[:0]).shape == (0, 2) and torch.cartesian_prod(x) is x
-    many = torch.combinations(torch.arange(300), 2)     # by several threads
+    many = torch.combinations(torch.arange(300), 2)  # by several threads
     assert many.t().equal(torch.triu_indices(300, 300, 1))
 
 

@@ -44,6 +44,7 @@ def absolute_parts(results):
 
 # ---------------------------------------------------------------- values
 
+
 def test_decompositions_give_back_the_matrix():
     for shape in ((4, 4), (2, 3, 5), (2, 5, 3), (0, 3, 3), (3, 0)):
         for dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128):
@@ -92,7 +93,7 @@ def test_systems(dtype):
 def test_ldl(dtype, indefinite):
     A = hermitian(random(3, 9, 9, dtype=dtype).detach())
     if indefinite:
-        A = A - torch.diag_embed(A.diagonal(0, -2, -1))   # zeros on the diagonal ask for blocks of two
+        A = A - torch.diag_embed(A.diagonal(0, -2, -1))  # zeros on the diagonal ask for blocks of two
     B = random(3, 9, 2, dtype=dtype).detach()
     LD, pivots = linalg.ldl_factor(A, hermitian=True)
     assert (pivots < 0).any() or not indefinite
@@ -129,8 +130,11 @@ def test_norms():
     A = random(3, 4).detach()
     for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
         np.testing.assert_allclose(linalg.norm(A, order).item(), np.linalg.norm(A.numpy(), order), rtol=1e-12)
-        np.testing.assert_allclose(linalg.matrix_norm(A.T.unsqueeze(0), order, dim=(2, 1), keepdim=True).numpy(),
-                                   np.linalg.norm(A.numpy(), order).reshape(1, 1, 1), rtol=1e-12)
+        np.testing.assert_allclose(
+            linalg.matrix_norm(A.T.unsqueeze(0), order, dim=(2, 1), keepdim=True).numpy(),
+            np.linalg.norm(A.numpy(), order).reshape(1, 1, 1),
+            rtol=1e-12,
+        )
     S = regular(3, 3).detach()
     for order in (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
         np.testing.assert_allclose(linalg.cond(S, order).item(), np.linalg.cond(S.numpy(), order), rtol=1e-10)
@@ -146,10 +150,14 @@ CASES = {
     "solve": (linalg.solve, lambda d: (regular(2, 3, 3, dtype=d), random(2, 3, 2, dtype=d))),
     "solve vector": (linalg.solve, lambda d: (regular(3, 3, dtype=d), random(3, dtype=d))),
     "solve right": (lambda A, B: linalg.solve(A, B, left=False), lambda d: (regular(3, 3, dtype=d), random(2, 3, dtype=d))),
-    "triangular": (lambda A, B: linalg.solve_triangular(A, B, upper=True),
-                   lambda d: (regular(3, 3, dtype=d), random(2, 3, 2, dtype=d))),
-    "triangular unit right": (lambda A, B: linalg.solve_triangular(A, B, upper=False, left=False, unitriangular=True),
-                              lambda d: (regular(3, 3, dtype=d), random(2, 3, dtype=d))),
+    "triangular": (
+        lambda A, B: linalg.solve_triangular(A, B, upper=True),
+        lambda d: (regular(3, 3, dtype=d), random(2, 3, 2, dtype=d)),
+    ),
+    "triangular unit right": (
+        lambda A, B: linalg.solve_triangular(A, B, upper=False, left=False, unitriangular=True),
+        lambda d: (regular(3, 3, dtype=d), random(2, 3, dtype=d)),
+    ),
     "cholesky": (lambda A: linalg.cholesky(positive(A)), lambda d: (random(2, 3, 3, dtype=d),)),
     "cholesky upper": (lambda A: linalg.cholesky(positive(A), upper=True), lambda d: (random(3, 3, dtype=d),)),
     "cholesky_solve": (lambda B, A: torch.cholesky_solve(B, A.tril()), lambda d: (random(3, 2, dtype=d), regular(3, 3, dtype=d))),
@@ -171,8 +179,10 @@ CASES = {
     "lu": (lambda A: linalg.lu(A)[1:], lambda d: (regular(2, 3, 3, dtype=d),)),
     "lu tall": (lambda A: linalg.lu(A)[1:], lambda d: (random(4, 3, dtype=d),)),
     "lu wide": (lambda A: linalg.lu(A)[1:], lambda d: (random(3, 4, dtype=d),)),
-    "lu_solve": (lambda A, B: linalg.lu_solve(*linalg.lu_factor(A), B, adjoint=True),
-                 lambda d: (regular(3, 3, dtype=d), random(3, 2, dtype=d))),
+    "lu_solve": (
+        lambda A, B: linalg.lu_solve(*linalg.lu_factor(A), B, adjoint=True),
+        lambda d: (regular(3, 3, dtype=d), random(3, 2, dtype=d)),
+    ),
     "householder": (linalg.householder_product, lambda d: (random(4, 3, dtype=d), random(2, dtype=d))),
     "nuclear": (lambda A: linalg.matrix_norm(A, "nuc"), lambda d: (random(3, 4, dtype=d),)),
     "cond": (linalg.cond, lambda d: (random(3, 3, dtype=d),)),
@@ -194,29 +204,37 @@ def test_gradients(name, dtype):
 
 
 def test_determinant_of_a_singular_matrix_has_a_gradient():
-    A = torch.tensor([[1., 2.], [2., 4.]], dtype=torch.float64, requires_grad=True)
+    A = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64, requires_grad=True)
     linalg.det(A).backward()
     np.testing.assert_allclose(A.grad.numpy(), [[4, -2], [-2, 1]], atol=1e-12)
 
 
 # ---------------------------------------------------------------- errors
 
-SINGULAR = torch.tensor([[1., 2.], [2., 4.]])
+SINGULAR = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
 ERRORS = [
-    (lambda: linalg.inv(SINGULAR), "linalg.inv: The diagonal element 2 is zero, the inversion could not be completed because the "
-     "input matrix is singular."),
-    (lambda: linalg.cholesky(torch.stack([torch.eye(2), -torch.eye(2)])), "linalg.cholesky: (Batch element 1): The "
-                                                                          "factorization could "
-     "not be completed because the input is not positive-definite (the leading minor of order 1 is not positive-definite)."),
-    (lambda: linalg.solve(SINGULAR, torch.ones(2)), "torch.linalg.solve: The solver failed because the input matrix "
-                                                    "is singular."),
+    (
+        lambda: linalg.inv(SINGULAR),
+        "linalg.inv: The diagonal element 2 is zero, the inversion could not be completed because the input matrix is singular.",
+    ),
+    (
+        lambda: linalg.cholesky(torch.stack([torch.eye(2), -torch.eye(2)])),
+        "linalg.cholesky: (Batch element 1): The "
+        "factorization could "
+        "not be completed because the input is not positive-definite (the leading minor of order 1 is not positive-definite).",
+    ),
+    (
+        lambda: linalg.solve(SINGULAR, torch.ones(2)),
+        "torch.linalg.solve: The solver failed because the input matrix is singular.",
+    ),
     (lambda: linalg.det(torch.ones(2, 3)), "linalg.det: A must be batches of square matrices, but they are 2 by 3 matrices"),
     (lambda: linalg.inv(torch.ones(3)), "linalg.inv: The input tensor A must have at least 2 dimensions."),
     (lambda: linalg.inv(torch.ones(2, 2).half()), "linalg.inv: Low precision dtypes not supported. Got Half"),
     (lambda: linalg.matrix_norm(torch.ones(2, 2), 3), "linalg.matrix_norm: Order 3 not supported."),
-    (lambda: linalg.svd(torch.full((2, 2), float("nan"))), "linalg.svd: The algorithm failed to converge because the "
-                                                           "input matrix "
-     "contained non-finite values."),
+    (
+        lambda: linalg.svd(torch.full((2, 2), float("nan"))),
+        "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.",
+    ),
 ]
 
 
@@ -242,15 +260,16 @@ def test_linalg_error_is_a_runtime_error():
 def test_the_gradient_of_eigh_is_hermitian(dtype):
     """So that a step against it leaves a Hermitian matrix one, although only a triangle is read."""
     a = torch.linspace(-1, 1, 9, dtype=torch.float64).reshape(3, 3).sin().to(dtype)
-    a = (a + a.mH + torch.diag(torch.tensor([1., 2, 4])).to(dtype)).requires_grad_()
+    a = (a + a.mH + torch.diag(torch.tensor([1.0, 2, 4])).to(dtype)).requires_grad_()
     values, vectors = torch.linalg.eigh(a)
     weight = torch.arange(9, dtype=torch.float64).reshape(3, 3).cos()
-    made, = torch.autograd.grad((vectors.abs() * weight).sum() + (values * weight[0]).sum(), a)
+    (made,) = torch.autograd.grad((vectors.abs() * weight).sum() + (values * weight[0]).sum(), a)
     assert torch.allclose(made, made.mH)
 
     def function(a):
         values, vectors = torch.linalg.eigh((a + a.mH) / 2)
         return values, vectors.abs()
+
     assert torch.autograd.gradcheck(function, (a,)) and torch.autograd.gradgradcheck(function, (a,))
 
 
@@ -264,20 +283,40 @@ def test_batches_with_a_dimension_of_zero(shape):
     assert torch.linalg.cond(torch.ones(0, 0)).item() == 0
 
 
-@pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda x: torch.linalg.cond(x, "wrong"), RuntimeError, "linalg.cond got an invalid norm type: wrong"),
-    (lambda x: torch.linalg.matrix_norm(x, 1j), RuntimeError,
-     "linalg.matrix_norm: Expected a non-complex scalar as the order of norm."),
-    (lambda x: torch.linalg.vector_norm(x, "inf"), TypeError, "linalg_vector_norm(): argument 'ord' (position 2) must be Number"),
-    (lambda x: torch.linalg.vector_norm(x, dtype=torch.complex64), RuntimeError,
-     "linalg.vector_norm: dtype should be real for real inputs, but got ComplexFloat"),
-    (lambda x: torch.cholesky_inverse(x.tril(-1)), torch.linalg.LinAlgError, "cholesky_inverse: The diagonal element 1 is zero"),
-    (lambda x: torch.linalg.pinv(x, atol=torch.tensor(1j)), RuntimeError,
-     "torch.linalg.pinv: atol tensor of complex type is not supported. Got ComplexFloat"),
-    (lambda x: torch.linalg.tensorsolve(x, torch.ones(2)), RuntimeError, "Expected self to satisfy the requirement"),
-    (lambda x: torch.addr(x, x[0], x[0], alpha=True), RuntimeError, "Boolean alpha only supported for Boolean results."),
-    (lambda x: torch.solve(x, x), RuntimeError, "This function was deprecated since version 1.9 and is now removed."),
-])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: torch.linalg.cond(x, "wrong"), RuntimeError, "linalg.cond got an invalid norm type: wrong"),
+        (
+            lambda x: torch.linalg.matrix_norm(x, 1j),
+            RuntimeError,
+            "linalg.matrix_norm: Expected a non-complex scalar as the order of norm.",
+        ),
+        (
+            lambda x: torch.linalg.vector_norm(x, "inf"),
+            TypeError,
+            "linalg_vector_norm(): argument 'ord' (position 2) must be Number",
+        ),
+        (
+            lambda x: torch.linalg.vector_norm(x, dtype=torch.complex64),
+            RuntimeError,
+            "linalg.vector_norm: dtype should be real for real inputs, but got ComplexFloat",
+        ),
+        (
+            lambda x: torch.cholesky_inverse(x.tril(-1)),
+            torch.linalg.LinAlgError,
+            "cholesky_inverse: The diagonal element 1 is zero",
+        ),
+        (
+            lambda x: torch.linalg.pinv(x, atol=torch.tensor(1j)),
+            RuntimeError,
+            "torch.linalg.pinv: atol tensor of complex type is not supported. Got ComplexFloat",
+        ),
+        (lambda x: torch.linalg.tensorsolve(x, torch.ones(2)), RuntimeError, "Expected self to satisfy the requirement"),
+        (lambda x: torch.addr(x, x[0], x[0], alpha=True), RuntimeError, "Boolean alpha only supported for Boolean results."),
+        (lambda x: torch.solve(x, x), RuntimeError, "This function was deprecated since version 1.9 and is now removed."),
+    ],
+)
 def test_what_is_refused(call, error, words):
     with pytest.raises(error) as caught:
         call(torch.ones(3, 3))
@@ -292,10 +331,16 @@ def test_shapes_are_refused_before_dtypes_and_short_dtypes_by_their_kernel():
         with pytest.raises(RuntimeError, match="at least 2 dimensions"):
             call(half[0])
     square = half[:, :2]
-    for call, kernel in ((torch.linalg.det, "lu_cpu"), (torch.linalg.cholesky, "cholesky_cpu"), (torch.linalg.qr, "geqrf_cpu"),
-                         (torch.linalg.svd, "linalg_svd_cpu"), (torch.linalg.eigh, "linalg_eigh_cpu"),
-                         (torch.linalg.lu, "lu_cpu"), (torch.linalg.eig, "linalg_eig_out_cpu"),
-                         (torch.linalg.ldl_factor, "ldl_factor_kernel_cpu")):
+    for call, kernel in (
+        (torch.linalg.det, "lu_cpu"),
+        (torch.linalg.cholesky, "cholesky_cpu"),
+        (torch.linalg.qr, "geqrf_cpu"),
+        (torch.linalg.svd, "linalg_svd_cpu"),
+        (torch.linalg.eigh, "linalg_eigh_cpu"),
+        (torch.linalg.lu, "lu_cpu"),
+        (torch.linalg.eig, "linalg_eig_out_cpu"),
+        (torch.linalg.ldl_factor, "ldl_factor_kernel_cpu"),
+    ):
         with pytest.raises(NotImplementedError, match=f"\"{kernel}\" not implemented for 'Half'"):
             call(square)
     with pytest.raises(NotImplementedError, match="\"lu_cpu\" not implemented for 'Half'"):

@@ -12,7 +12,7 @@ import flambeau as torch
 from flambeau import linalg
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
-SIZES = (0, 1, 2, 3, 8, 17, 33, 65, 130, 200)       # up to 16: without blocks; from 96, 128, 160 on: in phases
+SIZES = (0, 1, 2, 3, 8, 17, 33, 65, 130, 200)  # up to 16: without blocks; from 96, 128, 160 on: in phases
 BATCHES = ((), (3,), (2, 2))
 generator = np.random.default_rng(3)
 
@@ -49,7 +49,7 @@ def test_lu_systems_and_inverses(dtype, n):
         for A in layouts(values):
             P, L, U = (x.numpy() for x in linalg.lu(A))
             assert small(P @ L @ U - values, [values], dtype, n)
-            assert np.all(np.abs(L) <= (1 if dtype[0] == "f" else 1.5))     # pivots are the largest in their columns
+            assert np.all(np.abs(L) <= (1 if dtype[0] == "f" else 1.5))  # pivots are the largest in their columns
             X = linalg.solve(A, B).numpy()
             assert small(values @ X - right, [right, np.abs(values).max(initial=0) * np.abs(X)], dtype, n)
             Y = linalg.solve(A, C, left=False).numpy()
@@ -203,17 +203,25 @@ def test_batches_broadcast_without_being_even():
 
 
 REFUSED = {
-    "cholesky_solve dtypes": (lambda: torch.cholesky_solve(torch.ones(2, 2), torch.ones(2, 2).double()),
-                              "found b of type Float and A of type Double"),
-    "cholesky_solve sizes": (lambda: torch.cholesky_solve(torch.ones(2, 2), torch.ones(3, 3)),
-                             "each A matrix is 3 by 3 but each b matrix is 2 by 2"),
-    "ormqr rows": (lambda: torch.ormqr(torch.ones(3, 2), torch.ones(2), torch.ones(2, 2)),
-                   r"other.shape\[-2\] must be equal to input.shape\[-2\]"),
+    "cholesky_solve dtypes": (
+        lambda: torch.cholesky_solve(torch.ones(2, 2), torch.ones(2, 2).double()),
+        "found b of type Float and A of type Double",
+    ),
+    "cholesky_solve sizes": (
+        lambda: torch.cholesky_solve(torch.ones(2, 2), torch.ones(3, 3)),
+        "each A matrix is 3 by 3 but each b matrix is 2 by 2",
+    ),
+    "ormqr rows": (
+        lambda: torch.ormqr(torch.ones(3, 2), torch.ones(2), torch.ones(2, 2)),
+        r"other.shape\[-2\] must be equal to input.shape\[-2\]",
+    ),
     "ormqr factors": (lambda: torch.ormqr(torch.ones(3, 2), torch.ones(3), torch.ones(3, 2)), "must be equal to min"),
     "orgqr batch": (lambda: torch.orgqr(torch.ones(2, 2, 2), torch.ones(3, 2)), "Expected batch dimensions of tau"),
     "lu_solve type": (lambda: linalg.lu_solve(torch.eye(2), torch.tensor([1, 2]), torch.ones(2, 2)), "scalar type torch.int32"),
-    "lu_solve pivots": (lambda: linalg.lu_solve(torch.eye(2), torch.ones(1, dtype=torch.int32), torch.ones(2, 2)),
-                        "Number of pivots per batch"),
+    "lu_solve pivots": (
+        lambda: linalg.lu_solve(torch.eye(2), torch.ones(1, dtype=torch.int32), torch.ones(2, 2)),
+        "Number of pivots per batch",
+    ),
     "geqrf half": (lambda: torch.geqrf(torch.ones(2, 2).half()), "\"geqrf_cpu\" not implemented for 'Half'"),
 }
 

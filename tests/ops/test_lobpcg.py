@@ -33,7 +33,7 @@ def test_a_batch_a_sparse_matrix_and_a_start_of_more_vectors() -> None:
     E, X = torch.lobpcg(A, 2)
     assert E.shape == (2, 3, 2) and X.shape == (2, 3, 20, 2)
     assert torch.allclose(E, torch.linalg.eigvalsh(A)[..., -2:].flip(-1))
-    values = torch.arange(1., 101, dtype=torch.float64)
+    values = torch.arange(1.0, 101, dtype=torch.float64)
     found = torch.lobpcg(torch.diag(values).to_sparse(), 2, largest=False, niter=-1)[0]
     assert torch.allclose(found, values[:2])
     steps = []
@@ -51,6 +51,7 @@ def test_a_preconditioner_saves_steps() -> None:
         assert torch.allclose(E, A.diagonal()[:2], rtol=1e-6)
         assert count == list(range(1, len(count) + 1))
         return len(count)
+
     assert steps(torch.diag(1 / A.diagonal())) < 60 < 120 < steps(None)
 
 
@@ -60,13 +61,14 @@ def test_what_trackers_see_and_how_they_stop_it() -> None:
     def tracker(state: object) -> None:
         seen.append((state.ivars["istep"], state.ivars["iterations_left"], state.tvars["rerr"].shape, state.S.shape))
         state.bvars["force_stop"] = state.ivars["istep"] == 2
+
     torch.lobpcg(matrix(12), 2, niter=9, tracker=tracker)
     assert seen == [(1, 8, (2,), (12, 6)), (2, 7, (2,), (12, 6))]
 
 
 def test_the_first_steps_are_those_of_pytorch() -> None:
     """With the same first vectors; recorded from PyTorch."""
-    A, values = torch.diag(torch.arange(1., 13).double()), []
+    A, values = torch.diag(torch.arange(1.0, 13).double()), []
     X = torch.cos(torch.arange(24).double()).view(12, 2)
     torch.lobpcg(A, 2, X=X, niter=4, tracker=lambda state: values.append(state.E.tolist()))
     assert torch.allclose(torch.tensor(values), torch.tensor(RECORDED), atol=1e-6)
@@ -82,6 +84,7 @@ def test_gradients() -> None:
     def of(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         E, X = torch.lobpcg(A, 2, X=start, niter=-1, tol=1e-12)
         return E, X * X[0].sign()
+
     assert torch.autograd.gradcheck(of, (A,))
     assert torch.autograd.gradgradcheck(lambda A: of(A)[0], (A,))
     for B, B_too in ((matrix(9, 1), False), (matrix(9, 1).requires_grad_(), True)):
@@ -97,4 +100,4 @@ def test_refusals() -> None:
     with pytest.raises(AssertionError, match="A and B must have same shape"):
         torch.lobpcg(matrix(12), 1, matrix(11))
     assert torch.lobpcg(matrix(12), 2, tol=0.5)[0].shape == (2,)
-    assert torch.lobpcg(matrix(12), 2, tol=-1.)[0].shape == (2,)
+    assert torch.lobpcg(matrix(12), 2, tol=-1.0)[0].shape == (2,)

@@ -21,7 +21,7 @@ def test_chosen_and_filled(dtype, n):
         for got in (values[mask], values.masked_select(mask)):
             np.testing.assert_array_equal(got.numpy(), x[m])
         expected = x.copy()
-        expected[m] = s[:m.sum()]
+        expected[m] = s[: m.sum()]
         np.testing.assert_array_equal(values.masked_scatter(mask, source).numpy(), expected)
         np.testing.assert_array_equal(values.numpy(), x)
         written = values.clone()

@@ -46,9 +46,7 @@ def test_mm_reads_operands_where_they_lie(first, second, sizes):
     close(torch.mm(a, b), n(a) @ n(b))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float32", 2e-6), ("float16", 2e-3), ("bfloat16", 2e-2), ("complex64", 1e-5)]
-)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float16", 2e-3), ("bfloat16", 2e-2), ("complex64", 1e-5)])
 def test_dtypes(dtype, tolerance):
     a, b = (torch.tensor(RNG.standard_normal(s)) for s in ((23, 40), (40, 35)))
     a, b = a.to(getattr(torch, dtype)), b.to(getattr(torch, dtype))
@@ -316,9 +314,11 @@ def test_plans_follow_the_number_of_threads():
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_linear_of_complex_numbers(shape, with_bias):
     values = torch.arange(40, dtype=torch.float64).sin()
+
     def part(*shape):
         count = torch.Size(shape).numel()
-        return torch.complex(values[:count], values[count:2 * count].flip(0)).reshape(shape).requires_grad_()
+        return torch.complex(values[:count], values[count : 2 * count].flip(0)).reshape(shape).requires_grad_()
+
     given = [part(*shape), part(4, 3), *([part(4)] if with_bias else [])]
     assert torch.autograd.gradcheck(torch.nn.functional.linear, given)
     assert torch.autograd.gradgradcheck(torch.nn.functional.linear, given)

@@ -97,8 +97,12 @@ def test_batch_norm(shape):
     expected = (x.numpy() - mean.numpy().reshape(after)) / np.sqrt(variance.numpy().reshape(after) + 1e-5)
     close(F.batch_norm(x, mean, variance), expected)
     for training in (True, False):
-        both_orders(lambda x, w, b: F.batch_norm(x, mean.clone(), variance.clone(), w, b, training),
-                    sample(*shape, grad=True), sample(4, grad=True), sample(4, grad=True))
+        both_orders(
+            lambda x, w, b: F.batch_norm(x, mean.clone(), variance.clone(), w, b, training),
+            sample(*shape, grad=True),
+            sample(4, grad=True),
+            sample(4, grad=True),
+        )
 
 
 def test_batch_norm_twice_before_one_backward():
@@ -249,16 +253,15 @@ def test_ctc_loss_against_all_alignments():
     logs = sample(4, 1, 3).log_softmax(2)
     target = [1, 2]
     total = 0.0
-    for code in range(3 ** 4):
-        path = [code // 3 ** t % 3 for t in range(4)]
+    for code in range(3**4):
+        path = [code // 3**t % 3 for t in range(4)]
         merged = [k for t, k in enumerate(path) if k and (t == 0 or path[t - 1] != k)]
         if merged == target:
             total += math.exp(sum(logs[t, 0, k].item() for t, k in enumerate(path)))
     loss = F.ctc_loss(logs, torch.tensor([target]), torch.tensor([4]), torch.tensor([2]), reduction="sum")
     close(loss, -math.log(total))
     assert gradcheck(
-        lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 1)),
-        sample(4, 2, 3, grad=True),
+        lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 2], [2, 2]]), (4, 4), (2, 1)), sample(4, 2, 3, grad=True)
     )
 
 
@@ -328,5 +331,5 @@ def test_ctc_loss_of_no_input():
 
 def test_second_derivative_of_group_norm_without_samples():
     x = torch.zeros(0, 6, 2, requires_grad=True)
-    first, = torch.autograd.grad(torch.nn.functional.group_norm(x, 3).sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(torch.nn.functional.group_norm(x, 3).sum(), x, create_graph=True)
     assert torch.autograd.grad(first.sum(), x, allow_unused=True)[0].shape == (0, 6, 2)

@@ -8,9 +8,16 @@ import flambeau as torch
 import flambeau.nn.functional as F
 
 
-@pytest.mark.parametrize(("dtype", "weight", "made"), [
-    ("float32", "float64", "float32"), ("float64", "float32", "float64"), ("int64", "float32", "float32"),
-    ("float32", "int64", "float32"), ("float32", "complex64", "complex64")])
+@pytest.mark.parametrize(
+    ("dtype", "weight", "made"),
+    [
+        ("float32", "float64", "float32"),
+        ("float64", "float32", "float64"),
+        ("int64", "float32", "float32"),
+        ("float32", "int64", "float32"),
+        ("float32", "complex64", "complex64"),
+    ],
+)
 def test_convolutions_of_empty_batches(dtype, weight, made):
     a, b, c = (getattr(torch, name) for name in (dtype, weight, made))
     for n in (1, 2, 3):
@@ -30,10 +37,12 @@ def test_convolutions_of_no_channels_promote():
 
 
 def test_batches_of_matrices_without_products():
-    for made in (torch.bmm(torch.zeros(0, 2, 3), torch.zeros(0, 3, 2).double()),
-                 torch.einsum("bij,bjk->bik", torch.zeros(0, 2, 3), torch.zeros(0, 3, 2).double()),
-                 torch.einsum("ij,jk->ik", torch.zeros(2, 0), torch.zeros(0, 2).double()),
-                 torch.einsum("i,i->", torch.zeros(0), torch.zeros(0).double())):
+    for made in (
+        torch.bmm(torch.zeros(0, 2, 3), torch.zeros(0, 3, 2).double()),
+        torch.einsum("bij,bjk->bik", torch.zeros(0, 2, 3), torch.zeros(0, 3, 2).double()),
+        torch.einsum("ij,jk->ik", torch.zeros(2, 0), torch.zeros(0, 2).double()),
+        torch.einsum("i,i->", torch.zeros(0), torch.zeros(0).double()),
+    ):
         assert made.dtype is torch.float64 and not made.any()
     with pytest.raises(RuntimeError, match="expected scalar type"):
         torch.bmm(torch.zeros(1, 2, 3), torch.zeros(1, 3, 2).double())
@@ -47,8 +56,10 @@ def test_grids_of_empty_batches():
         F.grid_sample(torch.zeros(1, 2, 3, 3), torch.zeros(1, 4, 4, 2).double(), align_corners=False)
 
 
-@pytest.mark.parametrize(("shape", "size", "made"), [
-    ((1, 1), (1, 3), [[2.0]]), ((1, 1), (3, 3), [[2.0]]), ((2, 1), (2, 5), [[2.0], [2.0]]), ((1, 3), (2, 3), [[2.0, 2.0, 0.0]])])
+@pytest.mark.parametrize(
+    ("shape", "size", "made"),
+    [((1, 1), (1, 3), [[2.0]]), ((1, 1), (3, 3), [[2.0]]), ((2, 1), (2, 5), [[2.0], [2.0]]), ((1, 3), (2, 3), [[2.0, 2.0, 0.0]])],
+)
 def test_a_diagonal_of_what_overlaps(shape, size, made):
     x = torch.zeros(shape)
     x.expand(size).fill_diagonal_(2.0)

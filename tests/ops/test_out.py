@@ -12,11 +12,17 @@ import flambeau.nn.functional as F
 MATRIX = [[2.0, 0.0, 1.0], [0.0, 3.0, 0.0], [1.0, 0.0, 2.0]]
 
 
-@pytest.mark.parametrize("operate", [
-    lambda x, out: torch.linalg.pinv(x, out=out), lambda x, out: torch.linalg.multi_dot([x, x, x], out=out),
-    lambda x, out: F.avg_pool2d(x[None], 2, 1, out=out), lambda x, out: F.avg_pool3d(x[None, None], (1, 2, 2), out=out),
-    lambda x, out: F.hardshrink(x, 1.5, out=out), lambda x, out: F.softshrink(x, 1.5, out=out),
-])
+@pytest.mark.parametrize(
+    "operate",
+    [
+        lambda x, out: torch.linalg.pinv(x, out=out),
+        lambda x, out: torch.linalg.multi_dot([x, x, x], out=out),
+        lambda x, out: F.avg_pool2d(x[None], 2, 1, out=out),
+        lambda x, out: F.avg_pool3d(x[None, None], (1, 2, 2), out=out),
+        lambda x, out: F.hardshrink(x, 1.5, out=out),
+        lambda x, out: F.softshrink(x, 1.5, out=out),
+    ],
+)
 def test_results_are_written_to_out(operate):
     x, empty = torch.tensor(MATRIX), torch.empty(0)
     expected = operate(x, None)
@@ -46,23 +52,42 @@ def test_several_results_keep_their_names():
     assert hist.tolist() == [1, 3] and edges.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: torch.abs(torch.ones(2), out=torch.empty(2, dtype=torch.float64)), "Found dtype Double but expected Float"),
-    (lambda: torch.neg(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
-     "Found dtype ComplexDouble but expected ComplexFloat"),
-    (lambda: torch.abs(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
-     "Found dtype ComplexDouble but expected ComplexFloat"),
-    (lambda: torch.floor(torch.ones(2, dtype=torch.complex64), out=torch.empty(2)), "floor is not supported for complex inputs"),
-    (lambda: torch.floor(torch.ones(2), out=torch.empty(2, dtype=torch.int64)), "Found dtype Long but expected Float"),
-    (lambda: torch.arange(3, dtype=torch.float64, out=torch.empty(0)), "dtype Double does not match dtype of out parameter "
-                                                                       "(Float)"),
-    (lambda: torch.zeros(2, dtype=torch.int64, out=torch.empty(0)), "dtype Long does not match dtype of out parameter (Float)"),
-    (lambda: torch.linalg.eigvalsh(torch.eye(2), out=torch.empty(2, dtype=torch.float64)),
-     "Expected out tensor to have dtype float, but got double instead"),
-    (lambda: torch.ones(2, dtype=torch.int64).mvlgamma_(1),
-     "result type Float can't be cast to the desired output type Long"),
-    (lambda: torch.ones(2, dtype=torch.complex64).abs_(), "In-place abs is not supported for complex tensors."),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.abs(torch.ones(2), out=torch.empty(2, dtype=torch.float64)), "Found dtype Double but expected Float"),
+        (
+            lambda: torch.neg(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
+            "Found dtype ComplexDouble but expected ComplexFloat",
+        ),
+        (
+            lambda: torch.abs(torch.ones(2, dtype=torch.complex64), out=torch.empty(2, dtype=torch.complex128)),
+            "Found dtype ComplexDouble but expected ComplexFloat",
+        ),
+        (
+            lambda: torch.floor(torch.ones(2, dtype=torch.complex64), out=torch.empty(2)),
+            "floor is not supported for complex inputs",
+        ),
+        (lambda: torch.floor(torch.ones(2), out=torch.empty(2, dtype=torch.int64)), "Found dtype Long but expected Float"),
+        (
+            lambda: torch.arange(3, dtype=torch.float64, out=torch.empty(0)),
+            "dtype Double does not match dtype of out parameter (Float)",
+        ),
+        (
+            lambda: torch.zeros(2, dtype=torch.int64, out=torch.empty(0)),
+            "dtype Long does not match dtype of out parameter (Float)",
+        ),
+        (
+            lambda: torch.linalg.eigvalsh(torch.eye(2), out=torch.empty(2, dtype=torch.float64)),
+            "Expected out tensor to have dtype float, but got double instead",
+        ),
+        (
+            lambda: torch.ones(2, dtype=torch.int64).mvlgamma_(1),
+            "result type Float can't be cast to the desired output type Long",
+        ),
+        (lambda: torch.ones(2, dtype=torch.complex64).abs_(), "In-place abs is not supported for complex tensors."),
+    ],
+)
 def test_refusals(call, words):
     with pytest.raises(RuntimeError) as caught:
         call()
@@ -75,19 +100,28 @@ def test_halves_are_rounded_before_they_are_converted():
     assert torch.abs(torch.tensor([3 + 4j]), out=torch.empty(1, dtype=torch.complex64)).item() == 5
 
 
-@pytest.mark.parametrize(("make", "expected", "dtype"), [
-    (lambda: torch.addr(torch.eye(2).bool(), torch.tensor([True, False]), torch.tensor([True, True])),
-     [[True, True], [False, True]], torch.bool),
-    (lambda: torch.tensordot(torch.ones(2, 1, dtype=torch.int32), torch.ones(3, 2, dtype=torch.int32), ([1], [0])),
-     [[3, 3], [3, 3]], torch.int32),
-    (lambda: torch.unravel_index(torch.tensor([5, 3], dtype=torch.uint8), (300, 4))[0], [1, 0], torch.int64),
-    (lambda: torch.tensor(3, dtype=torch.int32).sum_to_size(()), 3, torch.int64),
-    (lambda: torch.igamma(torch.tensor(1.0), torch.tensor(0.0)), 0.0, torch.float32),
-    (lambda: torch.arange(0.0, -8.5, -4.0, dtype=torch.int32), [0, -4, -8], torch.int32),
-    (lambda: torch.arange(0.5, 3.5, 1.0, dtype=torch.int64), [0, 1, 2], torch.int64),
-    (lambda: torch.linalg.matrix_norm(torch.zeros(2, 3, 0), 1), [0.0, 0.0], torch.float32),
-    (lambda: torch.linalg.norm(torch.zeros(0, 3), 2), 0.0, torch.float32),
-])
+@pytest.mark.parametrize(
+    ("make", "expected", "dtype"),
+    [
+        (
+            lambda: torch.addr(torch.eye(2).bool(), torch.tensor([True, False]), torch.tensor([True, True])),
+            [[True, True], [False, True]],
+            torch.bool,
+        ),
+        (
+            lambda: torch.tensordot(torch.ones(2, 1, dtype=torch.int32), torch.ones(3, 2, dtype=torch.int32), ([1], [0])),
+            [[3, 3], [3, 3]],
+            torch.int32,
+        ),
+        (lambda: torch.unravel_index(torch.tensor([5, 3], dtype=torch.uint8), (300, 4))[0], [1, 0], torch.int64),
+        (lambda: torch.tensor(3, dtype=torch.int32).sum_to_size(()), 3, torch.int64),
+        (lambda: torch.igamma(torch.tensor(1.0), torch.tensor(0.0)), 0.0, torch.float32),
+        (lambda: torch.arange(0.0, -8.5, -4.0, dtype=torch.int32), [0, -4, -8], torch.int32),
+        (lambda: torch.arange(0.5, 3.5, 1.0, dtype=torch.int64), [0, 1, 2], torch.int64),
+        (lambda: torch.linalg.matrix_norm(torch.zeros(2, 3, 0), 1), [0.0, 0.0], torch.float32),
+        (lambda: torch.linalg.norm(torch.zeros(0, 3), 2), 0.0, torch.float32),
+    ],
+)
 def test_values_of_odd_calls(make, expected, dtype):
     made = make()
     assert made.tolist() == expected and made.dtype is dtype
@@ -95,7 +129,7 @@ def test_values_of_odd_calls(make, expected, dtype):
 
 def test_resizing_in_place():
     x = torch.arange(6.0).reshape(2, 3).T
-    assert x.resize_(3, 2).stride() == (1, 3)       # what has the shape stays as it is
+    assert x.resize_(3, 2).stride() == (1, 3)  # what has the shape stays as it is
     last = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
     assert torch.empty(0).resize_(2, 3, 4, 5, memory_format=torch.channels_last).stride() == (60, 1, 15, 3)
     assert torch.empty(0).resize_as_(last).stride() == (60, 20, 5, 1)
@@ -107,19 +141,28 @@ def test_normal_complex_numbers_around_a_mean():
     assert abs(made.real.mean().item() - 5) < 0.05 and abs(made.imag.mean().item() - 5) < 0.05
 
 
-@pytest.mark.parametrize(("keywords", "expected"), [
-    ({}, [[0, 159, 163, 10], [4, 112, 151, 105], [7, 65, 138, 200]]),
-    ({"align_corners": True}, [[0, 170, 173, 10], [4, 120, 153, 105], [7, 69, 133, 200]]),
-])
+@pytest.mark.parametrize(
+    ("keywords", "expected"),
+    [
+        ({}, [[0, 159, 163, 10], [4, 112, 151, 105], [7, 65, 138, 200]]),
+        ({"align_corners": True}, [[0, 170, 173, 10], [4, 120, 153, 105], [7, 69, 133, 200]]),
+    ],
+)
 def test_bytes_are_resized_in_fixed_point(keywords, expected):
     x = torch.tensor([[[[0, 255, 10], [7, 100, 200]]]], dtype=torch.uint8)
     assert F.interpolate(x, size=(3, 4), mode="bilinear", **keywords).tolist() == [[expected]]
     assert F.interpolate(x, size=(2, 3), mode="bilinear", **keywords).tolist() == x.tolist()
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, out: torch.hstack([x, x], out=out), lambda x, out: torch.mvlgamma(x + 2, 1, out=out),
-    lambda x, out: torch.add(x, x, out=out), lambda x, out: torch.cumsum(x, 0, out=out)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: torch.hstack([x, x], out=out),
+        lambda x, out: torch.mvlgamma(x + 2, 1, out=out),
+        lambda x, out: torch.add(x, x, out=out),
+        lambda x, out: torch.cumsum(x, 0, out=out),
+    ],
+)
 @pytest.mark.parametrize("which", [(True, False), (False, True)])
 def test_out_takes_no_part_in_a_graph(call, which):
     x, out = torch.ones(2, requires_grad=which[0]), torch.zeros(2, requires_grad=which[1])
@@ -127,25 +170,41 @@ def test_out_takes_no_part_in_a_graph(call, which):
         call(x, out)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda x: torch.add(x, x, out=torch.ones(5, dtype=torch.int32)),
-     "result type Float can't be cast to the desired output type Int"),
-    (lambda x: torch.topk(x, 1, out=(torch.empty(0), torch.empty(0, dtype=torch.int64), x)),
-     "expected tuple of 2 elements but got 3"),
-    (lambda x: torch.topk(x, 1, out=1), "topk(): argument 'out' must be tuple of Tensors, not int"),
-    (lambda x: torch.t_copy(x, out=(x,)), "t_copy(): argument 'out' must be Tensor, not tuple"),
-    (lambda x: torch.fft.fft(x, out=torch.empty(0)), "fft expects a complex output tensor, but got Float"),
-    (lambda x: torch.hstack([x, x], out=torch.empty(0, dtype=torch.int64)),
-     "torch.cat(): input types can't be cast to the desired output type Long"),
-    (lambda x: torch.signbit(x, out=torch.empty(2, 2)), "signbit does not support non-boolean outputs."),
-    (lambda x: torch.square(x.requires_grad_(), out=torch.empty(2, 2)),
-     "pow(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."),
-    (lambda x: torch.softmax(x, 0, out=torch.empty(2, 2).requires_grad_()),
-     "aten::softmax(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-     "requires grad."),
-    (lambda x: torch.gather(x, 0, torch.zeros(1, 1, dtype=torch.int64), out=torch.empty(1, 1, device="meta")),
-     "Expected out tensor to have device cpu, but got meta instead"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda x: torch.add(x, x, out=torch.ones(5, dtype=torch.int32)),
+            "result type Float can't be cast to the desired output type Int",
+        ),
+        (
+            lambda x: torch.topk(x, 1, out=(torch.empty(0), torch.empty(0, dtype=torch.int64), x)),
+            "expected tuple of 2 elements but got 3",
+        ),
+        (lambda x: torch.topk(x, 1, out=1), "topk(): argument 'out' must be tuple of Tensors, not int"),
+        (lambda x: torch.t_copy(x, out=(x,)), "t_copy(): argument 'out' must be Tensor, not tuple"),
+        (lambda x: torch.fft.fft(x, out=torch.empty(0)), "fft expects a complex output tensor, but got Float"),
+        (
+            lambda x: torch.hstack([x, x], out=torch.empty(0, dtype=torch.int64)),
+            "torch.cat(): input types can't be cast to the desired output type Long",
+        ),
+        (lambda x: torch.signbit(x, out=torch.empty(2, 2)), "signbit does not support non-boolean outputs."),
+        (
+            lambda x: torch.square(x.requires_grad_(), out=torch.empty(2, 2)),
+            "pow(): functions with out=... arguments don't support automatic differentiation, but one "
+            "of the arguments requires grad.",
+        ),
+        (
+            lambda x: torch.softmax(x, 0, out=torch.empty(2, 2).requires_grad_()),
+            "aten::softmax(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad.",
+        ),
+        (
+            lambda x: torch.gather(x, 0, torch.zeros(1, 1, dtype=torch.int64), out=torch.empty(1, 1, device="meta")),
+            "Expected out tensor to have device cpu, but got meta instead",
+        ),
+    ],
+)
 def test_an_out_that_is_refused_stays_as_it_was(call, words):
     x = torch.ones(2, 2)
     with warnings.catch_warnings():
@@ -169,14 +228,20 @@ def test_operators_without_a_derivative_write_to_out_whatever_their_operands_wan
     assert torch.softmax(x, 0, out=torch.empty(3)).sum().item() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("write", [
-    lambda x, out: torch.heaviside(x, x, out=out), lambda x, out: torch.softmax(x, 0, out=out),
-    lambda x, out: torch.floor_divide(x, 2, out=out), lambda x, out: torch.alias_copy(x, out=out),
-    lambda x, out: torch.histogram(x, 3, out=(out, torch.empty(4)))[0]])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: torch.heaviside(x, x, out=out),
+        lambda x, out: torch.softmax(x, 0, out=out),
+        lambda x, out: torch.floor_divide(x, 2, out=out),
+        lambda x, out: torch.alias_copy(x, out=out),
+        lambda x, out: torch.histogram(x, 3, out=(out, torch.empty(4)))[0],
+    ],
+)
 def test_what_has_no_derivative_is_recorded_as_such_in_out(write):
     x, out = torch.tensor([1.0, 3.0, 2.0], requires_grad=True), torch.zeros(3)
     for _ in range(2):
-        assert write(x.detach(), out) is out and not out.requires_grad      # of which a plan is kept
+        assert write(x.detach(), out) is out and not out.requires_grad  # of which a plan is kept
     assert write(x, out).grad_fn.name() == "torch::autograd::NotImplemented"
     with pytest.raises(RuntimeError, match=r"derivative for aten::.* is not implemented"):
         out.sum().backward()
@@ -189,19 +254,31 @@ def test_what_has_no_derivative_is_recorded_as_such_in_out(write):
     assert type(base.grad_fn).__name__ == "CopySlices"
 
 
-@pytest.mark.parametrize(("error", "words", "write"), [
-    (NotImplementedError, "\"bitwise_not_cpu\" not implemented for 'Float'", lambda out: torch.bitwise_not(out, out=out)),
-    (RuntimeError, "any only supports bool tensor for result, got: Float", lambda out: torch.any(out, out=out)),
-    (RuntimeError, "nonzero: Expected out tensor to have scalar type Long", lambda out: torch.nonzero(out, out=out))])
+@pytest.mark.parametrize(
+    ("error", "words", "write"),
+    [
+        (NotImplementedError, "\"bitwise_not_cpu\" not implemented for 'Float'", lambda out: torch.bitwise_not(out, out=out)),
+        (RuntimeError, "any only supports bool tensor for result, got: Float", lambda out: torch.any(out, out=out)),
+        (RuntimeError, "nonzero: Expected out tensor to have scalar type Long", lambda out: torch.nonzero(out, out=out)),
+    ],
+)
 def test_an_out_in_a_graph_is_refused_for_its_dtype(error, words, write):
     with pytest.raises(error, match=words):
         write(torch.ones(1, requires_grad=True) * 1)
 
 
-@pytest.mark.parametrize("write", [
-    lambda x, out: torch.add(x, 1, out=out), lambda x, out: torch.mul(x, x.T.contiguous().T, out=out),
-    lambda x, out: torch.floor(x, out=out), lambda x, out: torch.lt(x, 2, out=out), lambda x, out: torch.clamp(x, 1, out=out),
-    lambda x, out: torch.nan_to_num(x, out=out), lambda x, out: torch.atan2(x, x, out=out)])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, out: torch.add(x, 1, out=out),
+        lambda x, out: torch.mul(x, x.T.contiguous().T, out=out),
+        lambda x, out: torch.floor(x, out=out),
+        lambda x, out: torch.lt(x, 2, out=out),
+        lambda x, out: torch.clamp(x, 1, out=out),
+        lambda x, out: torch.nan_to_num(x, out=out),
+        lambda x, out: torch.atan2(x, x, out=out),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 def test_a_resized_out_lies_as_the_operands_do(write):
     x = torch.arange(12.0).reshape(3, 4).t()

@@ -18,7 +18,7 @@ def rows(*shape, seed=0):
 
 def distances(a, b, p):
     apart = abs(a[..., :, None, :] - b[..., None, :, :])
-    return (apart != 0).sum(-1) if p == 0 else apart.max(-1) if p == math.inf else (apart ** p).sum(-1) ** (1 / p)
+    return (apart != 0).sum(-1) if p == 0 else apart.max(-1) if p == math.inf else (apart**p).sum(-1) ** (1 / p)
 
 
 def near(made, wanted):
@@ -66,8 +66,11 @@ def test_pairs_of_one_matrix(n, k, p):
 @pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0])
 def test_gradients_of_gradients(p):
     x, y = (torch.tensor(rows(*shape, seed=len(shape)), requires_grad=True) for shape in ((2, 3, 4), (5, 4)))
-    for function, given in ((lambda a, b: torch.cdist(a, b, p), (x, y)), (lambda a: torch.pdist(a, p), (y,)),
-                            (lambda a, b: torch.cdist(a, b, p, "use_mm_for_euclid_dist"), (x, y))):
+    for function, given in (
+        (lambda a, b: torch.cdist(a, b, p), (x, y)),
+        (lambda a: torch.pdist(a, p), (y,)),
+        (lambda a, b: torch.cdist(a, b, p, "use_mm_for_euclid_dist"), (x, y)),
+    ):
         assert gradcheck(function, given)
         assert gradgradcheck(function, given)
 

@@ -32,12 +32,36 @@ def close(result, expected, rtol=2e-6, atol=1e-6):
 # ---------------------------------------------------------------- values
 
 NUMPY = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "atan": np.arctan, "neg": np.negative, "abs": np.abs,
-    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round, "square": np.square,
-    "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc, "signbit": np.signbit, "isnan": np.isnan,
-    "logical_not": np.logical_not, "frac": lambda x: x - np.trunc(x), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "relu": lambda x: np.maximum(x, 0), "angle": np.angle}
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.round,
+    "square": np.square,
+    "deg2rad": np.deg2rad,
+    "rad2deg": np.rad2deg,
+    "sinc": np.sinc,
+    "signbit": np.signbit,
+    "isnan": np.isnan,
+    "logical_not": np.logical_not,
+    "frac": lambda x: x - np.trunc(x),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, 0),
+    "angle": np.angle,
+}
 
 
 @pytest.mark.parametrize("name", NUMPY)
@@ -45,11 +69,17 @@ def test_unary_values(name):
     close(getattr(torch, name)(tensor(VALUES)), NUMPY[name](VALUES), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["log", "log2", "log10", "log1p", "sqrt", "asin", "acos", "atanh", "lgamma", "erfinv",
-                                  "reciprocal"])
+@pytest.mark.parametrize(
+    "name", ["log", "log2", "log10", "log1p", "sqrt", "asin", "acos", "atanh", "lgamma", "erfinv", "reciprocal"]
+)
 def test_unary_values_inside(name):
-    known = {"asin": np.arcsin, "acos": np.arccos, "atanh": np.arctanh, "lgamma": np.vectorize(math.lgamma),
-             "reciprocal": np.reciprocal}
+    known = {
+        "asin": np.arcsin,
+        "acos": np.arccos,
+        "atanh": np.arctanh,
+        "lgamma": np.vectorize(math.lgamma),
+        "reciprocal": np.reciprocal,
+    }
     if name == "erfinv":
         close(torch.erf(torch.erfinv(tensor(INSIDE))), INSIDE)
     else:
@@ -57,10 +87,29 @@ def test_unary_values_inside(name):
 
 
 BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum, "minimum": np.minimum,
-    "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign, "fmod": np.fmod,
-    "remainder": np.remainder, "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "floor_divide": np.floor_divide,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+    "logaddexp": np.logaddexp,
+    "logaddexp2": np.logaddexp2,
+    "floor_divide": np.floor_divide,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -69,8 +118,24 @@ def test_binary_values(name):
     close(getattr(torch, name)(tensor(a), tensor(b)), BINARY[name](a, b), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "gcd", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor", "floor_divide",
-                                  "remainder", "fmod", "maximum", "bitwise_left_shift"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "sub",
+        "mul",
+        "gcd",
+        "lcm",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "maximum",
+        "bitwise_left_shift",
+    ],
+)
 def test_integers(name):
     a, b = np.array([7, -7, 12, 0, 5]), np.array([2, 3, 4, 5, 1])
     known = {"bitwise_left_shift": np.left_shift, "sub": np.subtract, "mul": np.multiply}
@@ -81,11 +146,23 @@ def test_integers(name):
 
 def test_operators_and_their_reflections():
     x = tensor([1.0, 2.0, 4.0])
-    for result, expected in ((1 - x, [0, -1, -3]), (2 / x, [2, 1, 0.5]), (2 ** x, [2, 4, 16]), (7 // x, [7, 3, 1]),
-                             (7 % x, [0, 1, 3]), (1 + x, [2, 3, 5]), (3 * x, [3, 6, 12]), (-x, [-1, -2, -4]),
-                             (x ** 2, [1, 4, 16]),
-                             (x ** -1, [1, 0.5, 0.25]), (x ** 0.5, np.sqrt([1, 2, 4])), (x // 3, [0, 0, 1]), (x % 3, [1, 2, 1]),
-                             (abs(-x), [1, 2, 4]), (+x, [1, 2, 4])):
+    for result, expected in (
+        (1 - x, [0, -1, -3]),
+        (2 / x, [2, 1, 0.5]),
+        (2**x, [2, 4, 16]),
+        (7 // x, [7, 3, 1]),
+        (7 % x, [0, 1, 3]),
+        (1 + x, [2, 3, 5]),
+        (3 * x, [3, 6, 12]),
+        (-x, [-1, -2, -4]),
+        (x**2, [1, 4, 16]),
+        (x**-1, [1, 0.5, 0.25]),
+        (x**0.5, np.sqrt([1, 2, 4])),
+        (x // 3, [0, 0, 1]),
+        (x % 3, [1, 2, 1]),
+        (abs(-x), [1, 2, 4]),
+        (+x, [1, 2, 4]),
+    ):
         close(result, expected)
     i = torch.tensor([1, 2, 4])
     assert (i << 1).tolist() == [2, 4, 8] and (1 << i).tolist() == [2, 4, 16] and (i >> 1).tolist() == [0, 1, 2]
@@ -95,10 +172,19 @@ def test_operators_and_their_reflections():
     assert (3 > i).tolist() == [True, True, False]  # noqa: SIM300 - the reflected comparison
 
 
-@pytest.mark.parametrize(("left", "right", "expected"), [
-    ("int64", 1.5, "float32"), ("float16", 2, "float16"), ("bool", 1, "int64"), ("uint8", 300, "uint8"),
-    ("float32", 1j, "complex64"),
-    ("int32", True, "int32"), ("bfloat16", 2.5, "bfloat16"), ("float64", 1j, "complex128")])
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("int64", 1.5, "float32"),
+        ("float16", 2, "float16"),
+        ("bool", 1, "int64"),
+        ("uint8", 300, "uint8"),
+        ("float32", 1j, "complex64"),
+        ("int32", True, "int32"),
+        ("bfloat16", 2.5, "bfloat16"),
+        ("float64", 1j, "complex128"),
+    ],
+)
 def test_promotion_with_numbers(left, right, expected):
     assert (torch.ones(2, dtype=getattr(torch, left)) + right).dtype is getattr(torch, expected)
 
@@ -170,7 +256,7 @@ def test_polygamma_and_zeta():
     for n in (1, 2, 3):
         direct = [(-1) ** (n + 1) * math.factorial(n) * np.sum((k + v) ** (-n - 1.0)) for v in x.tolist()]
         close(torch.polygamma(n, x), direct, rtol=1e-5)
-    assert special.zeta(torch.tensor(2.0), torch.tensor(1.0)).item() == pytest.approx(math.pi ** 2 / 6)
+    assert special.zeta(torch.tensor(2.0), torch.tensor(1.0)).item() == pytest.approx(math.pi**2 / 6)
 
 
 def test_zeta_has_a_derivative_by_its_second_argument_alone():
@@ -188,15 +274,22 @@ def test_zeta_has_a_derivative_by_its_second_argument_alone():
 
 UNARY_GRADIENTS = (
     "exp exp2 expm1 sin cos tan asin acos atan sinh cosh tanh asinh atanh sigmoid sinc erf erfc erfinv lgamma digamma i0 deg2rad "
-    "neg abs sgn square sqrt rsqrt reciprocal log log2 log10 log1p frac relu logit nan_to_num selu celu hardshrink").split()
-ACTIVATIONS = ("relu6 leaky_relu elu gelu silu mish softplus hardtanh hardsigmoid hardswish softshrink tanhshrink softsign "
-               "logsigmoid glu").split()
+    "neg abs sgn square sqrt rsqrt reciprocal log log2 log10 log1p frac relu logit nan_to_num selu celu hardshrink"
+).split()
+ACTIVATIONS = (
+    "relu6 leaky_relu elu gelu silu mish softplus hardtanh hardsigmoid hardswish softshrink tanhshrink softsign logsigmoid glu"
+).split()
 FUNCTIONS = {
-    **{name: getattr(torch, name) for name in UNARY_GRADIENTS}, **{name: getattr(F, name) for name in ACTIVATIONS},
+    **{name: getattr(torch, name) for name in UNARY_GRADIENTS},
+    **{name: getattr(F, name) for name in ACTIVATIONS},
     **{f"special.{name}": getattr(special, name) for name in ("i0e", "i1", "i1e", "erfcx", "entr", "ndtr", "log_ndtr", "ndtri")},
-    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"), "clamp": lambda x: x.clamp(0.33, 0.66), "polygamma":
-    lambda x: torch.polygamma(2, x), "threshold": lambda x: F.threshold(x, 0.3, 0.1), "2.5 ** x": lambda x: 2.5 ** x,
-    **{f"x ** {p}": (lambda x, p=p: x ** p) for p in (2, 3, 0.5, -0.5, -1, -2, 1.7, 0, 1)}}
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "clamp": lambda x: x.clamp(0.33, 0.66),
+    "polygamma": lambda x: torch.polygamma(2, x),
+    "threshold": lambda x: F.threshold(x, 0.3, 0.1),
+    "2.5 ** x": lambda x: 2.5**x,
+    **{f"x ** {p}": (lambda x, p=p: x**p) for p in (2, 3, 0.5, -0.5, -1, -2, 1.7, 0, 1)},
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -206,13 +299,22 @@ def test_unary_gradients(name):
 
 
 MIXED = {
-    **{name: getattr(torch, name) for name in (
-        "add sub mul div pow atan2 hypot maximum minimum fmax fmin fmod remainder copysign xlogy logaddexp logaddexp2 "
-        "rsub").split()},
-    "xlog1py": special.xlog1py, "where": lambda x, y: torch.where(x > 0.5, x, y), "lerp near": lambda x, y: torch.lerp(x, y, 0.3),
-    "lerp far": lambda x, y: torch.lerp(x, y, 0.7), "alpha": lambda x, y: torch.sub(x, y, alpha=2.5),
-    "lerp": lambda x, y: torch.lerp(x, y, x * y), "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.3),
-    "addcdiv": lambda x, y: torch.addcdiv(y, x, y), "clamp": lambda x, y: torch.clamp(x, y, y + 0.2)}
+    **{
+        name: getattr(torch, name)
+        for name in (
+            "add sub mul div pow atan2 hypot maximum minimum fmax fmin fmod remainder copysign xlogy logaddexp logaddexp2 rsub"
+        ).split()
+    },
+    "xlog1py": special.xlog1py,
+    "where": lambda x, y: torch.where(x > 0.5, x, y),
+    "lerp near": lambda x, y: torch.lerp(x, y, 0.3),
+    "lerp far": lambda x, y: torch.lerp(x, y, 0.7),
+    "alpha": lambda x, y: torch.sub(x, y, alpha=2.5),
+    "lerp": lambda x, y: torch.lerp(x, y, x * y),
+    "addcmul": lambda x, y: torch.addcmul(x, x, y, value=0.3),
+    "addcdiv": lambda x, y: torch.addcdiv(y, x, y),
+    "clamp": lambda x, y: torch.clamp(x, y, y + 0.2),
+}
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -222,8 +324,28 @@ def test_gradients_of_several(name):
     assert gradcheck(MIXED[name], (x, y)) and gradgradcheck(MIXED[name], (x, y))
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sin", "tan", "tanh", "sqrt", "rsqrt", "reciprocal", "sigmoid", "abs", "sgn",
-                                  "square", "asin", "acosh", "log1p", "sinc", "angle"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "exp",
+        "log",
+        "sin",
+        "tan",
+        "tanh",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "sigmoid",
+        "abs",
+        "sgn",
+        "square",
+        "asin",
+        "acosh",
+        "log1p",
+        "sinc",
+        "angle",
+    ],
+)
 def test_complex_gradients(name):
     x = torch.tensor([0.3 + 0.4j, 0.7 - 0.2j], dtype=torch.complex128).requires_grad_()
     assert gradcheck(getattr(torch, name), (x,))
@@ -234,23 +356,34 @@ def test_gradients_at_the_corners():
         x = torch.tensor(at).requires_grad_()
         function(x).sum().backward()
         return x.grad.tolist()
+
     assert slope(torch.relu, [0.0, 1.0]) == [0, 1]
     assert slope(torch.abs, [0.0, -2.0]) == [0, -1]
     assert slope(lambda x: x.clamp(0, 1), [0.0, 1.0, 2.0]) == [1, 1, 0]
     assert slope(F.hardtanh, [-1.0, 0.5, 1.0]) == [0, 1, 0]
     assert slope(lambda x: torch.maximum(x, torch.tensor([1.0, 1.0])), [1.0, 2.0]) == [0.5, 1]
-    assert slope(lambda x: x ** 0, [0.0, 2.0]) == [0, 0]
+    assert slope(lambda x: x**0, [0.0, 2.0]) == [0, 0]
     assert slope(lambda x: torch.xlogy(torch.zeros(2), x), [0.0, 1.0])[1] == 0
 
 
 def test_nodes_have_pytorchs_names():
     x, y = (torch.tensor([0.5, 0.6]).requires_grad_() for _ in range(2))
-    for result, name in ((x + y, "AddBackward0"), (1 - x, "RsubBackward1"), (x ** 2, "PowBackward0"), (x ** y, "PowBackward1"),
-                         (2 ** x, "PowBackward2"), (x / y, "DivBackward0"), (torch.log1p(x), "Log1PBackward0"),
-                         (x.clamp(0, 1), "ClampBackward1"), (torch.where(x > 0, x, y), "WhereBackward0"),
-                         (F.gelu(x), "GeluBackward0"), (F.relu6(x), "HardtanhBackward0"),
-                         (torch.lerp(x, y, 0.5), "LerpBackward0"),
-                         (special.xlog1py(x, y), "SpecialXlog1PyBackward0"), (x % 2, "RemainderBackward0")):
+    for result, name in (
+        (x + y, "AddBackward0"),
+        (1 - x, "RsubBackward1"),
+        (x**2, "PowBackward0"),
+        (x**y, "PowBackward1"),
+        (2**x, "PowBackward2"),
+        (x / y, "DivBackward0"),
+        (torch.log1p(x), "Log1PBackward0"),
+        (x.clamp(0, 1), "ClampBackward1"),
+        (torch.where(x > 0, x, y), "WhereBackward0"),
+        (F.gelu(x), "GeluBackward0"),
+        (F.relu6(x), "HardtanhBackward0"),
+        (torch.lerp(x, y, 0.5), "LerpBackward0"),
+        (special.xlog1py(x, y), "SpecialXlog1PyBackward0"),
+        (x % 2, "RemainderBackward0"),
+    ):
         assert result.grad_fn.name() == name
 
 
@@ -308,30 +441,42 @@ def test_out():
 TRUE, WHOLE, REAL = [True, False], [1, 2], [1.0, 2.0]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: torch.tensor(TRUE) - torch.tensor(TRUE), RuntimeError, "with two bool tensors is not supported"),
-    (lambda: 1 - torch.tensor(TRUE), RuntimeError, "with a bool tensor is not supported"),
-    (lambda: -torch.tensor(TRUE), RuntimeError, "Negation, the `-` operator, on a bool tensor"),
-    (lambda: torch.tensor(WHOLE) // 0, RuntimeError, "ZeroDivisionError"),
-    (lambda: torch.tensor(WHOLE) % torch.tensor([1, 0]), RuntimeError, "ZeroDivisionError"),
-    (lambda: torch.tensor(WHOLE) ** -1, RuntimeError, "Integers to negative integer powers are not allowed."),
-    (lambda: torch.tensor(TRUE) ** torch.tensor(TRUE), NotImplementedError, "\"pow\" not implemented for 'Bool'"),
-    (lambda: torch.add(torch.tensor(WHOLE), torch.tensor(WHOLE), alpha=1.5), RuntimeError, "alpha must not be a floating"),
-    (lambda: torch.tensor(WHOLE).clamp(), RuntimeError, "At least one of 'min' or 'max' must not be None"),
-    (lambda: torch.tensor([1j]) < torch.tensor([1j]), NotImplementedError, "\"lt_cpu\" not implemented for 'ComplexFloat'"),
-    (lambda: ~torch.tensor(REAL), TypeError, "only implemented on integer and Boolean-type tensors"),
-    (lambda: torch.tensor(REAL) + "a", TypeError, "unsupported operand type"),
-    (lambda: torch.add(torch.tensor(REAL), None), TypeError, r"argument 'other' \(position 2\) must be Tensor, not NoneType"),
-    (lambda: torch.maximum(torch.tensor(REAL), 2.0), TypeError, r"maximum\(\): argument 'other' \(position 2\) must be Tensor"),
-    (lambda: torch.exp(1.0), TypeError, r"exp\(\): argument 'input' \(position 1\) must be Tensor, not float"),
-    (lambda: torch.where(torch.tensor(WHOLE), 1.0, 2.0), RuntimeError, "where expected condition to be a boolean tensor"),
-    (lambda: torch.lerp(torch.tensor(REAL), torch.tensor(REAL).double(), 0.5), RuntimeError, "expected dtype float for `end`"),
-    (lambda: torch.ones(2) + torch.ones(3), RuntimeError, "The size of tensor a"),
-    (lambda: F.gelu(torch.tensor(REAL), approximate="x"), RuntimeError, "approximate argument must be either none or tanh"),
-    (lambda: F.glu(torch.ones(3)), RuntimeError, "Halving dimension must be even, but dimension 0 is size 3"),
-    (lambda: F.leaky_relu(torch.tensor(WHOLE)), NotImplementedError, "\"leaky_relu_cpu\" not implemented for 'Long'"),
-    (lambda: F.hardtanh(torch.tensor(REAL), 1, -1), ValueError, "min_val cannot be greater than max_val"),
-    (lambda: torch.isclose(torch.tensor(REAL), torch.tensor(WHOLE)), RuntimeError, "Float did not match Long")])
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: torch.tensor(TRUE) - torch.tensor(TRUE), RuntimeError, "with two bool tensors is not supported"),
+        (lambda: 1 - torch.tensor(TRUE), RuntimeError, "with a bool tensor is not supported"),
+        (lambda: -torch.tensor(TRUE), RuntimeError, "Negation, the `-` operator, on a bool tensor"),
+        (lambda: torch.tensor(WHOLE) // 0, RuntimeError, "ZeroDivisionError"),
+        (lambda: torch.tensor(WHOLE) % torch.tensor([1, 0]), RuntimeError, "ZeroDivisionError"),
+        (lambda: torch.tensor(WHOLE) ** -1, RuntimeError, "Integers to negative integer powers are not allowed."),
+        (lambda: torch.tensor(TRUE) ** torch.tensor(TRUE), NotImplementedError, "\"pow\" not implemented for 'Bool'"),
+        (lambda: torch.add(torch.tensor(WHOLE), torch.tensor(WHOLE), alpha=1.5), RuntimeError, "alpha must not be a floating"),
+        (lambda: torch.tensor(WHOLE).clamp(), RuntimeError, "At least one of 'min' or 'max' must not be None"),
+        (lambda: torch.tensor([1j]) < torch.tensor([1j]), NotImplementedError, "\"lt_cpu\" not implemented for 'ComplexFloat'"),
+        (lambda: ~torch.tensor(REAL), TypeError, "only implemented on integer and Boolean-type tensors"),
+        (lambda: torch.tensor(REAL) + "a", TypeError, "unsupported operand type"),
+        (lambda: torch.add(torch.tensor(REAL), None), TypeError, r"argument 'other' \(position 2\) must be Tensor, not NoneType"),
+        (
+            lambda: torch.maximum(torch.tensor(REAL), 2.0),
+            TypeError,
+            r"maximum\(\): argument 'other' \(position 2\) must be Tensor",
+        ),
+        (lambda: torch.exp(1.0), TypeError, r"exp\(\): argument 'input' \(position 1\) must be Tensor, not float"),
+        (lambda: torch.where(torch.tensor(WHOLE), 1.0, 2.0), RuntimeError, "where expected condition to be a boolean tensor"),
+        (
+            lambda: torch.lerp(torch.tensor(REAL), torch.tensor(REAL).double(), 0.5),
+            RuntimeError,
+            "expected dtype float for `end`",
+        ),
+        (lambda: torch.ones(2) + torch.ones(3), RuntimeError, "The size of tensor a"),
+        (lambda: F.gelu(torch.tensor(REAL), approximate="x"), RuntimeError, "approximate argument must be either none or tanh"),
+        (lambda: F.glu(torch.ones(3)), RuntimeError, "Halving dimension must be even, but dimension 0 is size 3"),
+        (lambda: F.leaky_relu(torch.tensor(WHOLE)), NotImplementedError, "\"leaky_relu_cpu\" not implemented for 'Long'"),
+        (lambda: F.hardtanh(torch.tensor(REAL), 1, -1), ValueError, "min_val cannot be greater than max_val"),
+        (lambda: torch.isclose(torch.tensor(REAL), torch.tensor(WHOLE)), RuntimeError, "Float did not match Long"),
+    ],
+)
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
@@ -353,8 +498,9 @@ def test_rrelu_draws_slopes_while_training():
     close(F.rrelu(x, 0.1, 0.3), np.full(1000, -0.2))
 
 
-@pytest.mark.parametrize("name", ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardswish",
-                                  "hardsigmoid", "hardtanh"])
+@pytest.mark.parametrize(
+    "name", ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh"]
+)
 def test_activations_in_place(name):
     x = tensor(VALUES)
     expected = getattr(F, name)(x)

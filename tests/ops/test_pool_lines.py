@@ -10,7 +10,7 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
 def numbers(*shape, special):
-    x = np.random.default_rng(3).standard_normal(shape).round(1)        # with equal ones
+    x = np.random.default_rng(3).standard_normal(shape).round(1)  # with equal ones
     if special == "nan":
         x.reshape(-1)[::17] = np.nan
     if special == "least":
@@ -59,10 +59,20 @@ def test_whole_planes():
 
 @pytest.mark.parametrize("special", ["", "nan", "least"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("kernel", "step", "pad", "spread", "ceil"), [
-    (2, 2, 0, 1, False), (3, 2, 1, 1, False), (3, 1, 1, 1, False), (5, 3, 2, 1, True), (2, 2, 1, 2, False), (9, 4, 4, 1, True),
-    (1, 1, 0, 1, False), (3, 4, 0, 2, True), (11, 5, 0, 1, False),
-])
+@pytest.mark.parametrize(
+    ("kernel", "step", "pad", "spread", "ceil"),
+    [
+        (2, 2, 0, 1, False),
+        (3, 2, 1, 1, False),
+        (3, 1, 1, 1, False),
+        (5, 3, 2, 1, True),
+        (2, 2, 1, 2, False),
+        (9, 4, 4, 1, True),
+        (1, 1, 0, 1, False),
+        (3, 4, 0, 2, True),
+        (11, 5, 0, 1, False),
+    ],
+)
 def test_small_windows(kernel, step, pad, spread, ceil, dtype, special):
     for size in (11, 40, 133):
         x = torch.tensor(numbers(3, size, special=special), dtype=dtype)

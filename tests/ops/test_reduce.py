@@ -32,8 +32,12 @@ def close(result, expected, rtol=1e-6, atol=1e-7):
 def test_values(name, shape):
     x = sample(*shape)
     array = x.numpy()
-    reference = {"amax": np.max, "amin": np.min, "var": lambda a, **k: np.var(a, ddof=1, **k),
-                 "std": lambda a, **k: np.std(a, ddof=1, **k)}.get(name) or getattr(np, name)
+    reference = {
+        "amax": np.max,
+        "amin": np.min,
+        "var": lambda a, **k: np.var(a, ddof=1, **k),
+        "std": lambda a, **k: np.std(a, ddof=1, **k),
+    }.get(name) or getattr(np, name)
     function = getattr(torch, name)
     if shape or name not in ("var", "std"):
         close(function(x), reference(array))
@@ -55,7 +59,7 @@ def test_long_sums_are_accurate(shape):
         close(x.sum(dim), exact.sum(dim).astype(np.float32), rtol=2e-7, atol=1e-6)
         close(x.var(dim), exact.var(dim, ddof=1), rtol=1e-5)
         assert np.array_equal(x.argmax(dim).numpy(), array.argmax(dim))
-    close(x.norm(), np.sqrt((exact ** 2).sum()), rtol=1e-6)
+    close(x.norm(), np.sqrt((exact**2).sum()), rtol=1e-6)
     assert x.amax().item() == array.max() and x.min().item() == array.min()
 
 
@@ -93,12 +97,34 @@ def test_extremes_with_places():
     assert x.grad.tolist() == [[0, 0, 0, 0], [0.5, 0.5, 0, 0]]
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.sum(0), lambda x: x.mean((0, 1)), lambda x: x.prod(), lambda x: x.prod(1), lambda x: x.var(1), lambda x: x.std(),
-    lambda x: x.norm(), lambda x: x.norm(3, dim=0), lambda x: x.norm(1), lambda x: x.logsumexp(1), lambda x: x.amax(0),
-    lambda x: x.max(1)[0], lambda x: torch.var_mean(x, 0)[0], lambda x: x.nansum(0), lambda x: x.median(1)[0],
-    lambda x: x.quantile(0.3), lambda x: x.trace(), lambda x: x.cumsum(1), lambda x: x.cumprod(0), lambda x: x.logcumsumexp(1),
-    lambda x: x.cummax(0)[0], lambda x: x.diff(), lambda x: x.renorm(2, 0, 1.0)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(0),
+        lambda x: x.mean((0, 1)),
+        lambda x: x.prod(),
+        lambda x: x.prod(1),
+        lambda x: x.var(1),
+        lambda x: x.std(),
+        lambda x: x.norm(),
+        lambda x: x.norm(3, dim=0),
+        lambda x: x.norm(1),
+        lambda x: x.logsumexp(1),
+        lambda x: x.amax(0),
+        lambda x: x.max(1)[0],
+        lambda x: torch.var_mean(x, 0)[0],
+        lambda x: x.nansum(0),
+        lambda x: x.median(1)[0],
+        lambda x: x.quantile(0.3),
+        lambda x: x.trace(),
+        lambda x: x.cumsum(1),
+        lambda x: x.cumprod(0),
+        lambda x: x.logcumsumexp(1),
+        lambda x: x.cummax(0)[0],
+        lambda x: x.diff(),
+        lambda x: x.renorm(2, 0, 1.0),
+    ],
+)
 def test_gradients(function):
     assert gradcheck(function, sample(3, 4, grad=True))
     assert gradgradcheck(function, sample(3, 4, grad=True))
@@ -115,9 +141,19 @@ def test_product_gradient_with_zeros():
 
 def test_node_names():
     x = sample(2, 3, grad=True)
-    names = {x.sum(): "SumBackward0", x.sum(0): "SumBackward1", x.mean(): "MeanBackward0", x.mean(1): "MeanBackward1",
-             x.max(): "MaxBackward1", x.max(0)[0]: "MaxBackward0", x.amax(): "AmaxBackward0", x.prod(0): "ProdBackward1",
-             x.var(): "VarBackward0", x.norm(): "LinalgVectorNormBackward0", x.cumsum(0): "CumsumBackward0"}
+    names = {
+        x.sum(): "SumBackward0",
+        x.sum(0): "SumBackward1",
+        x.mean(): "MeanBackward0",
+        x.mean(1): "MeanBackward1",
+        x.max(): "MaxBackward1",
+        x.max(0)[0]: "MaxBackward0",
+        x.amax(): "AmaxBackward0",
+        x.prod(0): "ProdBackward1",
+        x.var(): "VarBackward0",
+        x.norm(): "LinalgVectorNormBackward0",
+        x.cumsum(0): "CumsumBackward0",
+    }
     for result, name in names.items():
         assert result.grad_fn.name() == name
 
@@ -154,26 +190,33 @@ def test_out_and_empty():
     assert torch.sum(x, 0, out=out) is out
     close(out, x.numpy().sum(0))
     assert (
-        torch.zeros(0).sum().item() == 0
-        and math.isnan(torch.zeros(0).mean().item())
-        and torch.zeros(0, 3).amax(1).shape == (0,)
+        torch.zeros(0).sum().item() == 0 and math.isnan(torch.zeros(0).mean().item()) and torch.zeros(0, 3).amax(1).shape == (0,)
     )
     assert torch.zeros(0, 3).sum(0).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), [
-    (lambda: torch.zeros(0).max(), RuntimeError, "max(): Expected reduction dim to be specified for input.numel() == "
-                                                 "0. Specify the "
-                                                 "reduction dim with the 'dim' argument."),
-    (lambda: torch.zeros(0, 2).argmax(0), IndexError, "argmax(): Expected reduction dim 0 to have non-zero size."),
-    (lambda: torch.zeros(2, 3).sum((0, -2)), RuntimeError, "dim 0 appears multiple times in the list of dims"),
-    (lambda: torch.zeros(2).sum(1), IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)"),
-    (lambda: torch.tensor([1]).mean(), RuntimeError, "mean(): could not infer output dtype. Input dtype must be either "
-                                                     "a floating "
-                                                     "point or complex dtype. Got: Long"),
-    (lambda: torch.tensor([1]).var(), RuntimeError, "std and var only support floating point and complex dtypes"),
-    (lambda: torch.tensor([True]).argmax(), RuntimeError, "argmax(): does not support bool input"),
-])
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda: torch.zeros(0).max(),
+            RuntimeError,
+            "max(): Expected reduction dim to be specified for input.numel() == "
+            "0. Specify the "
+            "reduction dim with the 'dim' argument.",
+        ),
+        (lambda: torch.zeros(0, 2).argmax(0), IndexError, "argmax(): Expected reduction dim 0 to have non-zero size."),
+        (lambda: torch.zeros(2, 3).sum((0, -2)), RuntimeError, "dim 0 appears multiple times in the list of dims"),
+        (lambda: torch.zeros(2).sum(1), IndexError, "Dimension out of range (expected to be in range of [-1, 0], but got 1)"),
+        (
+            lambda: torch.tensor([1]).mean(),
+            RuntimeError,
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long",
+        ),
+        (lambda: torch.tensor([1]).var(), RuntimeError, "std and var only support floating point and complex dtypes"),
+        (lambda: torch.tensor([True]).argmax(), RuntimeError, "argmax(): does not support bool input"),
+    ],
+)
 def test_errors(call, kind, words):
     with pytest.raises(kind) as caught:
         call()

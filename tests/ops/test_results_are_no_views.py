@@ -36,7 +36,7 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_a_result_is_no_view(name):
     x = torch.tensor([[3.0, 1.0, 0.5], [-1.0, 4.0, 2.0], [0.25, -2.0, 5.0]])
-    for _ in range(2):                              # when it is planned, and by the plan
+    for _ in range(2):  # when it is planned, and by the plan
         assert not MADE[name](x)._is_view()
     made = MADE[name](x.requires_grad_())
     assert not made._is_view() and made._base is None

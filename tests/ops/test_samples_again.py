@@ -29,8 +29,10 @@ IN_PLACE = {
     "normal_": (), "uniform_": (-1, 2), "bernoulli_": (0.3,), "exponential_": (2,), "cauchy_": (), "log_normal_": (),
     "geometric_": (0.3,), "random_": (), "random_ below": (7,), "random_ between": (-3, 7),
 }  # fmt: skip
-METHODS = {name: (lambda x, name=name, given=given, **how: getattr(x, name.split()[0])(*given, **how))
-           for name, given in IN_PLACE.items()}
+METHODS = {
+    name: (lambda x, name=name, given=given, **how: getattr(x, name.split()[0])(*given, **how))
+    for name, given in IN_PLACE.items()
+}
 
 
 def _stream(draw: Callable, cleared: bool) -> list[torch.Tensor]:
@@ -77,8 +79,14 @@ def test_whole_numbers_can_not_require_grad(name: str) -> None:
 
 
 def test_defaults_that_change() -> None:
-    made = lambda: [torch.rand(3), torch.randn(3), torch.normal(0, 1, (3,)), torch.ones(3), torch.zeros(3),
-                    torch.linspace(0, 1, 4)]
+    made = lambda: [
+        torch.rand(3),
+        torch.randn(3),
+        torch.normal(0, 1, (3,)),
+        torch.ones(3),
+        torch.zeros(3),
+        torch.linspace(0, 1, 4),
+    ]
     assert {x.dtype for x in made() + made()} == {torch.float32}
     torch.set_default_dtype(torch.float64)
     try:
@@ -92,13 +100,14 @@ def test_defaults_that_change() -> None:
 
 def test_parameters_of_a_kept_sampler_are_looked_at() -> None:
     x = torch.empty(4)
-    for good, bad, words in ((lambda: x.normal_(0, 1), lambda: x.normal_(0, -1), "std >= 0.0"),
-                             (lambda: x.uniform_(0, 1), lambda: x.uniform_(2, 1), r"return a \[from, to\) range"),
-                             (lambda: x.bernoulli_(0.5), lambda: x.bernoulli_(1.5), r"p to be in \[0, 1\]"),
-                             (lambda: x.exponential_(1), lambda: x.exponential_(0), "lambda > 0.0"),
-                             (lambda: x.random_(3), lambda: x.random_(0), "'from' to be less than 'to'"),
-                             (lambda: torch.randint(3, (2,), dtype=torch.int8),
-                              lambda: torch.randint(300, (2,), dtype=torch.int8), "out of bounds")):
+    for good, bad, words in (
+        (lambda: x.normal_(0, 1), lambda: x.normal_(0, -1), "std >= 0.0"),
+        (lambda: x.uniform_(0, 1), lambda: x.uniform_(2, 1), r"return a \[from, to\) range"),
+        (lambda: x.bernoulli_(0.5), lambda: x.bernoulli_(1.5), r"p to be in \[0, 1\]"),
+        (lambda: x.exponential_(1), lambda: x.exponential_(0), "lambda > 0.0"),
+        (lambda: x.random_(3), lambda: x.random_(0), "'from' to be less than 'to'"),
+        (lambda: torch.randint(3, (2,), dtype=torch.int8), lambda: torch.randint(300, (2,), dtype=torch.int8), "out of bounds"),
+    ):
         good()
         good()
         with pytest.raises(RuntimeError, match=words):

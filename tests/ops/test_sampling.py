@@ -21,17 +21,31 @@ def test_uniforms(n):
 
     def u53(g):
         return (g.draw64(n) & np.uint64((1 << 53) - 1)).astype(np.float64) * 2.0**-53
+
     same(lambda g: torch.rand(n, generator=g), u24)
     same(lambda g: torch.rand(n, dtype=torch.float64, generator=g), u53)
-    same(lambda g: torch.empty(n, dtype=torch.float16).uniform_(generator=g), lambda g: np.where(
-        u24(g.clone_state()).astype(np.float16) == 1, 0, u24(g).astype(np.float16)))
+    same(
+        lambda g: torch.empty(n, dtype=torch.float16).uniform_(generator=g),
+        lambda g: np.where(u24(g.clone_state()).astype(np.float16) == 1, 0, u24(g).astype(np.float16)),
+    )
     same(lambda g: torch.empty(n).bernoulli_(0.3, generator=g), lambda g: u53(g) < 0.3)
     same(lambda g: torch.empty(n).exponential_(2, generator=g), lambda g: (-0.5 * np.log1p(-u53(g))).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.int16, torch.float32, torch.float64])
-@pytest.mark.parametrize("low, high", [(0, 1), (0, 10), (-5, 7), (0, (1 << 28) - 1), (0, 1 << 28), (-(1 << 40), 999 - (1 << 40)),
-                                       ((1 << 52) + 1, (1 << 52) + 9), (-(1 << 62), 1 << 62)])
+@pytest.mark.parametrize(
+    "low, high",
+    [
+        (0, 1),
+        (0, 10),
+        (-5, 7),
+        (0, (1 << 28) - 1),
+        (0, 1 << 28),
+        (-(1 << 40), 999 - (1 << 40)),
+        ((1 << 52) + 1, (1 << 52) + 9),
+        (-(1 << 62), 1 << 62),
+    ],
+)
 def test_integers(low, high, dtype):
     if dtype.is_floating_point or not (torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max):
         low, high = max(low, 0), min(high, 100) if low < 100 else 100
@@ -41,6 +55,7 @@ def test_integers(low, high, dtype):
     def integers(g, n):
         words = g.draw64(n) if high - low >= 1 << 28 else g.draw32(n)
         return np.array([low + int(word) % (high - low) for word in words], dtype.numpy)
+
     same(lambda g: torch.randint(low, high, (700,), dtype=dtype, generator=g), lambda g: integers(g, 700))
     same(lambda g: torch.empty(9, dtype=dtype).random_(low, high, generator=g), lambda g: integers(g, 9))
 
@@ -53,6 +68,7 @@ def test_permutations(n):
             j = i + word % (n - i)
             order[i], order[j] = order[j], order[i]
         return order
+
     same(lambda g: torch.randperm(n, generator=g), fisher_yates)
     assert torch.randperm(n, dtype=torch.int32).sort().values.tolist() == list(range(n))
 
@@ -104,9 +120,11 @@ def test_without_a_seed_every_process_draws_other_numbers(run_python):
 
 def test_samples_depend_on_mean_and_deviation_with_no_derivative():
     mean, deviation = torch.zeros(3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
-    for given, shapes, name in (((mean, deviation), [(3,), (2, 3)], "NormalBackward3"),
-                                ((0.0, deviation), [(2, 3)], "NormalBackward2"),
-                                ((mean, 1.0), [(3,)], "NormalBackward1")):
+    for given, shapes, name in (
+        ((mean, deviation), [(3,), (2, 3)], "NormalBackward3"),
+        ((0.0, deviation), [(2, 3)], "NormalBackward2"),
+        ((mean, 1.0), [(3,)], "NormalBackward1"),
+    ):
         samples = torch.normal(*given)
         assert samples.requires_grad and type(samples.grad_fn).__name__ == name
         gradients = torch.autograd.grad(samples.sum(), [x for x in given if isinstance(x, torch.Tensor)])

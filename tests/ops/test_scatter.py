@@ -51,9 +51,7 @@ def test_scatter_reduce(reduce, include_self):
 
 
 def test_gradients():
-    assert gradcheck(lambda x: x.gather(1, INDEX), leaf(3, 4)) and gradgradcheck(
-        lambda x: x.gather(1, INDEX) ** 2, leaf(3, 4)
-    )
+    assert gradcheck(lambda x: x.gather(1, INDEX), leaf(3, 4)) and gradgradcheck(lambda x: x.gather(1, INDEX) ** 2, leaf(3, 4))
     unique = torch.tensor([[0, 1], [2, 3]])
     assert gradcheck(lambda x, y: x.scatter(1, unique, y), (leaf(3, 4), leaf(3, 4, seed=1)))
     assert gradcheck(lambda x, y: (x * 1).scatter_add_(1, INDEX, y), (leaf(3, 4), leaf(2, 3, seed=1)))
@@ -61,9 +59,7 @@ def test_gradients():
     assert gradcheck(lambda x, y: x.slice_scatter(y, 1, 0, 4, 2), (leaf(3, 4), leaf(3, 2, seed=1)))
     assert gradcheck(lambda x, y: x.diagonal_scatter(y), (leaf(3, 4), leaf(3, seed=1)))
     mask = torch.tensor([True, False, True, False])
-    assert gradcheck(
-        lambda x, y: x.masked_fill(mask, y), (leaf(3, 4), leaf(1, seed=1)[0].detach().requires_grad_(True))
-    )
+    assert gradcheck(lambda x, y: x.masked_fill(mask, y), (leaf(3, 4), leaf(1, seed=1)[0].detach().requires_grad_(True)))
     assert gradcheck(lambda x: x.masked_select(mask), leaf(3, 4))
     assert gradcheck(lambda x, y: x.masked_scatter(mask, y), (leaf(3, 4), leaf(4, 4, seed=1)))
 
@@ -78,12 +74,16 @@ def test_scalar_and_reduce_arguments():
         x.scatter(0, i, 5.0, reduce="foo")
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda x, i: x.gather(0, i), "index 7 is out of bounds for dimension 0 with size 2"),
-    (lambda x, i: x.gather(0, -i), "index -7 is out of bounds"),
-    (lambda x, i: x.scatter_(0, i, 1.0), "index 7 is out of bounds"),
-    (lambda x, i: x.gather(0, i[0]), "Index tensor must have the same number of dimensions as input tensor"),
-    (lambda x, i: x.scatter_add(0, i, x.double()), r"scatter\(\): Expected self.dtype to be equal to src.dtype")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda x, i: x.gather(0, i), "index 7 is out of bounds for dimension 0 with size 2"),
+        (lambda x, i: x.gather(0, -i), "index -7 is out of bounds"),
+        (lambda x, i: x.scatter_(0, i, 1.0), "index 7 is out of bounds"),
+        (lambda x, i: x.gather(0, i[0]), "Index tensor must have the same number of dimensions as input tensor"),
+        (lambda x, i: x.scatter_add(0, i, x.double()), r"scatter\(\): Expected self.dtype to be equal to src.dtype"),
+    ],
+)
 def test_errors(call, words):
     with pytest.raises(RuntimeError, match=words):
         call(torch.zeros(2, 3), torch.tensor([[7]]))
@@ -117,7 +117,7 @@ def test_as_strided_scatter_keeps_the_order_in_memory_and_gives_gradients_to_wha
     x, src = leaf(3, 3), leaf(2, 2, seed=1)
     made = torch.as_strided_scatter(x, src, (2, 2), (1, 2), 1)
     mine, theirs = torch.autograd.grad((made * torch.arange(9.0).reshape(3, 3)).sum(), (x, src))
-    assert mine.tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]      # PyTorch's: of the elements shown, not of the others
+    assert mine.tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]  # PyTorch's: of the elements shown, not of the others
     assert theirs.tolist() == [[1, 3], [2, 4]]
     assert gradcheck(lambda src: torch.as_strided_scatter(x.detach(), src, (2, 2), (1, 2), 1) ** 2, (src,))
     assert gradgradcheck(lambda src: torch.as_strided_scatter(x.detach(), src, (2, 2), (1, 2), 1) ** 2, (src,))
@@ -130,14 +130,19 @@ def test_as_strided_scatter_keeps_the_order_in_memory_and_gives_gradients_to_wha
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_sums_of_16_bits_are_rounded_once_at_one_place(dtype):
-    large = 2048. if dtype is torch.float16 else 256.       # to which a one is too little to add
+    large = 2048.0 if dtype is torch.float16 else 256.0  # to which a one is too little to add
     start, ones = torch.full((1, 1), large, dtype=dtype), torch.ones(2, 1, dtype=dtype)
     twice = torch.zeros(2, 1, dtype=torch.int64)
-    for made in (start.scatter_add(0, twice, ones), start.clone().scatter_add_(0, twice, ones),
-                 start.scatter_reduce(0, twice, ones, "sum"), start.scatter(0, twice, ones, reduce="add"),
-                 start.index_add(0, twice[:, 0], ones), start[0].scatter_add(0, twice[:, 0], ones[:, 0])):
+    for made in (
+        start.scatter_add(0, twice, ones),
+        start.clone().scatter_add_(0, twice, ones),
+        start.scatter_reduce(0, twice, ones, "sum"),
+        start.scatter(0, twice, ones, reduce="add"),
+        start.index_add(0, twice[:, 0], ones),
+        start[0].scatter_add(0, twice[:, 0], ones[:, 0]),
+    ):
         assert made.item() == large + 2
-    assert start[0].index_add(0, twice[:, 0], ones[:, 0]).item() == large       # as in PyTorch
+    assert start[0].index_add(0, twice[:, 0], ones[:, 0]).item() == large  # as in PyTorch
     thirds = torch.full((2, 1), 1 / 3, dtype=dtype)
     assert torch.ones(1, 1, dtype=dtype).scatter_reduce(0, twice, thirds, "prod").equal(thirds[:1].double().square().to(dtype))
     leaf = torch.zeros(1, 1, dtype=dtype, requires_grad=True)

@@ -28,7 +28,7 @@ def test_positions_are_those_of_a_stable_sort(dtype, n):
                 found, at = getattr(torch, name)(given, dim)
                 expected = order[range(4), place]
                 if name == "nanmedian" and kind.is_floating_point:
-                    expected[1] = at[1].item()      # NaNs alone: see test_ties.py
+                    expected[1] = at[1].item()  # NaNs alone: see test_ties.py
                 assert at.tolist() == expected.tolist() and at.is_contiguous()
                 np.testing.assert_array_equal(found.double().numpy(), values[range(4), expected])
             for k in (1, (n + 1) // 2, n):

@@ -13,8 +13,23 @@ from flambeau import linalg
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 # up to 16 rows: reflectors one by one; from 96 on: in phases; from 200 on: in blocks; long ones by a triangle
-SHAPES = ((1, 1), (2, 2), (3, 5), (5, 3), (1, 7), (16, 16), (17, 20), (33, 33), (65, 40), (40, 65), (100, 130), (130, 100),
-          (260, 240), (90, 30), (30, 90))
+SHAPES = (
+    (1, 1),
+    (2, 2),
+    (3, 5),
+    (5, 3),
+    (1, 7),
+    (16, 16),
+    (17, 20),
+    (33, 33),
+    (65, 40),
+    (40, 65),
+    (100, 130),
+    (130, 100),
+    (260, 240),
+    (90, 30),
+    (30, 90),
+)
 generator = np.random.default_rng(6)
 
 
@@ -41,8 +56,12 @@ def is_decomposition(A, U, S, Vh):
     S = S.real
     size = max(1, S.max(initial=0))
     residual = np.abs((U[..., :k] * S[..., None, :]) @ Vh[..., :k, :] - A).max(initial=0)
-    return residual <= 10 * size * epsilon * (1 + k ** 0.5) and all(is_orthonormal(x, epsilon) for x in (U, adjoint(Vh))) \
-        and np.all(np.diff(S) <= 0) and np.all(S >= 0)
+    return (
+        residual <= 10 * size * epsilon * (1 + k**0.5)
+        and all(is_orthonormal(x, epsilon) for x in (U, adjoint(Vh)))
+        and np.all(np.diff(S) <= 0)
+        and np.all(S >= 0)
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -116,14 +116,17 @@ def test_a_kept_plan_refuses_bad_indices(name):
         SCATTERING[name](x, I + 1)
 
 
-@pytest.mark.parametrize(("name", "error", "words"), [
-    ("index_select", IndexError, "index out of range in self"),
-    ("index_add", RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
-    ("index_add_", RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
-    ("index_copy", IndexError, "index_copy_\\(\\): index 3 is out of bounds for dimension 0 with size 3"),
-    ("index_fill", IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
-    ("__getitem__", IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
-])
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("index_select", IndexError, "index out of range in self"),
+        ("index_add", RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
+        ("index_add_", RuntimeError, "index 3 is out of bounds for dimension 0 with size 3"),
+        ("index_copy", IndexError, "index_copy_\\(\\): index 3 is out of bounds for dimension 0 with size 3"),
+        ("index_fill", IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
+        ("__getitem__", IndexError, "index 3 is out of bounds for dimension 0 with size 3"),
+    ],
+)
 def test_kept_plans_of_rows_refuse_bad_indices(name, error, words):
     x = _numbers(3, 4)
     more = {"index_select": (), "index_fill": (1.0,), "__getitem__": ()}.get(name, (torch.ones(2, 4),))
@@ -153,18 +156,30 @@ def test_numbers_of_another_kind_are_written_as_they_are():
     assert [x.scatter(0, i, value).tolist() for value in (1, 2, True, 3.7)] == [[0, 1, 0], [0, 2, 0], [0, 1, 0], [0, 3, 0]]
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, y: x.scatter_add(0, I, y[:2]),
-    lambda x, y: x.scatter(0, torch.tensor([[0, 1, 0, 2], [1, 0, 2, 1]]), y[:2]), lambda x, y: x[ROW] * y[:2],
-    lambda x, y: x[x.detach() > 0] ** 2, lambda x, y: x[torch.tensor([True, False, True])] ** 2 * y[:2],
-    lambda x, y: torch.hstack([x, y]) ** 2, lambda x, y: torch.vstack([x[0], y]) ** 2,
-    lambda x, y: torch.einsum("ij,kj->ki", x, y), lambda x, y: torch.einsum("ij,ij->j", x, y),
-    lambda x, y: torch.einsum("ij,kl->jl", x[:, :1], y), lambda x, y: torch.outer(x[0], y[1]) ** 2,
-    lambda x, y: x.reshape(3, 2, 2) @ y[:2, :2], lambda x, y: x.reshape(3, 1, 2, 2) @ y.reshape(3, 2, 2).transpose(1, 2),
-    lambda x, y: x[:2, :2] @ y.reshape(3, 2, 2), lambda x, y: torch.diag_embed(x) * torch.diag_embed(y),
-    lambda x, y: torch.cross(x, y, 0), lambda x, y: torch.linalg.cross(x[:, :1], y, dim=0),
-    lambda x, y: torch.cat([x, y], -1) ** 2, lambda x, y: torch.stack([x, y], -1) ** 2,
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: x.scatter_add(0, I, y[:2]),
+        lambda x, y: x.scatter(0, torch.tensor([[0, 1, 0, 2], [1, 0, 2, 1]]), y[:2]),
+        lambda x, y: x[ROW] * y[:2],
+        lambda x, y: x[x.detach() > 0] ** 2,
+        lambda x, y: x[torch.tensor([True, False, True])] ** 2 * y[:2],
+        lambda x, y: torch.hstack([x, y]) ** 2,
+        lambda x, y: torch.vstack([x[0], y]) ** 2,
+        lambda x, y: torch.einsum("ij,kj->ki", x, y),
+        lambda x, y: torch.einsum("ij,ij->j", x, y),
+        lambda x, y: torch.einsum("ij,kl->jl", x[:, :1], y),
+        lambda x, y: torch.outer(x[0], y[1]) ** 2,
+        lambda x, y: x.reshape(3, 2, 2) @ y[:2, :2],
+        lambda x, y: x.reshape(3, 1, 2, 2) @ y.reshape(3, 2, 2).transpose(1, 2),
+        lambda x, y: x[:2, :2] @ y.reshape(3, 2, 2),
+        lambda x, y: torch.diag_embed(x) * torch.diag_embed(y),
+        lambda x, y: torch.cross(x, y, 0),
+        lambda x, y: torch.linalg.cross(x[:, :1], y, dim=0),
+        lambda x, y: torch.cat([x, y], -1) ** 2,
+        lambda x, y: torch.stack([x, y], -1) ** 2,
+    ],
+)
 def test_gradients(call):
     torch.manual_seed(0)
     x, y = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
@@ -172,10 +187,20 @@ def test_gradients(call):
         assert torch.autograd.gradcheck(call, (x, y)) and torch.autograd.gradgradcheck(call, (x, y))
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (1, 4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 2, 3, 4), (2, 2, 4, 5)),
-    ((2, 1, 3, 4), (3, 4, 5)), ((2, 0, 4), (4, 5)), ((2, 3, 0), (2, 0, 5)), ((2, 1, 2, 3, 4), (1, 3, 2, 4, 5)),
-])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 3, 4), (1, 4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 2, 3, 4), (2, 2, 4, 5)),
+        ((2, 1, 3, 4), (3, 4, 5)),
+        ((2, 0, 4), (4, 5)),
+        ((2, 3, 0), (2, 0, 5)),
+        ((2, 1, 2, 3, 4), (1, 3, 2, 4, 5)),
+    ],
+)
 def test_products_of_batches(a, b):
     x, y = (np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in (a, b))
     given = torch.tensor(x), torch.tensor(y.swapaxes(-1, -2).copy()).transpose(-1, -2)
@@ -192,12 +217,20 @@ def test_products_of_batches_are_one_step():
     assert torch.einsum("bij,bjk->bik", x, y).grad_fn.name() == "ViewBackward0"
 
 
-@pytest.mark.parametrize(("equation", "shapes", "strides"), [
-    ("ij,jk->ki", [(3, 4), (4, 5)], (3, 1)), ("bij,bkj->ibk", [(2, 3, 4), (2, 5, 4)], (5, 15, 1)),
-    ("bthd,bshd->bhts", [(2, 3, 4, 5), (2, 6, 4, 5)], (72, 18, 6, 1)), ("ij,ij->", [(3, 4), (3, 4)], ()),
-    ("i,j->ij", [(3,), (4,)], (4, 1)), ("abc,cab->b", [(2, 3, 4), (4, 2, 3)], (1,)), (",->", [(), ()], ()),
-    (",i->i", [(), (3,)], (1,)), ("abcde,abcde->eca", [(2, 3, 1, 2, 2)] * 2, (2, 2, 1)),
-])
+@pytest.mark.parametrize(
+    ("equation", "shapes", "strides"),
+    [
+        ("ij,jk->ki", [(3, 4), (4, 5)], (3, 1)),
+        ("bij,bkj->ibk", [(2, 3, 4), (2, 5, 4)], (5, 15, 1)),
+        ("bthd,bshd->bhts", [(2, 3, 4, 5), (2, 6, 4, 5)], (72, 18, 6, 1)),
+        ("ij,ij->", [(3, 4), (3, 4)], ()),
+        ("i,j->ij", [(3,), (4,)], (4, 1)),
+        ("abc,cab->b", [(2, 3, 4), (4, 2, 3)], (1,)),
+        (",->", [(), ()], ()),
+        (",i->i", [(), (3,)], (1,)),
+        ("abcde,abcde->eca", [(2, 3, 1, 2, 2)] * 2, (2, 2, 1)),
+    ],
+)
 def test_einsum(equation, shapes, strides):
     arrays = [np.random.default_rng(1).standard_normal(shape) for shape in shapes]
     for _ in range(2):
@@ -235,8 +268,9 @@ def test_factories_follow_the_defaults():
     first = [torch.tensor(1.5).dtype, torch.rand(2).dtype, torch.full((2,), 1.0).dtype, torch.empty(2).dtype]
     torch.set_default_dtype(torch.float64)
     try:
-        assert [torch.tensor(1.5).dtype, torch.rand(2).dtype, torch.full((2,), 1.0).dtype,
-                torch.empty(2).dtype] == [torch.float64] * 4
+        assert [torch.tensor(1.5).dtype, torch.rand(2).dtype, torch.full((2,), 1.0).dtype, torch.empty(2).dtype] == [
+            torch.float64
+        ] * 4
     finally:
         torch.set_default_dtype(torch.float32)
     assert first == [torch.float32] * 4

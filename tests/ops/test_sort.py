@@ -80,10 +80,7 @@ def test_search():
     for side in ("left", "right"):
         assert np.array_equal(torch.searchsorted(te, tx, side=side).numpy(), np.searchsorted(edges, x, side))
         assert np.array_equal(torch.bucketize(tx, te, right=side == "right").numpy(), np.searchsorted(edges, x, side))
-    assert (
-        torch.searchsorted(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[2], [2]]), out_int32=True).dtype
-        is torch.int32
-    )
+    assert torch.searchsorted(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[2], [2]]), out_int32=True).dtype is torch.int32
     assert torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 5])).tolist() == [False, True, False]
 
 
@@ -91,9 +88,7 @@ def test_distinct_values_and_counts():
     x = np.random.default_rng(0).integers(0, 50, (40, 30))
     values, inverse, counts = torch.unique(torch.from_numpy(x), return_inverse=True, return_counts=True)
     expected = np.unique(x, return_inverse=True, return_counts=True)
-    assert all(
-        np.array_equal(a.numpy().reshape(-1), b.reshape(-1)) for a, b in zip((values, inverse, counts), expected)
-    )
+    assert all(np.array_equal(a.numpy().reshape(-1), b.reshape(-1)) for a, b in zip((values, inverse, counts), expected))
     assert torch.unique(torch.tensor([[1, 2], [1, 2], [0, 5]]), dim=0).tolist() == [[0, 5], [1, 2]]
     assert torch.unique_consecutive(torch.tensor([1, 1, 2, 1])).tolist() == [1, 2, 1]
     assert np.array_equal(torch.bincount(torch.from_numpy(x.reshape(-1))).numpy(), np.bincount(x.reshape(-1)))

@@ -39,8 +39,11 @@ REAL = [
     (torch.i0, [1e117, 700.0, -1e300, 0.0], [INF, 1.529593347671874e302, INF, 1.0]),
     (torch.special.i1, [-0.0, 1e117, -1e117], [0.0, INF, -INF]),
     (torch.special.i1e, [-0.0, -1.0], [0.0, -0.2079104153497085]),
-    (torch.special.ndtri, [1e-20, 1.1764412375693493e-54, 4.2816168090360554e-275, 0.0, 1.0, -1e-300, 0.001],
-     [-9.262340089798409, -15.52492248444421, -35.419474135956236, -INF, INF, NAN, -3.090232306167813]),
+    (
+        torch.special.ndtri,
+        [1e-20, 1.1764412375693493e-54, 4.2816168090360554e-275, 0.0, 1.0, -1e-300, 0.001],
+        [-9.262340089798409, -15.52492248444421, -35.419474135956236, -INF, INF, NAN, -3.090232306167813],
+    ),
     (torch.special.bessel_j1, [0.0, 1e-300, -1e-9], [0.0, 5e-301, -5e-10]),
     (torch.special.modified_bessel_k0, [7.41691286169067e-309, INF], [709.6109623365905, 0.0]),
     (torch.special.scaled_modified_bessel_k0, [INF, 9.944813912431981e306], [0.0, 3.974308796880378e-154]),
@@ -112,15 +115,24 @@ def test_gradients(case):
 
 
 COMPLEX = [
-    (torch.sqrt, [1.7976931348623157e308 + 0j, complex(-INF, 1), 5e-324 + 0j],
-     [1.3407807929942596e154 + 0j, complex(0, INF), 2.2227587494850775e-162 + 0j]),
+    (
+        torch.sqrt,
+        [1.7976931348623157e308 + 0j, complex(-INF, 1), 5e-324 + 0j],
+        [1.3407807929942596e154 + 0j, complex(0, INF), 2.2227587494850775e-162 + 0j],
+    ),
     (torch.reciprocal, [0j, complex(INF, 1e30)], [complex(INF, NAN), complex(0, -0.0)]),
-    (torch.exp, [complex(INF, 0), complex(-INF, 3), 1 + 2j],
-     [complex(INF, 0), complex(-0.0, 0.0), -1.1312043837568135 + 2.4717266720048188j]),
+    (
+        torch.exp,
+        [complex(INF, 0), complex(-INF, 3), 1 + 2j],
+        [complex(INF, 0), complex(-0.0, 0.0), -1.1312043837568135 + 2.4717266720048188j],
+    ),
     (torch.exp2, [complex(INF, 0), 1 + 0j], [complex(INF, 0), 2 + 0j]),
     (torch.expm1, [-62.25 - 0.885j], [-1 - 7.1426892897322606e-28j]),
-    (torch.log, [1.7976931348623157e308 * (1 + 1j), 5e-324 + 5e-324j],
-     [710.1292864836639 + 0.7853981633974483j, -744.0934983311012 + 0.7853981633974483j]),
+    (
+        torch.log,
+        [1.7976931348623157e308 * (1 + 1j), 5e-324 + 5e-324j],
+        [710.1292864836639 + 0.7853981633974483j, -744.0934983311012 + 0.7853981633974483j],
+    ),
     (torch.sinh, [complex(-745, 0), 1 + 1j], [complex(-INF, 0), 0.6349639147847361 + 1.2984575814159773j]),
     (torch.cosh, [complex(-745, 0.0)], [complex(INF, -0.0)]),
     (torch.tanh, [complex(INF, INF), complex(0, INF), 400 + 1j], [complex(1, 0), complex(0, NAN), 1 + 0j]),
@@ -128,10 +140,16 @@ COMPLEX = [
     (torch.acos, [complex(1.7976931348623157e308, -1000)], [5.562684646268004e-306 + 710.4758600739439j]),
     (torch.acosh, [complex(-1.7976931348623157e308, -104)], [710.4758600739439 - 3.141592653589793j]),
     (torch.asinh, [complex(172, INF), 3 - 4j], [complex(INF, 1.5707963267948966), 2.2999140408792695 - 0.9176168533514787j]),
-    (torch.atan, [complex(-0.6758966884703885, 1.9131936707583474e257), complex(-INF, -1e5)],
-     [-1.5707963267948966 + 5.226862367800026e-258j, complex(-1.5707963267948966, -0.0)]),
-    (torch.atanh, [complex(-1, 1e-200), 0.5 + 0.5j],
-     [-230.60508288968455 + 0.7853981633974483j, 0.40235947810852507 + 0.5535743588970452j]),
+    (
+        torch.atan,
+        [complex(-0.6758966884703885, 1.9131936707583474e257), complex(-INF, -1e5)],
+        [-1.5707963267948966 + 5.226862367800026e-258j, complex(-1.5707963267948966, -0.0)],
+    ),
+    (
+        torch.atanh,
+        [complex(-1, 1e-200), 0.5 + 0.5j],
+        [-230.60508288968455 + 0.7853981633974483j, 0.40235947810852507 + 0.5535743588970452j],
+    ),
     (torch.sigmoid, [complex(-745, 1), 0j], [complex(5e-324, 5e-324), 0.5 + 0j]),
     (lambda z: z**-1, [3 + 4j, 1e-5 - 8j], [0.12 - 0.16j, 1.5624999999975587e-07 + 0.12499999999980469j]),
     (lambda z: z**-2, [-1e-20 - 0.1j], [-100 - 2e-17j]),
@@ -206,31 +224,76 @@ def test_the_gradient_of_a_power_of_one_and_a_half_is_a_root():
 @pytest.mark.parametrize("function", [torch.special.i1, torch.special.i1e])
 def test_second_derivative_of_bessel_functions_at_zero(function):
     x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
-    first, = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
     assert first.item() == 0.5
     assert torch.autograd.grad(first.sum(), x)[0].item() == 0
 
 
-
-
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-@pytest.mark.parametrize(("name", "points"), [    # (point, value)
-    ("asinh", [((NAN, 0.), (NAN, 0.)), ((NAN, -0.), (NAN, -0.)), ((NAN, INF), (INF, NAN)),
-               ((NAN, 1.), (NAN, NAN)), ((INF, NAN), (INF, NAN))]),
-    ("asin", [((0., NAN), (0., NAN)), ((-0., NAN), (-0., NAN)), ((INF, NAN), (NAN, INF)), ((1., NAN), (NAN, NAN))]),
-    ("acos", [((0., NAN), (math.pi / 2, NAN)), ((-0., NAN), (math.pi / 2, NAN)), ((INF, NAN), (NAN, -INF)),
-              ((-INF, NAN), (NAN, -INF)), ((NAN, INF), (NAN, -INF)), ((NAN, -INF), (NAN, INF)), ((NAN, 0.), (NAN, NAN))]),
-    ("acosh", [((0., NAN), (NAN, math.pi / 2)), ((-0., NAN), (NAN, math.pi / 2)), ((INF, NAN), (INF, NAN)),
-               ((-INF, NAN), (INF, NAN)), ((NAN, INF), (INF, NAN)), ((NAN, -INF), (INF, NAN)), ((1., NAN), (NAN, NAN))]),
-    ("atanh", [((0., NAN), (0., NAN)), ((-0., NAN), (-0., NAN)), ((INF, NAN), (0., NAN)), ((NAN, INF), (0., math.pi / 2)),
-               ((NAN, -INF), (0., -math.pi / 2)), ((1., NAN), (NAN, NAN))]),
-    ("atan", [((INF, NAN), (math.pi / 2, 0.)), ((-INF, NAN), (-math.pi / 2, 0.)), ((NAN, 0.), (NAN, 0.)),
-              ((NAN, INF), (NAN, 0.))]),
-])
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [  # (point, value)
+        (
+            "asinh",
+            [
+                ((NAN, 0.0), (NAN, 0.0)),
+                ((NAN, -0.0), (NAN, -0.0)),
+                ((NAN, INF), (INF, NAN)),
+                ((NAN, 1.0), (NAN, NAN)),
+                ((INF, NAN), (INF, NAN)),
+            ],
+        ),
+        ("asin", [((0.0, NAN), (0.0, NAN)), ((-0.0, NAN), (-0.0, NAN)), ((INF, NAN), (NAN, INF)), ((1.0, NAN), (NAN, NAN))]),
+        (
+            "acos",
+            [
+                ((0.0, NAN), (math.pi / 2, NAN)),
+                ((-0.0, NAN), (math.pi / 2, NAN)),
+                ((INF, NAN), (NAN, -INF)),
+                ((-INF, NAN), (NAN, -INF)),
+                ((NAN, INF), (NAN, -INF)),
+                ((NAN, -INF), (NAN, INF)),
+                ((NAN, 0.0), (NAN, NAN)),
+            ],
+        ),
+        (
+            "acosh",
+            [
+                ((0.0, NAN), (NAN, math.pi / 2)),
+                ((-0.0, NAN), (NAN, math.pi / 2)),
+                ((INF, NAN), (INF, NAN)),
+                ((-INF, NAN), (INF, NAN)),
+                ((NAN, INF), (INF, NAN)),
+                ((NAN, -INF), (INF, NAN)),
+                ((1.0, NAN), (NAN, NAN)),
+            ],
+        ),
+        (
+            "atanh",
+            [
+                ((0.0, NAN), (0.0, NAN)),
+                ((-0.0, NAN), (-0.0, NAN)),
+                ((INF, NAN), (0.0, NAN)),
+                ((NAN, INF), (0.0, math.pi / 2)),
+                ((NAN, -INF), (0.0, -math.pi / 2)),
+                ((1.0, NAN), (NAN, NAN)),
+            ],
+        ),
+        (
+            "atan",
+            [
+                ((INF, NAN), (math.pi / 2, 0.0)),
+                ((-INF, NAN), (-math.pi / 2, 0.0)),
+                ((NAN, 0.0), (NAN, 0.0)),
+                ((NAN, INF), (NAN, 0.0)),
+            ],
+        ),
+    ],
+)
 def test_inverse_functions_of_complex_numbers_that_are_missing_a_part(name, points, dtype):
     """A part may be known, where another is NaN."""
     found = getattr(torch, name)(torch.tensor([complex(*at) for at, _ in points], dtype=dtype))
     expected = torch.tensor([complex(*value) for _, value in points], dtype=dtype)
     torch.testing.assert_close(torch.view_as_real(found), torch.view_as_real(expected), equal_nan=True)
-    signs = [torch.view_as_real(x).nan_to_num(1.).signbit().tolist() for x in (found, expected)]
+    signs = [torch.view_as_real(x).nan_to_num(1.0).signbit().tolist() for x in (found, expected)]
     assert signs[0] == signs[1]

@@ -16,7 +16,37 @@ def test_topk_names_the_elements_that_introselect_finds():
     assert x.topk(6, largest=False)[1].tolist() == [15, 35, 30, 10, 25, 20]
     assert torch.tensor(_row(130)).topk(2)[1].tolist() == [7, 2]
     assert torch.stack([x, x.flip(0)], 1).float().topk(30, dim=0)[1][:, 1].tolist() == [
-        2, 27, 17, 32, 37, 7, 22, 12, 0, 20, 15, 30, 35, 10, 5, 25, 23, 28, 33, 18, 13, 8, 38, 3, 31, 1, 36, 26, 16, 6]
+        2,
+        27,
+        17,
+        32,
+        37,
+        7,
+        22,
+        12,
+        0,
+        20,
+        15,
+        30,
+        35,
+        10,
+        5,
+        25,
+        23,
+        28,
+        33,
+        18,
+        13,
+        8,
+        38,
+        3,
+        31,
+        1,
+        36,
+        26,
+        16,
+        6,
+    ]
 
 
 def test_topk_puts_nan_first():

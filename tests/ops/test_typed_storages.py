@@ -59,8 +59,20 @@ def test_what_reaches_outside_a_storage_cannot_be_read(read, left):
         read(x)
 
 
-@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64, torch.bool, torch.float16, torch.float64,
-                                   torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.bool,
+        torch.float16,
+        torch.float64,
+        torch.bfloat16,
+        torch.complex64,
+    ],
+)
 def test_single_numbers_outside_a_storage(dtype):
     x = torch.ones(4, dtype=dtype)
     x.untyped_storage().resize_(3 * dtype.itemsize)
@@ -69,8 +81,10 @@ def test_single_numbers_outside_a_storage(dtype):
         x[3].item()
 
 
-@pytest.mark.parametrize("show", [lambda x: x.numpy(), lambda x: x[::2].numpy(), lambda x: np.from_dlpack(x),
-                                  lambda x: memoryview(x.untyped_storage())])
+@pytest.mark.parametrize(
+    "show",
+    [lambda x: x.numpy(), lambda x: x[::2].numpy(), lambda x: np.from_dlpack(x), lambda x: memoryview(x.untyped_storage())],
+)
 def test_memory_that_an_array_shows_stays_where_it_is(show):
     x = torch.arange(4.0)
     array = show(x)
@@ -104,10 +118,11 @@ def test_kernels_in_other_threads_keep_the_memory_they_began_with():
         while not stop.is_set():
             try:
                 total = x[:100_000].exp().log().sum().item()
-            except RuntimeError:        # the storage was too small just then
+            except RuntimeError:  # the storage was too small just then
                 continue
             if not 99_000 < total < 101_000:
                 wrong.append(total)
+
     threads = [threading.Thread(target=compute) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -129,6 +144,7 @@ def test_a_number_whose_conversion_changes_the_storage():
             return 2.0
 
         __index__ = None
+
     with pytest.raises((RuntimeError, TypeError)):
         x.add_(1, alpha=Shrinks())
         x.tolist()
@@ -166,7 +182,8 @@ def test_set_takes_storages():
         ((x.storage(), 0, (2,), (-1,)), RuntimeError, "Storage size calculation overflowed"),
         ((x.storage(), 0, (2,), (2**62,)), RuntimeError, "Storage size calculation overflowed"),
         ((x.storage(), 0, (2,), (1, 1)), RuntimeError, "unequal size length"),
-        ((x.storage(), 0), TypeError, "invalid combination of arguments"), ((5,), TypeError, "invalid combination of arguments"),
+        ((x.storage(), 0), TypeError, "invalid combination of arguments"),
+        ((5,), TypeError, "invalid combination of arguments"),
     ]:
         tensor = torch.ones(2)
         with pytest.raises(error, match=words):
@@ -218,8 +235,11 @@ def test_constructors_say_what_they_take():
 
 
 def test_storages_on_meta():
-    for held in (torch.TypedStorage([1, 2, 3], dtype=torch.int16, device="meta"), torch.empty(3, 2, device="meta").storage(),
-                 torch.UntypedStorage(6, device="meta")):
+    for held in (
+        torch.TypedStorage([1, 2, 3], dtype=torch.int16, device="meta"),
+        torch.empty(3, 2, device="meta").storage(),
+        torch.UntypedStorage(6, device="meta"),
+    ):
         assert held.device.type == "meta" and held.data_ptr() == 0 and len(held) in (3, 6)
         with pytest.raises(NotImplementedError, match="Not available for 'meta' device type"):
             held[0]
@@ -283,6 +303,7 @@ def test_storages_come_back_from_files_as_they_were(tmp_path):
 
 def test_typed_storages_warn_once():
     import flambeau.storage as rooms
+
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         rooms._reset_warn_typed_storage_removal()

@@ -47,10 +47,7 @@ SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = {
     "restarts": ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2}),
     "cyclic": ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "step_size_down": 5}),
     "cyclic2": ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "triangular2"}),
-    "cyclic_range": (
-        "CyclicLR",
-        {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9},
-    ),
+    "cyclic_range": ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9}),
     "one_cycle": ("OneCycleLR", {"max_lr": 0.2, "total_steps": 25}),
     "one_cycle3": (
         "OneCycleLR",

@@ -31,9 +31,7 @@ def test_traces(formula, value):
     parameters = inspect.signature(formula).parameters.values()
     tensors = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     keywords = {
-        p.name: value if p.name in FLAGS else scalar.leaf(p.name, float32)
-        for p in parameters
-        if p.kind is p.KEYWORD_ONLY
+        p.name: value if p.name in FLAGS else scalar.leaf(p.name, float32) for p in parameters if p.kind is p.KEYWORD_ONLY
     }
     results = formula(*[scalar.leaf(name, float32) for name in tensors], **keywords)
     assert tensors[-1] == "grad"

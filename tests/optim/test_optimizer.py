@@ -7,11 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.optim import LBFGS, SGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Muon, Optimizer, Rprop, SparseAdam
-from flambeau.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-    required,
-)
+from flambeau.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook, required
 
 
 def parameter(*shape):
@@ -33,17 +29,12 @@ def stepped(kind=Adam, **options):
         (
             lambda: SGD(parameter()),
             TypeError,
-            "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-            "but got torch.FloatTensor",
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch.FloatTensor",
         ),
         (lambda: SGD([parameter() * 2]), ValueError, "can't optimize a non-leaf Tensor"),
         (lambda: SGD(["a"]), TypeError, "optimizer can only optimize Tensors, but one of the params is str"),
         (lambda: SGD([parameter()], lr=-1.0), ValueError, "Invalid learning rate: -1.0"),
-        (
-            lambda: SGD([parameter()], nesterov=True),
-            ValueError,
-            "Nesterov momentum requires a momentum and zero dampening",
-        ),
+        (lambda: SGD([parameter()], nesterov=True), ValueError, "Nesterov momentum requires a momentum and zero dampening"),
         (lambda: Adam([parameter()], betas=(0.9, 1.0)), ValueError, "Invalid beta parameter at index 1: 1.0"),
         (lambda: Adam([parameter()], lr=torch.ones(2)), ValueError, "Tensor lr must be 1-element"),
         (
@@ -56,11 +47,7 @@ def stepped(kind=Adam, **options):
             ValueError,
             "betas must be either both floats or both Tensors",
         ),
-        (
-            lambda: Adam([parameter()], fused=True, foreach=True),
-            RuntimeError,
-            "`fused` and `foreach` cannot be `True` together.",
-        ),
+        (lambda: Adam([parameter()], fused=True, foreach=True), RuntimeError, "`fused` and `foreach` cannot be `True` together."),
         (
             lambda: stepped(capturable=True),
             AssertionError,
@@ -80,11 +67,7 @@ def stepped(kind=Adam, **options):
             ValueError,
             "LBFGS doesn't support per-parameter options (parameter groups)",
         ),
-        (
-            lambda: stepped(SparseAdam),
-            RuntimeError,
-            "SparseAdam does not support dense gradients, please consider Adam instead",
-        ),
+        (lambda: stepped(SparseAdam), RuntimeError, "SparseAdam does not support dense gradients, please consider Adam instead"),
         (
             lambda: Optimizer([parameter()], {"lr": required}),
             ValueError,
@@ -95,11 +78,7 @@ def stepped(kind=Adam, **options):
             ValueError,
             "all optimizer params should be with/without names. Some param names are missing",
         ),
-        (
-            lambda: SGD([parameter()]).add_param_group([1]),
-            TypeError,
-            "param_group must be a dict, but got <class 'list'>",
-        ),
+        (lambda: SGD([parameter()]).add_param_group([1]), TypeError, "param_group must be a dict, but got <class 'list'>"),
         (
             lambda: SGD([parameter()]).load_state_dict(SGD([parameter(), parameter()]).state_dict()),
             ValueError,

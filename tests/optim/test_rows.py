@@ -16,8 +16,15 @@ OPTIMIZERS = {
 
 def _parameters() -> list[torch.Tensor]:
     torch.manual_seed(0)
-    made = [torch.randn(3, 4), torch.randn(4, 3).t(), torch.randn(7, dtype=torch.float64), torch.randn(()), torch.randn(0, 2),
-            torch.randn(6)[::2], torch.randn(5, dtype=torch.bfloat16)]
+    made = [
+        torch.randn(3, 4),
+        torch.randn(4, 3).t(),
+        torch.randn(7, dtype=torch.float64),
+        torch.randn(()),
+        torch.randn(0, 2),
+        torch.randn(6)[::2],
+        torch.randn(5, dtype=torch.bfloat16),
+    ]
     return [x.detach().requires_grad_() for x in made]
 
 
@@ -25,7 +32,7 @@ def _give_gradients(parameters: list[torch.Tensor], step: int) -> None:
     torch.manual_seed(step)
     for p in parameters:
         g = torch.randn(p.shape, dtype=p.dtype)
-        p.grad = g.t().contiguous().t() if step % 2 and p.ndim == 2 else g      # gradients change how they lie
+        p.grad = g.t().contiguous().t() if step % 2 and p.ndim == 2 else g  # gradients change how they lie
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

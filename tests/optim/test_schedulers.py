@@ -63,21 +63,13 @@ def optimizer(kind=SGD, **options):
             ValueError,
             "base_lr must have the same length as optimizer.param_groups. base_lr has 2 values, param_groups has 1.",
         ),
-        (
-            lambda: OneCycleLR(optimizer(), 0.1),
-            ValueError,
-            "You must define either total_steps OR (epochs AND steps_per_epoch)",
-        ),
+        (lambda: OneCycleLR(optimizer(), 0.1), ValueError, "You must define either total_steps OR (epochs AND steps_per_epoch)"),
         (
             lambda: [scheduler.step() for scheduler in [OneCycleLR(optimizer(), 0.1, total_steps=2)] for _ in "abcd"],
             ValueError,
             "Tried to step 3 times. The specified number of total steps is 2",
         ),
-        (
-            lambda: CosineAnnealingWarmRestarts(optimizer(), 0),
-            ValueError,
-            "Expected positive integer T_0, but got 0",
-        ),
+        (lambda: CosineAnnealingWarmRestarts(optimizer(), 0), ValueError, "Expected positive integer T_0, but got 0"),
         (lambda: LRScheduler(optimizer()), NotImplementedError, ""),
     ],
 )

@@ -34,7 +34,8 @@ def parcel(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "__init__.py").write_text("from parcel.inner import Inner\nresult = 'parcel'\nclass Outer:\n    inner = Inner()\n")
     (folder / "inner.py").write_text(
-        "import math\nclass Inner:\n    value = math.floor(3.5)\n    def text(self):\n        return 'inner'\n")
+        "import math\nclass Inner:\n    value = math.floor(3.5)\n    def text(self):\n        return 'inner'\n"
+    )
     (folder / "relative.py").write_text("from . import inner\nfrom .inner import Inner\nfound = Inner.value\n")
     (tmp_path / "lonely.py").write_text("def answer():\n    return 42\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -76,8 +77,12 @@ def test_objects_and_their_modules_come_back(parcel):
 
 def test_tensors_share_storages_and_go_where_the_map_says():
     whole = torch.arange(6.0)
-    buffer = exported(lambda e: (e.save_pickle("a", "x.pkl", [whole, whole[2:], torch.nn.Parameter(torch.ones(2))]),
-                                 e.save_pickle("a", "y.pkl", {"layer": torch.nn.Linear(2, 3), "dtype": torch.float16})))
+    buffer = exported(
+        lambda e: (
+            e.save_pickle("a", "x.pkl", [whole, whole[2:], torch.nn.Parameter(torch.ones(2))]),
+            e.save_pickle("a", "y.pkl", {"layer": torch.nn.Linear(2, 3), "dtype": torch.float16}),
+        )
+    )
     importer = PackageImporter(buffer)
     first, part, parameter = importer.load_pickle("a", "x.pkl")
     assert torch.equal(first, whole) and part.data_ptr() == first.data_ptr() + 8 and isinstance(parameter, torch.nn.Parameter)
@@ -123,9 +128,10 @@ def test_a_mocked_module_can_be_named_but_not_used(parcel):
     for use in (lambda: answer(), lambda: answer.more, lambda: answer + 1):
         with pytest.raises(NotImplementedError, match="was mocked out during packaging"):
             use()
-    again = exported(lambda e: (e.intern("lonely"), e.save_source_string("it", "import lonely")),
-                     importer=PackageImporter(exported(
-                         lambda e: (e.mock("lonely"), e.save_source_string("it", "import lonely")))))
+    again = exported(
+        lambda e: (e.intern("lonely"), e.save_source_string("it", "import lonely")),
+        importer=PackageImporter(exported(lambda e: (e.mock("lonely"), e.save_source_string("it", "import lonely")))),
+    )
     with pytest.raises(NotImplementedError):
         PackageImporter(again).import_module("it").lonely.answer()
 
@@ -137,15 +143,18 @@ def test_objects_of_mocked_modules_are_refused(parcel):
         exported(lambda e: (e.mock("parcel.inner"), e.intern("**"), e.save_pickle("a", "b", outside.inner.Inner())))
 
 
-@pytest.mark.parametrize(("rules", "source", "words"), [
-    ([], "import lonely", "Module did not match against any action pattern. Extern, mock, or intern it.\n    lonely"),
-    ([("deny", "lonely")], "import lonely", "Module was denied by a pattern."),
-    ([("intern", "**")], "import _ssl, math", None),
-    ([("intern", "**")], "import sys", "`sys` has a lot of system level access"),
-    ([], "from ... import lonely", "Context: attempted relative import beyond top-level package"),
-    ([], "import (", "Dependency resolution failed."),
-    ([], "import nowhere", None),
-])
+@pytest.mark.parametrize(
+    ("rules", "source", "words"),
+    [
+        ([], "import lonely", "Module did not match against any action pattern. Extern, mock, or intern it.\n    lonely"),
+        ([("deny", "lonely")], "import lonely", "Module was denied by a pattern."),
+        ([("intern", "**")], "import _ssl, math", None),
+        ([("intern", "**")], "import sys", "`sys` has a lot of system level access"),
+        ([], "from ... import lonely", "Context: attempted relative import beyond top-level package"),
+        ([], "import (", "Dependency resolution failed."),
+        ([], "import nowhere", None),
+    ],
+)
 def test_what_a_package_can_hold(parcel, rules, source, words):
     def fill(exporter):
         for rule, pattern in rules:
@@ -206,8 +215,13 @@ def test_packages_of_different_importers_are_told_apart(parcel):
 
 def test_resources_are_read_from_archives_and_folders(parcel, tmp_path):
     source = "import torch_package_importer\ntext = torch_package_importer.load_text('data', 'a.txt')\n"
-    buffer = exported(lambda e: (e.save_text("data", "a.txt", "words"), e.save_text("data.more", "b.txt", ""),
-                                 e.save_source_string("it", source)))
+    buffer = exported(
+        lambda e: (
+            e.save_text("data", "a.txt", "words"),
+            e.save_text("data.more", "b.txt", ""),
+            e.save_source_string("it", source),
+        )
+    )
     zipfile.ZipFile(buffer).extractall(tmp_path / "unpacked")
     buffer.seek(0)
     for place in (buffer, tmp_path / "unpacked" / "archive"):
@@ -258,12 +272,18 @@ def test_hostile_archives_are_refused(tmp_path):
         PackageImporter(folder).zip_reader.get_record("../secret")
 
 
-@pytest.mark.parametrize(("pattern", "yes", "no"), [
-    ("torch.*", ["torch.a"], ["torch", "torch.a.b", "tor.a"]), ("torch.**", ["torch", "torch.a.b"], ["torchvision"]),
-    ("**.end", ["end", "a.b.end"], ["bend"]), ("a.**.z", ["a.z", "a.b.c.z"], ["az", "a.z.b"]),
-    ("fo*.bar", ["fo.bar", "foo.bar"], ["f.bar"]),
-    (["a", "b.**"], ["a", "b.c"], ["c"]), ("**", ["a", "a.b"], [""]),
-])
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("torch.*", ["torch.a"], ["torch", "torch.a.b", "tor.a"]),
+        ("torch.**", ["torch", "torch.a.b"], ["torchvision"]),
+        ("**.end", ["end", "a.b.end"], ["bend"]),
+        ("a.**.z", ["a.z", "a.b.c.z"], ["az", "a.z.b"]),
+        ("fo*.bar", ["fo.bar", "foo.bar"], ["f.bar"]),
+        (["a", "b.**"], ["a", "b.c"], ["c"]),
+        ("**", ["a", "a.b"], [""]),
+    ],
+)
 def test_patterns(pattern, yes, no):
     group = GlobGroup(pattern, exclude="b.not")
     assert all(map(group.matches, yes)) and not any(map(group.matches, no)) and not group.matches("b.not")
@@ -287,7 +307,8 @@ def test_names_are_mangled():
 def test_imports_are_found_in_texts():
     found = find_files_source_depends_on(
         "import a.b, c\nfrom . import d\nfrom ..e import f\nfrom g import *\n__import__('h', None, None, ['i'])\n__import__(j)\n",
-        "p.q")
+        "p.q",
+    )
     assert found == [("a.b", None), ("c", None), ("p.q", "d"), ("p.e", "f"), ("g", None), ("h", "i")]
 
 

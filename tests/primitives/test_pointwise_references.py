@@ -10,8 +10,12 @@ from flambeau._refs.names import FUNCTIONAL, ROOT, SPECIAL
 from flambeau.fx.experimental.proxy_tensor import make_fx
 
 ROOMS = ((torch, ROOT), (torch.nn.functional, FUNCTIONAL), (torch.special, SPECIAL))
-OWN = {name: getattr(room, name) for room, names in ROOMS for name in names
-       if not name.endswith("_") and pointwise.declared_by(getattr(room, name, None)) is not None}
+OWN = {
+    name: getattr(room, name)
+    for room, names in ROOMS
+    for name in names
+    if not name.endswith("_") and pointwise.declared_by(getattr(room, name, None)) is not None
+}
 
 
 def test_all_pointwise_operators_have_one():
@@ -24,14 +28,20 @@ def _operands(count, dtype):
     if dtype is torch.bool:
         return [torch.rand(2, 4) > 0.5 for _ in range(count)]
     if not dtype.is_floating_point:
-        return [torch.randn(2, 4, dtype=dtype) if dtype.is_complex else torch.randint(-4, 5, (2, 4), dtype=dtype)
-                for _ in range(count)]
+        return [
+            torch.randn(2, 4, dtype=dtype) if dtype.is_complex else torch.randint(-4, 5, (2, 4), dtype=dtype)
+            for _ in range(count)
+        ]
     special = torch.tensor([0.0, -0.0, float("nan"), float("inf"), -float("inf"), 3.0], dtype=dtype)
     return [torch.cat([torch.randn(2, dtype=dtype), special.roll(i)]).reshape(2, 4) for i in range(count)]
 
 
-OTHERS = [(name, dtype) for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64)
-          for name in "add sigmoid floor_divide remainder sgn eq copysign true_divide hardtanh pow".split() if name in OWN]
+OTHERS = [
+    (name, dtype)
+    for dtype in (torch.float16, torch.int64, torch.bool, torch.complex64)
+    for name in "add sigmoid floor_divide remainder sgn eq copysign true_divide hardtanh pow".split()
+    if name in OWN
+]
 
 
 @pytest.mark.parametrize("name, dtype", [*((name, torch.float32) for name in OWN), *OTHERS])
@@ -56,8 +66,12 @@ def _targets(graph):
 
 def test_traced_they_are_primitive_operators():
     graph = make_fx(_refs.add)(torch.ones(2, 1), torch.ones(3, dtype=torch.int64))
-    assert _targets(graph) == ["prims.broadcast_in_dim.default", "prims.convert_element_type.default",
-                               "prims.broadcast_in_dim.default", "prims.add.default"]
+    assert _targets(graph) == [
+        "prims.broadcast_in_dim.default",
+        "prims.convert_element_type.default",
+        "prims.broadcast_in_dim.default",
+        "prims.add.default",
+    ]
     half = make_fx(_refs.exp)(torch.ones(2, dtype=torch.float16))
     assert _targets(half) == ["prims.convert_element_type.default", "prims.exp.default", "prims.convert_element_type.default"]
 
@@ -78,10 +92,10 @@ def test_strict_refs_mode_refuses_what_has_no_reference():
 
 
 def test_in_place_and_out():
-    x = torch.tensor([1., 4.])
-    assert _refs.sqrt_(x) is x and x.tolist() == [1., 2.]
+    x = torch.tensor([1.0, 4.0])
+    assert _refs.sqrt_(x) is x and x.tolist() == [1.0, 2.0]
     out = torch.empty(0)
-    assert _refs.neg(x, out=out) is out and out.tolist() == [-1., -2.]
+    assert _refs.neg(x, out=out) is out and out.tolist() == [-1.0, -2.0]
     with pytest.raises(RuntimeError, match="can't be cast"):
         _refs.sqrt_(torch.tensor([4]))
 
@@ -90,14 +104,21 @@ STRUCTURED = [
     (lambda r: r.where(torch.tensor([True, False]), torch.tensor([1, 2]), 2.5)),
     (lambda r: r.masked_fill(torch.ones(2, 2), torch.tensor([True, False]), 3)),
     (lambda r: r.clamp(torch.tensor([1, 5]), 2.5, torch.tensor(4))),
-    (lambda r: r.arange(0, 1, 0.25)), (lambda r: r.arange(5)), (lambda r: r.arange(5, 1, -2, dtype=torch.float64)),
+    (lambda r: r.arange(0, 1, 0.25)),
+    (lambda r: r.arange(5)),
+    (lambda r: r.arange(5, 1, -2, dtype=torch.float64)),
     (lambda r: r.sum(torch.tensor([[True, True], [False, True]]), 1, keepdim=True)),
-    (lambda r: r.prod(torch.tensor([[1, 2], [3, 4]]), 0)), (lambda r: r.amax(torch.tensor([[1., 2.], [3., 0.]]), 1)),
-    (lambda r: r.any(torch.tensor([[0, 2], [0, 0]]), 1)), (lambda r: r.all(torch.tensor([1, 2], dtype=torch.uint8))),
-    (lambda r: r.mean(torch.tensor([[1., 2.], [3., 0.]], dtype=torch.float16), (0, 1))),
-    (lambda r: r.var(torch.tensor([1., 2., 4.]), unbiased=False)), (lambda r: r.std(torch.tensor([[1 + 1j, 2.]]), 1)),
-    (lambda r: r.cat([torch.tensor([1]), torch.tensor([2.5])])), (lambda r: r.flip(torch.tensor([[1, 2]]), (0, 1))),
-    (lambda r: r.zeros(2, 3, dtype=torch.int8)), (lambda r: r.full((2,), True)),
+    (lambda r: r.prod(torch.tensor([[1, 2], [3, 4]]), 0)),
+    (lambda r: r.amax(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), 1)),
+    (lambda r: r.any(torch.tensor([[0, 2], [0, 0]]), 1)),
+    (lambda r: r.all(torch.tensor([1, 2], dtype=torch.uint8))),
+    (lambda r: r.mean(torch.tensor([[1.0, 2.0], [3.0, 0.0]], dtype=torch.float16), (0, 1))),
+    (lambda r: r.var(torch.tensor([1.0, 2.0, 4.0]), unbiased=False)),
+    (lambda r: r.std(torch.tensor([[1 + 1j, 2.0]]), 1)),
+    (lambda r: r.cat([torch.tensor([1]), torch.tensor([2.5])])),
+    (lambda r: r.flip(torch.tensor([[1, 2]]), (0, 1))),
+    (lambda r: r.zeros(2, 3, dtype=torch.int8)),
+    (lambda r: r.full((2,), True)),
 ]
 
 

@@ -10,31 +10,31 @@ from flambeau._prims_common import RETURN_TYPE
 from flambeau.fx.experimental.proxy_tensor import make_fx
 from flambeau.utils._python_dispatch import TorchDispatchMode
 
-A = torch.arange(24.).reshape(2, 3, 4)
+A = torch.arange(24.0).reshape(2, 3, 4)
 CPU = torch.device("cpu")
 RANGE = {"device": CPU, "requires_grad": False}
 
 VALUES = [
-    (lambda: prims.add(torch.ones(2), 2), [3., 3.]),
+    (lambda: prims.add(torch.ones(2), 2), [3.0, 3.0]),
     (lambda: prims.add(torch.ones(2, dtype=torch.int32), 2.5), [3.5, 3.5]),
     (lambda: prims.add(2, 3), 5),
     (lambda: prims.mul(torch.ones(2), 1 + 1j), [1 + 1j, 1 + 1j]),
     (lambda: prims.div(torch.tensor([7, -7]), 2), [3, -3]),
-    (lambda: prims.div(torch.tensor([7., -7.]), 2), [3.5, -3.5]),
-    (lambda: prims.cbrt(torch.tensor([-8., 8., 0.])), [-2., 2., 0.]),
-    (lambda: prims.where(torch.tensor([True, False]), torch.ones(2), 3.0), [1., 3.]),
-    (lambda: prims.maximum(2, torch.tensor([1., 3.])), [2., 3.]),
+    (lambda: prims.div(torch.tensor([7.0, -7.0]), 2), [3.5, -3.5]),
+    (lambda: prims.cbrt(torch.tensor([-8.0, 8.0, 0.0])), [-2.0, 2.0, 0.0]),
+    (lambda: prims.where(torch.tensor([True, False]), torch.ones(2), 3.0), [1.0, 3.0]),
+    (lambda: prims.maximum(2, torch.tensor([1.0, 3.0])), [2.0, 3.0]),
     (lambda: prims.shift_right_arithmetic(torch.tensor([1, -4]), torch.tensor([1, 1])), [0, -2]),
-    (lambda: prims.broadcast_in_dim(torch.tensor([[1., 2.]]), (2, 2), (0, 1)), [[1., 2.], [1., 2.]]),
+    (lambda: prims.broadcast_in_dim(torch.tensor([[1.0, 2.0]]), (2, 2), (0, 1)), [[1.0, 2.0], [1.0, 2.0]]),
     (lambda: prims.iota(3, start=5, step=-1, dtype=torch.int32, **RANGE), [5, 4, 3]),
-    (lambda: prims.sum(A, (0,))[0], [12., 14., 16., 18.]),
-    (lambda: prims.prod(torch.tensor([[1., 2.], [3., 4.]]), (0, 1)), 24.),
-    (lambda: prims.amax(A, (0, 1)), [20., 21., 22., 23.]),
-    (lambda: prims.var(torch.tensor([1., 3.]), (0,), correction=0), 1.),
+    (lambda: prims.sum(A, (0,))[0], [12.0, 14.0, 16.0, 18.0]),
+    (lambda: prims.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (0, 1)), 24.0),
+    (lambda: prims.amax(A, (0, 1)), [20.0, 21.0, 22.0, 23.0]),
+    (lambda: prims.var(torch.tensor([1.0, 3.0]), (0,), correction=0), 1.0),
     (lambda: prims.rev(torch.tensor([1, 2]), (0,)), [2, 1]),
     (lambda: prims.minimum_value(torch.int8), -128),
-    (lambda: prims.fft_c2r(prims.fft_r2c(A, dim=(2,), onesided=True), dim=(2,), last_dim_size=4)[0, 0], [0., 4., 8., 12.]),
-    (lambda: prims.bessel_i0e(torch.tensor([0., 1.])), [1., 0.46575961]),
+    (lambda: prims.fft_c2r(prims.fft_r2c(A, dim=(2,), onesided=True), dim=(2,), last_dim_size=4)[0, 0], [0.0, 4.0, 8.0, 12.0]),
+    (lambda: prims.bessel_i0e(torch.tensor([0.0, 1.0])), [1.0, 0.46575961]),
     (lambda: prims.expand_dims(A, (0, 2)).shape, (1, 2, 1, 3, 4)),
     (lambda: prims.collapse(A.transpose(0, 1), 0, 1).shape, (6, 4)),
     (lambda: prims.split_dim(A, 2, 2).shape, (2, 3, 2, 2)),
@@ -56,8 +56,11 @@ def test_value(call, expected):
 
 REFUSED = [
     (lambda: prims.add(torch.ones(2), torch.ones(3)), RuntimeError, "Shape torch.Size([3]) is not the expected shape"),
-    (lambda: prims.add(torch.ones(2), torch.ones(2, dtype=torch.int32)), RuntimeError,
-     "Tensor with dtype torch.int32 is not the expected dtype of torch.float32!"),
+    (
+        lambda: prims.add(torch.ones(2), torch.ones(2, dtype=torch.int32)),
+        RuntimeError,
+        "Tensor with dtype torch.int32 is not the expected dtype of torch.float32!",
+    ),
     (lambda: prims.add(torch.ones(2, device="meta"), torch.ones(3)), RuntimeError, "Tensor on device cpu is not on the expected"),
     (lambda: prims.sum(A, (-1,)), AssertionError, "idx -1 is out of bounds for rank 3"),
     (lambda: prims.sum(A, (0, 0)), RuntimeError, "dim 0 appears multiple times in the list of dims"),
@@ -109,10 +112,13 @@ def test_views_share_memory_and_copies_do_not():
     assert not prims.reshape(A, (6, 4))._is_view() and prims.convert_element_type(A, torch.float32) is not A
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda x: prims.sin(x), "Trying to backward through prims.sin.default but no autograd formula was registered"),
-    (lambda x: prims.transpose(x, (1, 0)), "backwards not supported on prim"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda x: prims.sin(x), "Trying to backward through prims.sin.default but no autograd formula was registered"),
+        (lambda x: prims.transpose(x, (1, 0)), "backwards not supported on prim"),
+    ],
+)
 def test_graphs_end_at_them(call, words):
     x = torch.randn(2, 2, requires_grad=True)
     y = call(x)
@@ -151,4 +157,4 @@ def test_random_states_are_kept_and_given_back():
     first, made = rng_prims.run_and_save_rng_state(torch.rand, 3)
     assert torch.equal(made, expected[0])
     assert torch.equal(rng_prims.run_with_rng_state(first, torch.rand, 3), expected[0])
-    assert torch.equal(torch.rand(3), expected[1])      # the state went on where it was
+    assert torch.equal(torch.rand(3), expected[1])  # the state went on where it was

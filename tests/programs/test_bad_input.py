@@ -28,7 +28,7 @@ def test_wrong_call(call, kind, words):
         with pytest.raises(BaseException) as caught:
             eval(call, {"torch": torch, "nn": nn, "F": F, "np": np, "write": write})
     first = str(caught.value).split("\n")[0].replace("flambeau", "torch")
-    if kind == "ZeroDivisionError":      # Python's own words: since 3.14 they are the same for every operator
+    if kind == "ZeroDivisionError":  # Python's own words: since 3.14 they are the same for every operator
         first, words = (re.sub(".*(by zero)", r"\1", text) for text in (first, words))
     assert (caught.type.__name__, first) == (kind, words)
 

@@ -56,9 +56,7 @@ def test_random_split_draws_the_parts_of_pytorch():
 
 @pytest.mark.parametrize("persistent", [False, True])
 def test_workers(dataset, persistent):
-    loader = DataLoader(
-        dataset, batch_size=3, num_workers=2, prefetch_factor=2, persistent_workers=persistent, drop_last=True
-    )
+    loader = DataLoader(dataset, batch_size=3, num_workers=2, prefetch_factor=2, persistent_workers=persistent, drop_last=True)
     for _ in range(2):
         assert [labels.tolist() for _, labels in loader] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
@@ -125,7 +123,5 @@ def test_iterable_dataset():
 
 
 def test_distributed_sampler_divides_the_indices():
-    parts = [
-        list(data.distributed.DistributedSampler(range(6), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)
-    ]
+    parts = [list(data.distributed.DistributedSampler(range(6), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
     assert parts == [[0, 2, 4], [1, 3, 5]]

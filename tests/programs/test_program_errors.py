@@ -104,8 +104,7 @@ ERRORS = {
     "cat": (
         lambda: torch.cat([torch.ones(2, 3), torch.ones(3, 2)]),
         RuntimeError,
-        "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 2 for tensor number 1 in the "
-        "list.",
+        "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 2 for tensor number 1 in the list.",
     ),
     "stack": (
         lambda: torch.stack([torch.ones(2), torch.ones(3)]),
@@ -117,17 +116,9 @@ ERRORS = {
         RuntimeError,
         "The expanded size of the tensor (3) must match the existing size (2) at non-singleton dimension 0.",
     ),
-    "bool": (
-        lambda: bool(torch.ones(2)),
-        RuntimeError,
-        "Boolean value of Tensor with more than one value is ambiguous",
-    ),
+    "bool": (lambda: bool(torch.ones(2)), RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"),
     "item": (lambda: torch.ones(2).item(), RuntimeError, "a Tensor with 2 elements cannot be converted to Scalar"),
-    "ragged": (
-        lambda: torch.tensor([[1, 2], [3]]),
-        ValueError,
-        "expected sequence of length 2 at dim 1 (got 1)",
-    ),
+    "ragged": (lambda: torch.tensor([[1, 2], [3]]), ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
     "integer_gradient": (
         lambda: torch.ones(2).long().requires_grad_(),
         RuntimeError,
@@ -156,15 +147,10 @@ ERRORS = {
     "channels": (
         lambda: nn.Conv2d(3, 4, 3)(torch.ones(1, 1, 8, 8)),
         RuntimeError,
-        "Given groups=1, weight of size [4, 3, 3, 3], expected input[1, 1, 8, 8] to have 3 channels, "
-        "but got 1 channels instead",
+        "Given groups=1, weight of size [4, 3, 3, 3], expected input[1, 1, 8, 8] to have 3 channels, but got 1 channels instead",
     ),
     "embedding": (lambda: nn.Embedding(3, 4)(torch.tensor([3])), IndexError, "index out of range in self"),
-    "no_forward": (
-        lambda: nn.Module()(1),
-        NotImplementedError,
-        'Module [Module] is missing the required "forward" function',
-    ),
+    "no_forward": (lambda: nn.Module()(1), NotImplementedError, 'Module [Module] is missing the required "forward" function'),
     "no_init": (module_without_init, AttributeError, "cannot assign module before Module.__init__() call"),
     "attribute": (lambda: nn.Linear(2, 2).foo, AttributeError, "'Linear' object has no attribute 'foo'"),
     "size_mismatch": (
@@ -179,11 +165,7 @@ ERRORS = {
         ValueError,
         "can't optimize a non-leaf Tensor",
     ),
-    "learning_rate": (
-        lambda: optim.Adam([nn.Parameter(torch.ones(1))], lr=-1),
-        ValueError,
-        "Invalid learning rate: -1",
-    ),
+    "learning_rate": (lambda: optim.Adam([nn.Parameter(torch.ones(1))], lr=-1), ValueError, "Invalid learning rate: -1"),
     "one_cycle": (
         lambda: optim.lr_scheduler.OneCycleLR(optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1), max_lr=0.1),
         ValueError,
@@ -220,9 +202,7 @@ def test_error(name):
 
 
 @pytest.mark.parametrize(
-    "move",
-    [lambda x: x.cuda(), lambda x: x.to("cuda"), lambda x: torch.ones(2, device="cuda")],
-    ids=["cuda", "to", "device"],
+    "move", [lambda x: x.cuda(), lambda x: x.to("cuda"), lambda x: torch.ones(2, device="cuda")], ids=["cuda", "to", "device"]
 )
 def test_without_an_accelerator(move):
     if torch.cuda.is_available():

@@ -7,13 +7,7 @@ with torch.inference_mode():
     POSITIONS, MASK = torch.tensor([0, 1]), torch.tensor([True, False, True])
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda w: w[POSITIONS],
-        lambda w: w[MASK],
-    ],
-)
+@pytest.mark.parametrize("use", [lambda w: w[POSITIONS], lambda w: w[MASK]])
 def test_a_graph_keeps_no_index_of_inference_mode(use):
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
         use(torch.ones(3, requires_grad=True))

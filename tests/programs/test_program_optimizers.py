@@ -76,10 +76,7 @@ def test_a_closure_returns_the_loss():
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (
-            lambda o: schedulers.StepLR(o, step_size=3, gamma=0.1),
-            [0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001],
-        ),
+        (lambda o: schedulers.StepLR(o, step_size=3, gamma=0.1), [0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001]),
         (
             lambda o: schedulers.CosineAnnealingLR(o, T_max=8),
             [0.1, 0.09619398, 0.08535534, 0.06913417, 0.05, 0.03086583, 0.01464466, 0.00380602, 0.0],
@@ -92,10 +89,7 @@ def test_a_closure_returns_the_loss():
         (
             lambda o: schedulers.SequentialLR(
                 o,
-                [
-                    schedulers.LinearLR(o, start_factor=0.1, total_iters=3),
-                    schedulers.CosineAnnealingLR(o, T_max=5),
-                ],
+                [schedulers.LinearLR(o, start_factor=0.1, total_iters=3), schedulers.CosineAnnealingLR(o, T_max=5)],
                 milestones=[3],
             ),
             [0.01, 0.04, 0.07, 0.1, 0.09045085, 0.06545085, 0.03454915, 0.00954915],

@@ -144,10 +144,7 @@ def test_joining_and_splitting():
         (lambda: torch.tensor([1, 2]), "tensor([1, 2])"),
         (lambda: torch.tensor([True]), "tensor([True])"),
         (lambda: torch.tensor([1.5]).half(), "tensor([1.5000], dtype=torch.float16)"),
-        (
-            lambda: torch.tensor([[1.5, 1e-6], [100, 2]]),
-            "tensor([[1.5000e+00, 1.0000e-06],\n        [1.0000e+02, 2.0000e+00]])",
-        ),
+        (lambda: torch.tensor([[1.5, 1e-6], [100, 2]]), "tensor([[1.5000e+00, 1.0000e-06],\n        [1.0000e+02, 2.0000e+00]])"),
         (lambda: torch.ones(2, requires_grad=True) * 2, "tensor([2., 2.], grad_fn=<MulBackward0>)"),
         (lambda: torch.device("cpu"), "device(type='cpu')"),
         (lambda: torch.zeros(0), "tensor([])"),

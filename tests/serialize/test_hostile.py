@@ -65,17 +65,27 @@ REFUSED = {
     "append": (b")" + craft.integer(1) + b"a", "Can only append to lists, but got <class 'tuple'>"),
     "set item": (b"]" + craft.integer(1) + craft.integer(2) + b"s", "Can only SETITEM for dict"),
     "bytearray bomb": (craft.name("builtins", "bytearray") + craft.group(craft.integer(2**40)) + b"R", "bytearray"),
-    "bytearray of another codec": (craft.name("builtins", "bytearray") + craft.group(craft.text("ab"), craft.text("idna")) + b"R",
-                                   "bytearray"),
-    "codec inside a subclass": (craft.from_type(craft.name("_codecs", "encode"), craft.text("x"), craft.text("rot13")),
-                                "Trying to call reduce for unrecognized function"),
-    "bomb inside a subclass": (craft.from_type(craft.name("builtins", "bytearray"), craft.integer(2**40)),
-                               "Trying to call reduce for unrecognized function <class 'bytearray'>"),
+    "bytearray of another codec": (
+        craft.name("builtins", "bytearray") + craft.group(craft.text("ab"), craft.text("idna")) + b"R",
+        "bytearray",
+    ),
+    "codec inside a subclass": (
+        craft.from_type(craft.name("_codecs", "encode"), craft.text("x"), craft.text("rot13")),
+        "Trying to call reduce for unrecognized function",
+    ),
+    "bomb inside a subclass": (
+        craft.from_type(craft.name("builtins", "bytearray"), craft.integer(2**40)),
+        "Trying to call reduce for unrecognized function <class 'bytearray'>",
+    ),
     "class inside a subclass": (craft.from_type(craft.name("torch", "Tensor"), craft.integer(5)), "unrecognized function"),
-    "a set of a tensor's rows": (craft.name("builtins", "set") + craft.group(craft.tensor(size=(2**40,), stride=(0,))) + b"R",
-                                 "Can only make containers of plain ones"),
-    "a tensor's rows as arguments": (craft.name("builtins", "set") + craft.tensor(size=(2**40,), stride=(0,)) + b"R",
-                                     "The arguments of a call must be a tuple"),
+    "a set of a tensor's rows": (
+        craft.name("builtins", "set") + craft.group(craft.tensor(size=(2**40,), stride=(0,))) + b"R",
+        "Can only make containers of plain ones",
+    ),
+    "a tensor's rows as arguments": (
+        craft.name("builtins", "set") + craft.tensor(size=(2**40,), stride=(0,)) + b"R",
+        "The arguments of a call must be a tuple",
+    ),
     "not a storage": (craft.storage(tag="module"), "Only persistent_load of storage is allowed"),
 }
 
@@ -91,8 +101,8 @@ def test_refused_by_weights_only(case, capfd):
     assert "harm" not in capfd.readouterr().out
 
 
-DEEP = b")" + b"\x85" * 200_000                                   # a tuple in a tuple, and so on
-TWICE = b")q\0" + b"h\0h\0\x86q\0" * 60                           # a tuple that has the one before twice: 2**60 values
+DEEP = b")" + b"\x85" * 200_000  # a tuple in a tuple, and so on
+TWICE = b")q\0" + b"h\0h\0\x86q\0" * 60  # a tuple that has the one before twice: 2**60 values
 BOMBS = {"deep": DEEP, "twice": TWICE}
 WORD, FLOATS, HERE, CPU = craft.text("storage"), craft.name("torch", "FloatStorage"), craft.text("0"), craft.text("cpu")
 PLACES = {
@@ -189,7 +199,7 @@ def test_texts_of_python_2(encoding):
 
 DAMAGED = {
     "no pickle": (craft.archive(None), "failed locating file data.pkl: file not found"),
-    "no version": (craft.archive(craft.pickled(b"N"), version=None), 'Expected hasRecord'),
+    "no version": (craft.archive(craft.pickled(b"N"), version=None), "Expected hasRecord"),
     "version": (craft.archive(craft.pickled(b"N"), version=b"99\n"), "maximum supported version for reading is 10"),
     "half": (craft.archive(craft.pickled(craft.tensor()))[:200], "failed finding central directory"),
     "last byte": (craft.archive(craft.pickled(craft.tensor()))[:-1], "failed finding central directory"),
@@ -245,7 +255,7 @@ def test_a_compressed_pickle_is_read_as_far_as_it_is_right():
         load(content)
     with pytest.raises(RuntimeError, match="maximum supported version for reading is 10"):
         load(craft.archive(b"", compression=zipfile.ZIP_DEFLATED, version=b"3" * (8 << 20)))
-    assert tracemalloc.get_traced_memory()[1] < 40 << 20      # what the test itself makes
+    assert tracemalloc.get_traced_memory()[1] < 40 << 20  # what the test itself makes
     tracemalloc.stop()
 
 
@@ -303,7 +313,7 @@ def test_random_damage_never_does_more_than_raise(file):
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_two_records_of_one_name(name: str, weights_only: bool) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")     # zipfile's
+        warnings.simplefilter("ignore")  # zipfile's
         content = craft.archive(craft.pickled(craft.tensor()), records=[("data/0", craft.VALUES), (name, b"3\n")])
     with pytest.raises(RuntimeError, match=f"two records have the name archive/{name}"):
         load(content, weights_only=weights_only)
@@ -335,9 +345,7 @@ ODD_PARAMETERS = {
 @pytest.mark.parametrize("case", ODD_SPARSE)
 def test_sparse_tensors_that_cannot_be(case: str) -> None:
     body, error = ODD_SPARSE[case]
-    content = craft.archive(
-        craft.pickled(body), records=[("data/0", craft.VALUES), ("data/1", struct.pack("<4q", 0, 1, 2, 3))]
-    )
+    content = craft.archive(craft.pickled(body), records=[("data/0", craft.VALUES), ("data/1", struct.pack("<4q", 0, 1, 2, 3))])
     with pytest.raises(error) if error else contextlib.nullcontext():
         assert load(content).to_dense().tolist() == [1, 2, 3, 4]
 

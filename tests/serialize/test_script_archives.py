@@ -26,6 +26,8 @@ def test_a_script_archive_is_loaded_as_a_program(tmp_path):
                 loaded = torch.load(source, weights_only=False, map_location="cpu")
             assert isinstance(loaded, torch.jit.ScriptModule)
             assert torch.equal(loaded(torch.ones(1, 2)), module(torch.ones(1, 2)))
-    with pytest.warns(UserWarning, match=r"torch\.jit\.load"), pytest.raises(
-            RuntimeError, match="Cannot use ``weights_only=True`` with TorchScript archives"):
+    with (
+        pytest.warns(UserWarning, match=r"torch\.jit\.load"),
+        pytest.raises(RuntimeError, match="Cannot use ``weights_only=True`` with TorchScript archives"),
+    ):
         torch.load(path)

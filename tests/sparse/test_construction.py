@@ -64,8 +64,10 @@ def test_hybrid_tensors() -> None:
 
 
 LAYOUTS = {
-    "coo": (lambda x: x.to_sparse(), torch.sparse_coo), "csr": (lambda x: x.to_sparse_csr(), torch.sparse_csr),
-    "csc": (lambda x: x.to_sparse_csc(), torch.sparse_csc), "bsr": (lambda x: x.to_sparse_bsr((1, 2)), torch.sparse_bsr),
+    "coo": (lambda x: x.to_sparse(), torch.sparse_coo),
+    "csr": (lambda x: x.to_sparse_csr(), torch.sparse_csr),
+    "csc": (lambda x: x.to_sparse_csc(), torch.sparse_csc),
+    "bsr": (lambda x: x.to_sparse_bsr((1, 2)), torch.sparse_bsr),
     "bsc": (lambda x: x.to_sparse_bsc((1, 2)), torch.sparse_bsc),
 }
 
@@ -83,8 +85,13 @@ def test_every_layout_from_every_other(source: str, target: str) -> None:
 
 
 def test_conversions_keep_what_is_stored() -> None:
-    zeros = torch.sparse_compressed_tensor(torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([0, 3], dtype=torch.int32),
-                                           torch.tensor([0.0, 5.0]), (2, 4), layout=torch.sparse_csr)
+    zeros = torch.sparse_compressed_tensor(
+        torch.tensor([0, 1, 2], dtype=torch.int32),
+        torch.tensor([0, 3], dtype=torch.int32),
+        torch.tensor([0.0, 5.0]),
+        (2, 4),
+        layout=torch.sparse_csr,
+    )
     blocks = zeros.to_sparse_bsr((2, 2))
     assert blocks.crow_indices().tolist() == [0, 2] and blocks.values().tolist() == [[[0, 0], [0, 0]], [[0, 0], [0, 5]]]
     assert blocks.crow_indices().dtype is blocks.col_indices().dtype is torch.int32
@@ -96,18 +103,22 @@ def test_conversions_keep_what_is_stored() -> None:
 
 
 NOT_CONVERTED = {
-    "sparse_coo_to_sparse: conversion from Sparse to SparseBsr without blocksize argument given is not supported":
-        lambda x: x.to_sparse().to_sparse(layout=torch.sparse_bsr),
-    "sparse_compressed_to_sparse_bsr: tensor sparse size (3,4) must be divisible by given blocksize (2,2)":
-        lambda x: x.to_sparse_csr().to_sparse_bsr((2, 2)),
-    "coo_to_sparse_csr: conversion from Sparse to SparseCsr for input tensors with sparse_dim()!=2 is not supported":
-        lambda x: torch.stack([x, x]).to_sparse().to_sparse_csr(),
-    "sparse_compressed_to_sparse_bsr: conversion from SparseCsr to SparseBsr for batched inputs is not supported":
-        lambda x: torch.stack([x, x]).to_sparse_csr().to_sparse_bsr((1, 2)),
+    "sparse_coo_to_sparse: conversion from Sparse to SparseBsr without blocksize argument given is not supported": lambda x: (
+        x.to_sparse().to_sparse(layout=torch.sparse_bsr)
+    ),
+    "sparse_compressed_to_sparse_bsr: tensor sparse size (3,4) must be divisible by given blocksize (2,2)": lambda x: (
+        x.to_sparse_csr().to_sparse_bsr((2, 2))
+    ),
+    "coo_to_sparse_csr: conversion from Sparse to SparseCsr for input tensors with sparse_dim()!=2 is not supported": lambda x: (
+        torch.stack([x, x]).to_sparse().to_sparse_csr()
+    ),
+    "sparse_compressed_to_sparse_bsr: conversion from SparseCsr to SparseBsr for batched inputs is not supported": lambda x: (
+        torch.stack([x, x]).to_sparse_csr().to_sparse_bsr((1, 2))
+    ),
     "sparse_compressed_to_sparse_bsc: conversion from SparseBsr to SparseBsc with blocksize changed from [1, 2] to [3, 2] is not "
     "supported": lambda x: x.to_sparse_bsr((1, 2)).to_sparse_bsc((3, 2)),
-    "sparse_compressed_to_sparse_csc: conversion from SparseCsr to SparseCsc with dense_dim argument given is not supported":
-        lambda x: x.to_sparse_csr().to_sparse_csc(dense_dim=1),
+    "sparse_compressed_to_sparse_csc: conversion from SparseCsr to SparseCsc with dense_dim argument given is not "
+    "supported": lambda x: x.to_sparse_csr().to_sparse_csc(dense_dim=1),
 }
 
 
@@ -145,8 +156,14 @@ def test_compressed_parts() -> None:
 
 
 def test_without_elements() -> None:
-    for x in (torch.zeros(0, 3).to_sparse(), torch.zeros(3, 3).to_sparse_csr(), torch.zeros(2, 3, layout=torch.sparse_csr),
-              torch.empty(2, 3, layout=torch.sparse_coo), torch.zeros_like(coo()), coo().zero_()):
+    for x in (
+        torch.zeros(0, 3).to_sparse(),
+        torch.zeros(3, 3).to_sparse_csr(),
+        torch.zeros(2, 3, layout=torch.sparse_csr),
+        torch.empty(2, 3, layout=torch.sparse_coo),
+        torch.zeros_like(coo()),
+        coo().zero_(),
+    ):
         assert x._nnz() == 0 and x.to_dense().sum() == 0
     assert torch.tensor(2.0).to_sparse().to_dense() == 2
 
@@ -165,30 +182,40 @@ def test_diagonals() -> None:
 
 
 REFUSED = {
-    "indices and values must have same nnz, but got nnz from indices: 2, nnz from values: 3":
-        lambda: torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2, 3], (3, 3)),
-    "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = 1, sparse_dim = 2, dense_dim = 0":
-        lambda: torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2], (3,)),
+    "indices and values must have same nnz, but got nnz from indices: 2, nnz from values: 3": lambda: torch.sparse_coo_tensor(
+        [[0, 1], [1, 0]], [1.0, 2, 3], (3, 3)
+    ),
+    "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = 1, sparse_dim = 2, dense_dim = 0": lambda: (
+        torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2], (3,))
+    ),
     "indices must be sparse_dim x nnz, but got: [2]": lambda: torch.sparse_coo_tensor(torch.tensor([0, 1]), torch.ones(2)),
     "found negative index -1 for dim 0": lambda: torch.sparse_coo_tensor([[0, -1], [0, 1]], [1.0, 2]),
-    "size is inconsistent with indices: for dim 0, size is 2 but found index 5":
-        lambda: torch.sparse_coo_tensor([[0, 5], [0, 1]], [1.0, 2], (2, 2), check_invariants=True),
-    "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor":
-        lambda: coo(is_coalesced=True, check_invariants=True),
-    "`crow_indices[..., -1] == nnz` is not satisfied.":
-        lambda: torch.sparse_csr_tensor([0, 1, 3], [0, 1], [1.0, 2], (2, 3), check_invariants=True),
-    "`crow_indices[..., 0] == 0` is not satisfied.":
-        lambda: torch.sparse_csr_tensor([1, 1, 2], [0, 1], [1.0, 2], (2, 3), check_invariants=True),
-    "`0 <= col_indices < ncols` is not satisfied.":
-        lambda: torch.sparse_csr_tensor([0, 1, 2], [0, 5], [1.0, 2], (2, 3), check_invariants=True),
+    "size is inconsistent with indices: for dim 0, size is 2 but found index 5": lambda: torch.sparse_coo_tensor(
+        [[0, 5], [0, 1]], [1.0, 2], (2, 2), check_invariants=True
+    ),
+    "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor": lambda: coo(
+        is_coalesced=True, check_invariants=True
+    ),
+    "`crow_indices[..., -1] == nnz` is not satisfied.": lambda: torch.sparse_csr_tensor(
+        [0, 1, 3], [0, 1], [1.0, 2], (2, 3), check_invariants=True
+    ),
+    "`crow_indices[..., 0] == 0` is not satisfied.": lambda: torch.sparse_csr_tensor(
+        [1, 1, 2], [0, 1], [1.0, 2], (2, 3), check_invariants=True
+    ),
+    "`0 <= col_indices < ncols` is not satisfied.": lambda: torch.sparse_csr_tensor(
+        [0, 1, 2], [0, 5], [1.0, 2], (2, 3), check_invariants=True
+    ),
     "`row_indices[..., ccol_indices[..., i - 1]:ccol_indices[..., i]] for all i = 1, ..., ncols are sorted and distinct along "
-    "the last dimension values` is not satisfied.":
-        lambda: torch.sparse_csc_tensor([0, 2, 2], [1, 0], [1.0, 2], (3, 2), check_invariants=True),
-    "crow_indices.shape[-1] must be equal to the number of rows + 1 (=4), but got 3":
-        lambda: torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0, 2], (3, 3), check_invariants=True),
+    "the last dimension values` is not satisfied.": lambda: torch.sparse_csc_tensor(
+        [0, 2, 2], [1, 0], [1.0, 2], (3, 2), check_invariants=True
+    ),
+    "crow_indices.shape[-1] must be equal to the number of rows + 1 (=4), but got 3": lambda: torch.sparse_csr_tensor(
+        [0, 1, 2], [0, 1], [1.0, 2], (3, 3), check_invariants=True
+    ),
     "dense_to_sparse: sparse_dim argument must be in [0,2] range, but 3 is given": lambda: torch.ones(2, 3).to_sparse(3),
-    "sparse_compressed_tensor expected sparse compressed tensor layout but got Strided":
-        lambda: torch.sparse_compressed_tensor([0, 1], [0], [1.0], layout=torch.strided),
+    "sparse_compressed_tensor expected sparse compressed tensor layout but got Strided": lambda: torch.sparse_compressed_tensor(
+        [0, 1], [0], [1.0], layout=torch.strided
+    ),
     "Cannot get indices on an uncoalesced tensor, please call .coalesce() first": lambda: coo().indices(),
     "values expected sparse tensor layout but got Strided": lambda: torch.ones(2).values(),
     "crow_indices expected sparse row compressed tensor layout but got Sparse": lambda: coo().crow_indices(),
@@ -217,8 +244,11 @@ def test_places_outside_of_the_shape_are_never_read() -> None:
     for x in (far, wide):
         with pytest.raises((RuntimeError, IndexError)):
             x @ torch.eye(2)
-    for x in (far, torch.sparse_csr_tensor([0, 1, 2], [0, 10**6], [1.0, 2], (2, 2)),
-              torch.sparse_csr_tensor([0, 10**6, 2], [0, 1], [1.0, 2], (2, 2))):
+    for x in (
+        far,
+        torch.sparse_csr_tensor([0, 1, 2], [0, 10**6], [1.0, 2], (2, 2)),
+        torch.sparse_csr_tensor([0, 10**6, 2], [0, 1], [1.0, 2], (2, 2)),
+    ):
         with pytest.raises((RuntimeError, IndexError)):
             x.to_dense()
         with pytest.raises((RuntimeError, IndexError)):

@@ -111,7 +111,7 @@ def test_a_sparse_leaf_gets_a_sparse_gradient(layout: str) -> None:
     assert m.grad.tolist() == [[4, 4], [7, 7], [14, 14]]
     (x * 2).backward(x.detach())
     assert x.grad.values().tolist() == [27, 9, 19, 19]
-    by_call, = torch.autograd.grad((x * x).sum() if layout == "coo" else (x * x).values().sum(), x)
+    (by_call,) = torch.autograd.grad((x * x).sum() if layout == "coo" else (x * x).values().sum(), x)
     assert by_call.layout is x.layout and by_call.values().tolist() == [18, 8, 10, 14]
     x.grad = None
     assert x.grad is None and x.detach().requires_grad is False
@@ -159,8 +159,10 @@ def test_a_function_of_the_users_may_save_sparse_tensors() -> None:
 
 def test_values_at_one_place_have_one_gradient() -> None:
     """The gradient of a tensor with repeated places has each place once, so that its elements are those of the dense one."""
+
     def repeated() -> Any:
         return torch.sparse_coo_tensor([[0, 0, 1, 0], [0, 0, 1, 1]], [1.0, 2.0, 3.0, 4.0], (2, 2)).requires_grad_()
+
     other, weight = torch.tensor([[5.0, 7.0], [1.0, 0.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     x = repeated()
     torch.sparse.mm(x, other).backward(weight)
@@ -178,6 +180,7 @@ def test_values_at_one_place_have_one_gradient() -> None:
 
 def test_sparse_gradients_of_a_leaf() -> None:
     """Later ones come first in a sum, as in PyTorch; two leaves don't share one whose values aren't contiguous."""
+
     class Given(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any, gradient: Any) -> Any:
@@ -187,6 +190,7 @@ def test_sparse_gradients_of_a_leaf() -> None:
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
             return ctx.gradient, None
+
     one, two = (torch.sparse_coo_tensor([[place]], [1.0], (3,)) for place in (0, 2))
     x = torch.zeros(3, requires_grad=True)
     (Given.apply(x, one) + Given.apply(x, two)).sum().backward()
@@ -202,6 +206,7 @@ def test_sparse_gradients_of_a_leaf() -> None:
             places = torch.ones(1, 1, dtype=torch.int64).expand(1, 4)
             made = torch.sparse_coo_tensor(places, torch.ones(1, 3).expand(4, 3), (5, 3))
             return made, made
+
     a, b = (torch.zeros(5, 3, requires_grad=True) for _ in range(2))
     Both.apply(a, b).sum().backward()
     assert a.grad._values().data_ptr() != b.grad._values().data_ptr()

@@ -52,8 +52,10 @@ COO: dict[str, tuple[Any, Any]] = {
     "hybrid().select(2, 0)": (AS_GIVEN, [0, 2, 4, 6]),
     "torch.cat([x(), x()])": ([[0, 1, 1, 0, 2, 3, 3, 2], [2, 0, 2, 2, 2, 0, 2, 2]], [3, 4, 5, 6, 3, 4, 5, 6]),
     "torch.cat([x(), x()], 1)": ([[0, 1, 1, 0, 0, 1, 1, 0], [2, 0, 2, 2, 5, 3, 5, 5]], [3, 4, 5, 6, 3, 4, 5, 6]),
-    "torch.stack([x(), x()])":
-        ([[0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 0, 0, 1, 1, 0], [2, 0, 2, 2, 2, 0, 2, 2]], [3, 4, 5, 6, 3, 4, 5, 6]),
+    "torch.stack([x(), x()])": (
+        [[0, 0, 0, 0, 1, 1, 1, 1], [0, 1, 1, 0, 0, 1, 1, 0], [2, 0, 2, 2, 2, 0, 2, 2]],
+        [3, 4, 5, 6, 3, 4, 5, 6],
+    ),
     "torch.sparse.sum(x(), 0)": ([[0, 2]], [4, 14]),
     "torch.sparse.sum(hybrid(), 2)": (ORDERED, [14, 5, 9]),
     "x().sum(1)": ([[0, 1]], [9, 9]),
@@ -140,9 +142,9 @@ REFUSED: dict[str, str] = {
     "x().item()": "a Tensor with 6 elements cannot be converted to Scalar",
     "bool(x())": "Boolean value of Tensor with more than one value is ambiguous",
     "D.clone().copy_(x())": "copy_() between dense and sparse Tensors is not implemented! "
-                            "Found self type = torch.FloatTensor and src type = torch.sparse.FloatTensor",
+    "Found self type = torch.FloatTensor and src type = torch.sparse.FloatTensor",
     "x().norm(2, 0)": "norm_sparse currently only supports full reductions, so 'dim' must either be empty "
-                      "or contain all dimensions of the input",
+    "or contain all dimensions of the input",
     "torch.bmm(torch.stack([D, D]), torch.stack([M, M]).to_sparse())": "bmm_sparse: Tensor 'mat2' must be dense",
     "torch.eye(2).to_sparse_csr().stride()": "Sparse CSR tensors do not have strides",
     "torch.eye(2).to_sparse_csr().sum(0)": "reduction operations on CSR tensors with keepdim=False is unsupported",
@@ -157,13 +159,24 @@ def test_words_of_refusals(expression: str) -> None:
 
 
 ABSENT = {
-    "x().exp()": "exp", "x().clamp(0, 1)": "clamp", "x() == x()": "eq.Tensor", "x() > 0": "gt.Scalar",
-    "x()[0:1]": "as_strided", "x()[torch.tensor([0, 1])]": "index.Tensor", "x().softmax(1)": "_softmax",
-    "x().view(3, 2)": "view", "x().max()": "max",
-    "x().mean()": "mean.dim", "x().fill_(2)": "fill_.Scalar",
-    "torch.where(D > 0, x(), D)": "where.self", "x().sort()": "sort.stable",
-    "torch.nn.functional.dropout(x())": "bernoulli_.float", "torch.linalg.svd(x())": "_linalg_svd", "x().nonzero()": "nonzero",
-    "torch.linalg.norm(x())": "linalg_vector_norm", "2 / x()": "reciprocal",
+    "x().exp()": "exp",
+    "x().clamp(0, 1)": "clamp",
+    "x() == x()": "eq.Tensor",
+    "x() > 0": "gt.Scalar",
+    "x()[0:1]": "as_strided",
+    "x()[torch.tensor([0, 1])]": "index.Tensor",
+    "x().softmax(1)": "_softmax",
+    "x().view(3, 2)": "view",
+    "x().max()": "max",
+    "x().mean()": "mean.dim",
+    "x().fill_(2)": "fill_.Scalar",
+    "torch.where(D > 0, x(), D)": "where.self",
+    "x().sort()": "sort.stable",
+    "torch.nn.functional.dropout(x())": "bernoulli_.float",
+    "torch.linalg.svd(x())": "_linalg_svd",
+    "x().nonzero()": "nonzero",
+    "torch.linalg.norm(x())": "linalg_vector_norm",
+    "2 / x()": "reciprocal",
 }
 
 
@@ -210,8 +223,11 @@ def test_in_other_rooms() -> None:
     """Transforms differentiate through them, comparisons look at places and values, batches of them are refused."""
     assert torch.func.grad(lambda m: (x() @ m).sum())(M).tolist() == [[4] * 4, [0] * 4, [14] * 4]
     torch.testing.assert_close(x(), x())
-    for actual, words in ((x() * 2, "Sparse COO values are not close!"), (x().t().t().coalesce(), "number of specified values"),
-                          (x().to_sparse_csr(), "The values for attribute 'layout' do not match")):
+    for actual, words in (
+        (x() * 2, "Sparse COO values are not close!"),
+        (x().t().t().coalesce(), "number of specified values"),
+        (x().to_sparse_csr(), "The values for attribute 'layout' do not match"),
+    ):
         with pytest.raises(AssertionError, match=words):
             torch.testing.assert_close(actual, x())
     torch.testing.assert_close(x().to_sparse_csr(), x(), check_layout=False)
@@ -238,8 +254,11 @@ def test_nothing_is_read_of_a_tensor_without_memory() -> None:
 def test_places_and_values_are_copied():
     rows = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
     coo, csr, csc = rows.to_sparse().coalesce(), rows.to_sparse_csr(), rows.to_sparse_csc()
-    for x, names in ((coo, ("indices", "values")), (csr, ("crow_indices", "col_indices", "values")),
-                     (csc, ("ccol_indices", "row_indices", "values"))):
+    for x, names in (
+        (coo, ("indices", "values")),
+        (csr, ("crow_indices", "col_indices", "values")),
+        (csc, ("ccol_indices", "row_indices", "values")),
+    ):
         for name in names:
             copied = getattr(torch, f"{name}_copy")(x)
             assert torch.equal(copied, getattr(x, name)())

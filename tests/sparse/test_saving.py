@@ -36,8 +36,11 @@ def uncoalesced() -> Any:
 
 
 KINDS = {
-    "coo": uncoalesced, "coalesced": lambda: uncoalesced().coalesce(), "csr": lambda: torch.eye(2).to_sparse_csr(),
-    "csc": lambda: torch.eye(2).double().to_sparse_csc(), "bsr": lambda: torch.eye(4).to_sparse_bsr((2, 2)),
+    "coo": uncoalesced,
+    "coalesced": lambda: uncoalesced().coalesce(),
+    "csr": lambda: torch.eye(2).to_sparse_csr(),
+    "csc": lambda: torch.eye(2).double().to_sparse_csc(),
+    "bsr": lambda: torch.eye(4).to_sparse_bsr((2, 2)),
     "hybrid": lambda: torch.arange(6.0).reshape(2, 3).to_sparse(1),
 }
 

@@ -33,12 +33,15 @@ def test_of_an_embedding() -> None:
     assert layer.weight.grad.is_sparse and layer.weight.grad.to_dense().tolist() == [[0, 0], [2, 2], [0, 0], [1, 1], [0, 0]]
 
 
-@pytest.mark.parametrize(("named", "values"), [
-    ({"mode": "sum"}, [[1, 1], [1, 1], [1, 1]]),
-    ({"mode": "mean"}, [[0.5, 0.5], [0.5, 0.5], [1, 1]]),
-    ({"mode": "sum", "per_sample_weights": torch.tensor([1.0, 2, 3])}, [[1, 1], [2, 2], [3, 3]]),
-    ({"mode": "sum", "padding_idx": 1}, [[1, 1]]),
-])
+@pytest.mark.parametrize(
+    ("named", "values"),
+    [
+        ({"mode": "sum"}, [[1, 1], [1, 1], [1, 1]]),
+        ({"mode": "mean"}, [[0.5, 0.5], [0.5, 0.5], [1, 1]]),
+        ({"mode": "sum", "per_sample_weights": torch.tensor([1.0, 2, 3])}, [[1, 1], [2, 2], [3, 3]]),
+        ({"mode": "sum", "padding_idx": 1}, [[1, 1]]),
+    ],
+)
 def test_of_bags(named: dict[str, Any], values: list[Any]) -> None:
     w = table()
     F.embedding_bag(AT, w, torch.tensor([0, 2]), sparse=True, **named).sum().backward()
@@ -93,10 +96,16 @@ def steps(kind: Any, **named: Any) -> tuple[list[Any], list[Any]]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("kind", "named"), [
-    (torch.optim.SGD, {}), (torch.optim.SGD, {"momentum": 0.9}), (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
-    (torch.optim.SGD, {"maximize": True}), (torch.optim.Adagrad, {}),
-])
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        (torch.optim.SGD, {}),
+        (torch.optim.SGD, {"momentum": 0.9}),
+        (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
+        (torch.optim.SGD, {"maximize": True}),
+        (torch.optim.Adagrad, {}),
+    ],
+)
 def test_optimizers_that_take_them(kind: Any, named: dict[str, Any]) -> None:
     sparse, dense = steps(kind, **named)
     assert torch.allclose(sparse, dense, atol=1e-6)
@@ -138,8 +147,8 @@ def test_clipping_refuses_them_as_pytorch_does() -> None:
 
 def test_gradients_of_gradients() -> None:
     w = torch.arange(10.0).double().reshape(5, 2).requires_grad_()
-    g, = torch.autograd.grad(look_up(w).pow(3).sum(), w, create_graph=True)
+    (g,) = torch.autograd.grad(look_up(w).pow(3).sum(), w, create_graph=True)
     assert g.is_sparse and g.requires_grad
-    second, = torch.autograd.grad(g.to_dense().sum(), w)
+    (second,) = torch.autograd.grad(g.to_dense().sum(), w)
     expected = 6 * w.detach() * torch.tensor([[0.0], [2], [0], [1], [0]])
     assert torch.equal(second.to_dense() if second.is_sparse else second, expected)

@@ -36,9 +36,13 @@ def reloaded(module):
 
 def test_inputs_travel_with_the_module_in_few_bytes():
     samples = [
-        (torch.tensor([1]),), (torch.zeros(1 << 14),), (torch.tensor([[2, 3, 4]]).expand(1 << 10, -1)[:, ::2],),
-        (torch.arange(1 << 12)[-8:],), (torch.ones(4, 8, 16, 16).contiguous(memory_format=torch.channels_last),),
-        (bundled_inputs.bundle_randn(1 << 10),), (bundled_inputs.bundle_large_tensor(torch.arange(40.0)),),
+        (torch.tensor([1]),),
+        (torch.zeros(1 << 14),),
+        (torch.tensor([[2, 3, 4]]).expand(1 << 10, -1)[:, ::2],),
+        (torch.arange(1 << 12)[-8:],),
+        (torch.ones(4, 8, 16, 16).contiguous(memory_format=torch.channels_last),),
+        (bundled_inputs.bundle_randn(1 << 10),),
+        (bundled_inputs.bundle_large_tensor(torch.arange(40.0)),),
     ]
     module, told = torch.jit.script(Same()), []
     before = reloaded(module)[1]
@@ -51,14 +55,16 @@ def test_inputs_travel_with_the_module_in_few_bytes():
         assert torch.equal(found[number][0], samples[number][0]) and found[number][0].stride() == samples[number][0].stride()
     assert found[5][0].shape == (1 << 10,) and found[5][0].std() > 0 and torch.equal(found[6][0], torch.arange(40.0))
     assert loaded.get_bundled_inputs_functions_and_info() == {
-        "forward": {"get_inputs_function_name": ["get_all_bundled_inputs_for_forward"], "info": ["first"]}}
+        "forward": {"get_inputs_function_name": ["get_all_bundled_inputs_for_forward"], "info": ["first"]}
+    }
     assert not hasattr(torch.jit.script(Same()), "_bundled_inputs_deflated_forward")
 
 
 def test_inputs_of_several_methods_and_of_other_kinds():
     module = torch.jit.script(Same())
     copy = bundled_inputs.bundle_inputs(
-        module, {module.forward: [(torch.ones(1),)], module.other: [(torch.ones(2),)]}, info={module.other: ["x"]})
+        module, {module.forward: [(torch.ones(1),)], module.other: [(torch.ones(2),)]}, info={module.other: ["x"]}
+    )
     assert not hasattr(module, "get_all_bundled_inputs") and copy.get_all_bundled_inputs_for_other()[0][0].shape == (2,)
     assert copy.get_bundled_inputs_functions_and_info()["other"]["info"] == ["x"]
     again = bundled_inputs.bundle_inputs(copy, [(torch.ones(3),)])
@@ -72,11 +78,16 @@ def test_inputs_of_several_methods_and_of_other_kinds():
     assert torch.equal(made.get_all_bundled_inputs()[0][0], torch.ones(40))
 
 
-@pytest.mark.parametrize(("inputs", "error", "words"), [
-    ("foo", TypeError, "is not a Tuple"), ([torch.ones(1)], TypeError, "is not a Tuple"), (None, Exception, "must be specified"),
-    ([(torch.randn(1 << 10),)], Exception, "Bundled input argument at position 'deflated"),
-    ([(torch.randn(2, 1 << 10)[:, 0:1],)], Exception, "is a tensor with storage size 2048"),
-])
+@pytest.mark.parametrize(
+    ("inputs", "error", "words"),
+    [
+        ("foo", TypeError, "is not a Tuple"),
+        ([torch.ones(1)], TypeError, "is not a Tuple"),
+        (None, Exception, "must be specified"),
+        ([(torch.randn(1 << 10),)], Exception, "Bundled input argument at position 'deflated"),
+        ([(torch.randn(2, 1 << 10)[:, 0:1],)], Exception, "is a tensor with storage size 2048"),
+    ],
+)
 def test_inputs_that_are_refused(inputs, error, words):
     with pytest.raises(error, match=words):
         bundled_inputs.augment_model_with_bundled_inputs(torch.jit.script(Same()), inputs)

@@ -5,12 +5,7 @@ import weakref
 import pytest
 
 import flambeau as torch
-from flambeau.utils.checkpoint import (
-    CheckpointError,
-    checkpoint,
-    set_checkpoint_debug_enabled,
-    set_checkpoint_early_stop,
-)
+from flambeau.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_debug_enabled, set_checkpoint_early_stop
 
 
 def again(function):
@@ -21,6 +16,7 @@ def gradient(function):
     def derived(x):
         with torch.enable_grad():
             return torch.autograd.grad(function(x), x, create_graph=True)[0]
+
     return derived
 
 
@@ -113,6 +109,7 @@ def test_debug_lists_what_both_runs_called():
         def function(x):
             calls.append(1)
             return x.sin().exp() if len(calls) == 1 else x.sin() * torch.ones(2)
+
         return function
 
     x = torch.ones(1, requires_grad=True)

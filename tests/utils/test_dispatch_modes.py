@@ -114,8 +114,16 @@ def test_backward_passes_and_optimizers_are_seen():
     with Log() as log:
         (w.exp() * w).sum().backward()
     assert log.names[:4] == ["exp.default", "detach.default", "mul.Tensor", "sum.default"]
-    assert log.names[4:] == ["ones_like.default", "expand.default", "mul.Tensor", "mul.Tensor", "detach.default", "mul.Tensor",
-                             "add.Tensor", "detach.default"]
+    assert log.names[4:] == [
+        "ones_like.default",
+        "expand.default",
+        "mul.Tensor",
+        "mul.Tensor",
+        "detach.default",
+        "mul.Tensor",
+        "add.Tensor",
+        "detach.default",
+    ]
     torch.testing.assert_close(w.grad, w.detach().exp() * (1 + w.detach()))
     reference = w.detach().clone().requires_grad_()
     reference.grad = w.grad.clone()

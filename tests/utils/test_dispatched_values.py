@@ -78,7 +78,9 @@ def test_methods_in_another_order_than_their_operator_are_exported():
 
 
 def test_functions_that_are_loaded_inside_a_mode_are_seen(run_python):
-    made = run_python("-c", """
+    made = run_python(
+        "-c",
+        """
 import sys
 import flambeau as torch
 from flambeau.core.operator.arguments import alike
@@ -95,5 +97,6 @@ with Names():
     assert "flambeau.special" not in sys.modules
     torch.special.polygamma(1, x)
     torch.special.gammaln(x)
-""")
+""",
+    )
     assert made.stdout.split() == ["aten.relu.default", "aten.polygamma.default", "aten.lgamma.default"]

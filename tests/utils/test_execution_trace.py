@@ -21,7 +21,7 @@ def test_calls_with_what_they_are_given_and_give(tmp_path) -> None:
     path = tmp_path / "trace.json"
     observer = ExecutionTraceObserver()
     assert not observer.is_registered and observer.get_output_file_path() is None
-    observer.start()    # nothing happens without a file
+    observer.start()  # nothing happens without a file
     assert not observer.is_running()
     assert observer.register_callback(str(path)) is observer and observer.is_registered
     x = torch.ones(2, 2, requires_grad=True)
@@ -36,7 +36,7 @@ def test_calls_with_what_they_are_given_and_give(tmp_path) -> None:
     torch.cos(x)
     observer.unregister_callback()
     assert observer.get_output_file_path() == str(path) and not observer.is_registered
-    found = {node["name"]: node for node in reversed(nodes(path))}      # the first of each name
+    found = {node["name"]: node for node in reversed(nodes(path))}  # the first of each name
     assert not {"aten::sin", "aten::cos"} & set(found)
     process, thread = (found[f"[pytorch|profiler|execution_trace|{name}]"] for name in ("process", "thread"))
     assert (process["id"], thread["id"], thread["ctrl_deps"]) == (1, 2, 1)

@@ -52,7 +52,7 @@ def test_versions_of_memory_in_backward_passes() -> None:
     (leaf,) = [line for line in lines if line.startswith("AccumulateGrad")]
     (made,) = [line for line in lines if line.startswith("MulBackward0")]
     assert made.startswith("MulBackward0 0v0 ") and leaf.split()[1] == made.split()[-1]
-    lines = flow(lambda: (x * w).sin().sum().backward())    # the leaf has a gradient now, which is written to
+    lines = flow(lambda: (x * w).sin().sum().backward())  # the leaf has a gradient now, which is written to
     (leaf,) = [line for line in lines if line.startswith("AccumulateGrad")]
     assert leaf.endswith("v1")
 
@@ -79,7 +79,7 @@ def test_schemas_of_what_was_recorded() -> None:
 def categories(prof, tensor: torch.Tensor) -> set:
     snapshot = prof._memory_profile()._category_snapshot()
     address = tensor.untyped_storage().data_ptr()
-    numbers = [key.storage.allocation_id for key, _ in snapshot if key.storage.ptr == address]     # the last one is alive
+    numbers = [key.storage.allocation_id for key, _ in snapshot if key.storage.ptr == address]  # the last one is alive
     return {category for (key, _), category in snapshot.items() if key.storage.allocation_id == max(numbers)}
 
 
@@ -87,7 +87,7 @@ def test_what_memory_is_for() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     before = torch.ones(4, 2), torch.rand(4, 1)
-    for _ in range(2):      # the gradients are made in the first round, and are there in the second
+    for _ in range(2):  # the gradients are made in the first round, and are there in the second
         with profile() as prof:
             x = torch.ones(4, 2)
             hidden = model[1](model[0](x))
@@ -102,7 +102,7 @@ def test_what_memory_is_for() -> None:
         assert categories(prof, hidden) == {Category.ACTIVATION}
     found = set(prof._memory_profile()._category_snapshot().values())
     assert {Category.AUTOGRAD_DETAIL, Category.OPTIMIZER_STATE} <= found
-    with profile() as prof:     # a graph without gradients says nothing of what is an input
+    with profile() as prof:  # a graph without gradients says nothing of what is an input
         y = torch.ones(2, 2)
         y * torch.ones(1)
     assert categories(prof, y) == {None}

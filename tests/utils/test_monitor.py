@@ -35,8 +35,12 @@ def test_handlers_are_told_until_they_are_taken_back(events):
     assert events == [event] * 3 and more == [event]
     with pytest.raises(RuntimeError, match="isn't registered"):
         unregister_event_handler(handle)
-    for wrong in (lambda: register_event_handler(3), lambda: log_event(3), lambda: Event("a", 3, {}),
-                  lambda: Event("a", datetime(2020, 1, 1), {"b": []})):
+    for wrong in (
+        lambda: register_event_handler(3),
+        lambda: log_event(3),
+        lambda: Event("a", 3, {}),
+        lambda: Event("a", datetime(2020, 1, 1), {"b": []}),
+    ):
         with pytest.raises(TypeError):
             wrong()
 
@@ -48,7 +52,12 @@ def test_a_window_of_so_many_numbers(events):
         assert stat.get()[Aggregation.SUM] == 0
         stat.add(number)
     assert stat.count == 0 and stat.get() == {
-        Aggregation.SUM: 9, Aggregation.COUNT: 3, Aggregation.MEAN: 3, Aggregation.MIN: 1, Aggregation.MAX: 6}
+        Aggregation.SUM: 9,
+        Aggregation.COUNT: 3,
+        Aggregation.MEAN: 3,
+        Aggregation.MIN: 1,
+        Aggregation.MAX: 6,
+    }
     stat.add(5)
     assert stat.count == 0 and [e.name for e in events] == ["torch.monitor.Stat"]
     assert events[0].data == {"s.sum": 9, "s.count": 3, "s.mean": 3, "s.min": 1, "s.max": 6}

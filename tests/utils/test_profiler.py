@@ -260,7 +260,7 @@ def test_there_are_no_marks_for_other_profilers() -> None:
 
 def test_what_operators_are_made_of_is_shown_every_time() -> None:
     x = torch.ones(4, 4)
-    for _ in range(3):      # a call that was made before has a plan of its own
+    for _ in range(3):  # a call that was made before has a plan of its own
         with profile() as measured:
             x @ x
         assert names_of(measured.events()) == ["aten::matmul", "aten::mm"]

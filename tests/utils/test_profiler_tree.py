@@ -106,7 +106,7 @@ def test_memory_that_one_profiler_saw_another_sees_freed() -> None:
     with profile(profile_memory=True) as prof:
         y.add_(1)
         del y
-    assert of_kind(prof, "Allocation") == []    # of before any profiler
+    assert of_kind(prof, "Allocation") == []  # of before any profiler
 
 
 def test_tensors_at_one_address_are_told_apart() -> None:
@@ -167,7 +167,10 @@ def test_traces(tmp_path) -> None:
     assert (trace["text"], trace["list"], trace["with_stack"]) == ("value", [1, 2], 1) and "with_modules" not in trace
     events = trace["traceEvents"]
     assert [e["name"] for e in events[-4:]] == [
-        "PyTorch Profiler (0)", "process_sort_index", "Iteration Start: PyTorch Profiler", "Record Window End"
+        "PyTorch Profiler (0)",
+        "process_sort_index",
+        "Iteration Start: PyTorch Profiler",
+        "Record Window End",
     ]
     mul = next(e for e in events if e["name"] == "aten::mul")
     assert mul["args"]["Input Dims"] == [[3], [3]] and mul["args"]["Input Strides"] == [[1], [1]]
@@ -308,7 +311,7 @@ def test_calls_of_other_threads() -> None:
         seen = [e.start_tid for e in calls if e.name.endswith(f": {name}")]
         assert len(seen) == len(set(seen)) == threads, name
         every.update(seen)
-    assert len(every) == 3      # the test runner may have threads of its own
+    assert len(every) == 3  # the test runner may have threads of its own
     assert any(e.name == "<built-in function len>" and e.start_tid != 1 for e in of_kind(prof, "PyCCall"))
     before = len(calls)
     called_meanwhile()

@@ -18,8 +18,12 @@ from flambeau.utils import _pytree as pytree
 
 Point = namedtuple("Point", "x y")
 TREE = {
-    "a": [1, (2, 3)], "b": OrderedDict(q=1), "c": defaultdict(list, {"z": 1}), "d": deque([1, 2], maxlen=5),
-    "e": Point(1, 2), "n": None,
+    "a": [1, (2, 3)],
+    "b": OrderedDict(q=1),
+    "c": defaultdict(list, {"z": 1}),
+    "d": deque([1, 2], maxlen=5),
+    "e": Point(1, 2),
+    "n": None,
 }
 PRINTED = """TreeSpec(dict, ['a', 'b', 'c', 'd', 'e', 'n'], [TreeSpec(list, None, [*,
     TreeSpec(tuple, None, [*,
@@ -41,9 +45,14 @@ class Pair:
 @pytest.fixture
 def pair():
     pytree.register_pytree_node(
-        Pair, lambda p: ([p.a], p.b), lambda children, b: Pair(*children, b), serialized_type_name="test.Pair",
-        to_dumpable_context=lambda b: {"b": b}, from_dumpable_context=lambda d: d["b"],
-        flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a)], p.b))
+        Pair,
+        lambda p: ([p.a], p.b),
+        lambda children, b: Pair(*children, b),
+        serialized_type_name="test.Pair",
+        to_dumpable_context=lambda b: {"b": b},
+        from_dumpable_context=lambda d: d["b"],
+        flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a)], p.b),
+    )
     yield Pair
     pytree._deregister_pytree_node(Pair)
 
@@ -58,7 +67,8 @@ def test_a_structure_prints_counts_compares_and_travels() -> None:
     assert again == spec and hash(again) == hash(spec) and pickle.loads(pickle.dumps(spec)) == spec
     assert pytree.treespec_pprint(spec.child(0)) == "[*, (*, *)]"
     assert pytree.tree_structure(torch.ones(2).max(0)) == pytree.TreeSpec(
-        torch.return_types.max, None, [pytree.LeafSpec(), pytree.LeafSpec()])
+        torch.return_types.max, None, [pytree.LeafSpec(), pytree.LeafSpec()]
+    )
     assert pytree.tree_leaves([torch.Size((1, 2)), {3}]) == [1, 2, {3}]
 
 
@@ -68,7 +78,10 @@ def test_json(pair: type) -> None:
     protocol, schema = json.loads(text)
     assert protocol == 1 and schema["context"] == '["a", "b", "c", "d", "n"]'
     assert schema["children_spec"][2]["context"] == {
-        "default_factory_module": "builtins", "default_factory_name": "list", "dict_context": ["z"]}
+        "default_factory_module": "builtins",
+        "default_factory_name": "list",
+        "dict_context": ["z"],
+    }
     assert pytree.treespec_loads(text) == spec
     with pytest.raises(NotImplementedError, match="didn't register a serializated_type_name"):
         pytree.treespec_dumps(pytree.tree_structure(TREE))
@@ -89,7 +102,8 @@ def test_registering(pair: type) -> None:
         pytree.register_pytree_node(Pair, lambda p: ([], None), lambda children, _: None)
     with pytest.raises(ValueError, match="Both to_dumpable_context and from_dumpable_context"):
         pytree.register_pytree_node(
-            type("Other", (), {}), lambda p: ([], None), lambda children, _: None, to_dumpable_context=lambda c: c)
+            type("Other", (), {}), lambda p: ([], None), lambda children, _: None, to_dumpable_context=lambda c: c
+        )
     with pytest.warns(FutureWarning, match="_register_pytree_node` is deprecated"), pytest.warns(UserWarning):
         pytree._register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children))
     assert pytree.tree_leaves(Pair(1, 2)) == [1, 2]
@@ -162,8 +176,17 @@ def test_only_some_leaves() -> None:
 def test_paths_and_the_functions_of_containers() -> None:
     pairs, _ = pytree.tree_flatten_with_path(TREE)
     assert [pytree.keystr(path) for path, _ in pairs] == [
-        "['a'][0]", "['a'][1][0]", "['a'][1][1]", "['b']['q']", "['c']['z']", "['d'][0]", "['d'][1]", "['e'].x", "['e'].y",
-        "['n']"]
+        "['a'][0]",
+        "['a'][1][0]",
+        "['a'][1][1]",
+        "['b']['q']",
+        "['c']['z']",
+        "['d'][0]",
+        "['d'][1]",
+        "['e'].x",
+        "['e'].y",
+        "['n']",
+    ]
     assert all(pytree.key_get(TREE, path) == leaf for path, leaf in pairs)
     assert pairs[0][0] == (pytree.MappingKey("a"), pytree.SequenceKey(0))
     assert pytree._dict_flatten_with_keys({"a": 1}) == ([(pytree.MappingKey("a"), 1)], ["a"])

@@ -54,8 +54,7 @@ def test_the_policy_is_told_which_run_it_is():
         return CheckpointPolicy.PREFER_RECOMPUTE
 
     x, y = inputs()
-    checkpoint(body, x, y, use_reentrant=False,
-               context_fn=partial(create_selective_checkpoint_contexts, policy)).sum().backward()
+    checkpoint(body, x, y, use_reentrant=False, context_fn=partial(create_selective_checkpoint_contexts, policy)).sum().backward()
     assert told.count((False, MM)) == 2 and told.count((True, MM)) == 2
 
 

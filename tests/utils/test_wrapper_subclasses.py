@@ -25,8 +25,15 @@ class Two(torch.Tensor):
     @staticmethod
     def __new__(cls, a, b):
         return torch.Tensor._make_wrapper_subclass(
-            cls, a.shape, strides=a.stride(), storage_offset=a.storage_offset(), dtype=a.dtype, device=a.device, layout=a.layout,
-            requires_grad=a.requires_grad)
+            cls,
+            a.shape,
+            strides=a.stride(),
+            storage_offset=a.storage_offset(),
+            dtype=a.dtype,
+            device=a.device,
+            layout=a.layout,
+            requires_grad=a.requires_grad,
+        )
 
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -125,13 +132,29 @@ def test_a_module_of_such_parameters_trains_as_two_modules(optimizer_of):
 def test_backward_passes_are_seen_by_pytorchs_names(seen):
     model = model_of(two)
     loss = F.cross_entropy(model(two(X)), TARGET)
-    assert seen[-9:] == ["addmm.default", "relu.default", "detach.default", "native_layer_norm.default", "t.default",
-                         "addmm.default", "_log_softmax.default", "detach.default", "nll_loss_forward.default"]
+    assert seen[-9:] == [
+        "addmm.default",
+        "relu.default",
+        "detach.default",
+        "native_layer_norm.default",
+        "t.default",
+        "addmm.default",
+        "_log_softmax.default",
+        "detach.default",
+        "nll_loss_forward.default",
+    ]
     seen.clear()
     loss.backward()
     named = [x for x in seen if x.startswith(("nll", "_log", "native", "threshold", "mm"))]
-    assert named == ["nll_loss_backward.default", "_log_softmax_backward_data.default", "mm.default", "mm.default",
-                     "native_layer_norm_backward.default", "threshold_backward.default", "mm.default"]
+    assert named == [
+        "nll_loss_backward.default",
+        "_log_softmax_backward_data.default",
+        "mm.default",
+        "mm.default",
+        "native_layer_norm_backward.default",
+        "threshold_backward.default",
+        "mm.default",
+    ]
 
 
 def test_copies_and_files_keep_what_is_wrapped():
@@ -259,14 +282,14 @@ def test_a_quantized_weight():
 
 
 def test_nothing_is_looked_for_when_no_such_tensor_lives():
-    gc.collect()    # what other tests left in cycles
+    gc.collect()  # what other tests left in cycles
     X.t()
     generated, by_hand = torch.add.__code__, torch.Tensor.t.__code__
     x = two(X)
-    assert torch.add.__code__ is generated      # looks by itself
+    assert torch.add.__code__ is generated  # looks by itself
     assert torch.Tensor.t.__code__ is not by_hand
     del x
-    X.t()       # finds that nobody is left
+    X.t()  # finds that nobody is left
     assert torch.Tensor.t.__code__ is by_hand
 
 
@@ -280,7 +303,8 @@ def test_a_class_answers_for_its_geometry(policy):
         @staticmethod
         def __new__(cls, data):
             return torch.Tensor._make_wrapper_subclass(
-                cls, data.size(), strides=data.stride(), dtype=data.dtype, dispatch_sizes_strides_policy=policy)
+                cls, data.size(), strides=data.stride(), dtype=data.dtype, dispatch_sizes_strides_policy=policy
+            )
 
         def __init__(self, data):
             self.data_ = data
@@ -305,7 +329,7 @@ def test_a_class_answers_for_its_geometry(policy):
         answers["sym_stride"] = NotImplemented
         with pytest.raises(TypeError, match=r"Multiple dispatch failed for 'torch.ops.aten.sym_stride'; all __torch_dispatch__"):
             x.stride()
-        answers.update(sym_stride=None, is_contiguous=None, sym_size=None)     # as it was made
+        answers.update(sym_stride=None, is_contiguous=None, sym_size=None)  # as it was made
         assert x.stride() == (4, 1) and x.stride(0) == 4 and x.is_contiguous() and x.shape == (3, 4)
     assert (x + 1).shape == (3, 4)
 

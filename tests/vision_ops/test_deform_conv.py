@@ -43,9 +43,13 @@ def operands(masked: bool, offset_groups: int, groups: int, spread: float, strid
     rng = np.random.default_rng(7)
     out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(size[2:], padding, dilation, kernel, stride)]
     taps = offset_groups * kernel[0] * kernel[1]
-    arrays = [rng.standard_normal(size), rng.standard_normal((made, size[1] // groups, *kernel)),
-              rng.standard_normal((size[0], 2 * taps, *out)) * spread,
-              rng.random((size[0], taps, *out)) if masked else np.zeros((size[0], 1)), rng.standard_normal(made)]
+    arrays = [
+        rng.standard_normal(size),
+        rng.standard_normal((made, size[1] // groups, *kernel)),
+        rng.standard_normal((size[0], 2 * taps, *out)) * spread,
+        rng.random((size[0], taps, *out)) if masked else np.zeros((size[0], 1)),
+        rng.standard_normal(made),
+    ]
     return arrays, (*stride, *padding, *dilation, groups, offset_groups, masked)
 
 
@@ -158,7 +162,7 @@ def test_bad_operands(name: str) -> None:
 )
 def test_bad_numbers(at: int, value: int, words: str) -> None:
     arrays, numbers = operands(True, 1, 1, 1.0)
-    changed = (*numbers[:at], value, *numbers[at + 1:])
+    changed = (*numbers[:at], value, *numbers[at + 1 :])
     with pytest.raises(RuntimeError, match=words):
         deform_conv2d(*map(torch.tensor, arrays), *changed)
     with pytest.raises(NotImplementedError, match="\"deformable_im2col\" not implemented for 'BFloat16'"):

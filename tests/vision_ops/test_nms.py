@@ -27,7 +27,7 @@ def test_the_best_of_overlapping_boxes_are_kept_in_order_of_their_scores(dtype: 
     rng = np.random.default_rng(count)
     boxes = np.round(rng.random((count, 4)) * 20).astype(dtype)
     boxes[:, 2:] += boxes[:, :2] + 1
-    scores = np.round(rng.random(count), 1).astype(dtype)        # many are equal
+    scores = np.round(rng.random(count), 1).astype(dtype)  # many are equal
     for threshold in (0.0, 1 / 3, 0.7):
         kept = nms(torch.tensor(boxes), torch.tensor(scores), threshold)
         assert kept.dtype is torch.int64 and kept.tolist() == by_definition(boxes, scores, threshold)
@@ -47,7 +47,7 @@ def test_an_overlap_that_is_the_threshold_is_none() -> None:
     scores = torch.tensor([0.1, 0.9], requires_grad=True)
     assert nms(boxes, scores, 0.5).tolist() == [1, 0]
     assert nms(boxes, scores, 0.4999).tolist() == [1]
-    third = torch.tensor([[0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 1.0, 1.0]])      # 1 / 3 as float32 is above 1 / 3
+    third = torch.tensor([[0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 1.0, 1.0]])  # 1 / 3 as float32 is above 1 / 3
     assert nms(third, scores, 1 / 3).tolist() == [1]
     assert nms(third.double(), scores.double(), 1 / 3).tolist() == [1, 0]
 
@@ -57,7 +57,7 @@ def test_empty_strided_and_degenerate_boxes() -> None:
     boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 6.0, 6.0]])
     strided = boxes.t().contiguous().t()
     assert nms(strided, torch.tensor([3.0, 0, 2.0, 0, 1.0, 0])[::2], 0.5).tolist() == [0, 2]
-    assert nms(torch.zeros(3, 4), torch.tensor([1.0, 3.0, 2.0]), 0.5).tolist() == [1, 2, 0]     # 0 / 0 is no overlap
+    assert nms(torch.zeros(3, 4), torch.tensor([1.0, 3.0, 2.0]), 0.5).tolist() == [1, 2, 0]  # 0 / 0 is no overlap
 
 
 @pytest.mark.parametrize(

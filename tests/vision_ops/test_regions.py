@@ -45,8 +45,14 @@ def samples(region: np.ndarray, scale: float, ratio: int, aligned: bool) -> Iter
     steps = [n / b for n, b in zip(sizes, BINS)]
     counts = [ratio if ratio > 0 else max(math.ceil(n), 0) for n in steps]
     for i, j in product(range(BINS[0]), range(BINS[1])):
-        yield i, j, [(y1 + (i + (k + 0.5) / counts[0]) * steps[0], x1 + (j + (m + 0.5) / counts[1]) * steps[1])
-                     for k, m in product(range(counts[0]), range(counts[1]))]
+        yield (
+            i,
+            j,
+            [
+                (y1 + (i + (k + 0.5) / counts[0]) * steps[0], x1 + (j + (m + 0.5) / counts[1]) * steps[1])
+                for k, m in product(range(counts[0]), range(counts[1]))
+            ],
+        )
 
 
 def align(planes: np.ndarray, scale: float, ratio: int, aligned: bool, sensitive: bool = False) -> np.ndarray:
@@ -64,8 +70,13 @@ def edges(region: np.ndarray, scale: float, through: int) -> Callable[[int, int]
     sizes = max(y2 - y1 + through, 1) / BINS[0], max(x2 - x1 + through, 1) / BINS[1]
 
     def of_bin(i: int, j: int) -> tuple[int, int, int, int]:
-        return (y1 + math.floor(i * sizes[0]), y1 + math.ceil((i + 1) * sizes[0]),
-                x1 + math.floor(j * sizes[1]), x1 + math.ceil((j + 1) * sizes[1]))
+        return (
+            y1 + math.floor(i * sizes[0]),
+            y1 + math.ceil((i + 1) * sizes[0]),
+            x1 + math.floor(j * sizes[1]),
+            x1 + math.ceil((j + 1) * sizes[1]),
+        )
+
     return of_bin
 
 
@@ -120,11 +131,11 @@ def test_ps_roi_align(ratio: int) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_roi_pool(scale: float) -> None:
-    planes = np.round(images(3))        # some are equal: the first is the maximum
+    planes = np.round(images(3))  # some are equal: the first is the maximum
     planes[0, 1, 2:4] = np.nan
     made, places = roi_pool(torch.tensor(planes), torch.tensor(REGIONS), scale, *BINS)
     expected, at = pool(np.where(np.isnan(planes), -1e300, planes), scale)
-    at = np.where(expected == -1e300, -1, at)       # what is not a number is no maximum
+    at = np.where(expected == -1e300, -1, at)  # what is not a number is no maximum
     assert places.dtype is torch.int32
     np.testing.assert_array_equal(np.where(places.numpy() == -1, 0, made.numpy()), np.where(at == -1, 0, expected))
     np.testing.assert_array_equal(places.numpy(), at)
@@ -151,7 +162,7 @@ CASES: dict[str, Callable] = {
 def test_gradients(name: str) -> None:
     x = torch.tensor(images(6)).requires_grad_()
     rois = torch.tensor(REGIONS)
-    if name == "ps_roi_pool":       # whose gradient reaches the last row and column, which the result leaves out
+    if name == "ps_roi_pool":  # whose gradient reaches the last row and column, which the result leaves out
         rois[:, 1:] = rois[:, 1:].clamp(max=5)
     assert torch.autograd.gradcheck(lambda x: CASES[name](x, rois), (x,))
 
@@ -229,8 +240,10 @@ def test_bad_arguments() -> None:
         ps_roi_pool(x, rois[:, :4], 1.0, *BINS)
     with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-3, 2\], but got 3\)"):
         roi_pool(x[0], rois, 1.0, *BINS)
-    words = (r"Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'rois'; but type "
-             r"torch.DoubleTensor does not equal torch.FloatTensor \(while checking arguments for roi_align_forward_kernel\)")
+    words = (
+        r"Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 'rois'; but type "
+        r"torch.DoubleTensor does not equal torch.FloatTensor \(while checking arguments for roi_align_forward_kernel\)"
+    )
     with pytest.raises(RuntimeError, match=words):
         roi_align(x.double(), rois, 1.0, *BINS, 2, True)
     with pytest.raises(NotImplementedError, match="\"ps_roi_align_forward_kernel\" not implemented for 'BFloat16'"):

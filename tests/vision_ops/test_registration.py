@@ -36,7 +36,7 @@ def test_they_compute_and_have_gradients() -> None:
     assert torch.ops.torchvision.nms(boxes, torch.tensor([0.5, 0.9, 0.1]), 0.5).tolist() == [1, 2]
     x = torch.ones(1, 1, 5, 5, requires_grad=True)
     out = torch.ops.torchvision.roi_align(x, torch.tensor([[0.0, 0.0, 0.0, 4.0, 4.0]]), 1.0, 2, 2, 2, False)
-    with pytest.warns(UserWarning, match="an autograd kernel was not registered"):      # torchvision's own files do that
+    with pytest.warns(UserWarning, match="an autograd kernel was not registered"):  # torchvision's own files do that
         out.sum().backward()
     assert out.flatten().tolist() == [1, 1, 1, 1]
     torch.testing.assert_close(x.grad.sum(), torch.tensor(4.0))

@@ -12,7 +12,7 @@ def test_overlaps_that_are_known() -> None:
     boxes = torch.tensor([
         [0.0, 0, 2, 2, 0], [0, 0, 2, 2, 45], [0, 0, 2, 2, 90], [1, 0, 2, 2, 0], [9, 9, 1, 1, 3], [0, 0, 0, 2, 0],
         [0, 0, 1, 1, 30]])  # fmt: skip
-    octagon = 8 * (2 ** 0.5 - 1)
+    octagon = 8 * (2**0.5 - 1)
     expected = [1, octagon / (8 - octagon), 1, 1 / 3, 0, 0, 1 / 4]
     torch.testing.assert_close(box_iou_rotated(boxes[:1], boxes)[0], torch.tensor(expected))
     torch.testing.assert_close(box_iou_rotated(boxes, boxes), box_iou_rotated(boxes, boxes).T)

@@ -52,8 +52,11 @@ def resumable(lines: Iterable[str]) -> list[str]:
     """The lines of a run that is to go on: without the start of a test that didn't end, and without an end that wasn't one."""
     entries = [(line, json.loads(line)) for line in lines]
     over = {entry.get("end", entry.get("died")) for _, entry in entries}
-    return [line for line, entry in entries
-            if entry.get("start", entry.get("end", entry.get("died"))) in over and entry.get("finished", 0) in WHOLE]
+    return [
+        line
+        for line, entry in entries
+        if entry.get("start", entry.get("end", entry.get("died"))) in over and entry.get("finished", 0) in WHOLE
+    ]
 
 
 def differing(ours: Outcomes, theirs: Outcomes) -> dict[str, str]:
@@ -77,9 +80,7 @@ def differing(ours: Outcomes, theirs: Outcomes) -> dict[str, str]:
 def failing(ours: Outcomes) -> dict[str, str]:
     """Without PyTorch's run: what failed or died, and the files that couldn't be collected."""
     found = {
-        name: f"{outcome}: {ours.said.get(name, '')}"
-        for name, outcome in ours.tests.items()
-        if outcome in ("failed", "died")
+        name: f"{outcome}: {ours.said.get(name, '')}" for name, outcome in ours.tests.items() if outcome in ("failed", "died")
     }
     return found | {f"{file} (not collected)": said for file, said in ours.broken.items()}
 
@@ -118,9 +119,7 @@ def faults_of(suites: dict[str, dict[str, Any]], departures: Departures) -> list
             sum(key in suite for key in ("sdist", "git", "package")) != 1
         )
         pinned = [*suite.get("install", []), *suite.get("install_no_deps", [])]
-        wrong += [
-            f"{name}: {each} has no version" for each in pinned if each.partition("==")[0] == name and "==" not in each
-        ]
+        wrong += [f"{name}: {each} has no version" for each in pinned if each.partition("==")[0] == name and "==" not in each]
     for name, tests in departures.items():
         wrong += [] if name in suites else [f"departures name {name}, which is no suite"]
         wrong += [f"{name}: {test}: no reason" for test, why in tests.items() if not why.strip()]

@@ -83,9 +83,7 @@ class Workplace:
 
     def _link_torch(self, torch_python: str) -> dict[str, Any]:
         """PyTorch alone, without the packages around it: both implementations then see the same NumPy."""
-        said = subprocess.run(
-            [torch_python, "-c", TORCHS], capture_output=True, text=True, check=True, cwd=self.home
-        ).stdout
+        said = subprocess.run([torch_python, "-c", TORCHS], capture_output=True, text=True, check=True, cwd=self.home).stdout
         torch = json.loads(said.splitlines()[-1])
         code = "import json, sys; print(json.dumps(sys.version_info[:2]))"
         mine = json.loads(subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=True).stdout)
@@ -137,9 +135,7 @@ class Workplace:
                 subprocess.run(["git", "init", "--quiet", part / "source"], check=True)
                 url, tag = suite["git"]
                 subprocess.run([*git, "remote", "add", "origin", url], check=True)
-                subprocess.run(
-                    [*git, "fetch", "--quiet", "--depth", "1", "--filter=blob:none", "origin", tag], check=True
-                )
+                subprocess.run([*git, "fetch", "--quiet", "--depth", "1", "--filter=blob:none", "origin", tag], check=True)
                 if "paths" in suite:
                     subprocess.run([*git, "sparse-checkout", "set", "--no-cone", *suite["paths"]], check=True)
                 subprocess.run(
@@ -352,9 +348,7 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", help="their names in suites.toml; all of them if none is given")
     parser.add_argument("--torch-python", help="a Python that has PyTorch")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environment that is made")
-    parser.add_argument(
-        "--home", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "flambeau" / "judge"
-    )
+    parser.add_argument("--home", type=Path, default=Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "flambeau" / "judge")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds for a run of a suite, at most")
     parser.add_argument("--resume", action="store_true", help="continue flambeau's last run where it was stopped")
     parser.add_argument("--again", action="store_true", help="run PyTorch's side again too")

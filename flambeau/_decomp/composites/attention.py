@@ -47,6 +47,4 @@ def embedding_bag(
 ) -> Any:
     row = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bag = aten._embedding_bag.default if weight.requires_grad else aten._embedding_bag_forward_only.default
-    return bag(
-        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, row
-    )
+    return bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, row)

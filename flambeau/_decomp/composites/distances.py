@@ -35,7 +35,13 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-6, keepdim
 
 @composite(aten.triplet_margin_loss.default)
 def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
     reduction: int = 1,
 ) -> Any:
     near = pairwise_distance(anchor, positive, p, eps)
@@ -71,7 +77,7 @@ def hinge_embedding_loss(self: Any, target: Any, margin: float = 1.0, reduction:
 @composite(aten.cosine_embedding_loss.default)
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     axis = target.dim()
-    small = 9.999999960041972e-13   # 1e-12 as a float32, whatever the dtype
+    small = 9.999999960041972e-13  # 1e-12 as a float32, whatever the dtype
 
     def dot(x: Any, y: Any) -> Any:
         return aten.sum.dim_IntList(aten.mul.Tensor(x, y), [axis])

@@ -52,24 +52,13 @@ def batch_norm(
 
 @composite(aten.native_batch_norm.default)
 def native_batch_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
-    training: bool,
-    momentum: float,
-    eps: float,
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Any:
     if not training:
-        return aten._native_batch_norm_legit_no_training.default(
-            input, weight, bias, running_mean, running_var, momentum, eps
-        )
+        return aten._native_batch_norm_legit_no_training.default(input, weight, bias, running_mean, running_var, momentum, eps)
     if running_mean is None:
         return aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, eps)
-    return aten._native_batch_norm_legit.default(
-        input, weight, bias, running_mean, running_var, True, momentum, eps
-    )
+    return aten._native_batch_norm_legit.default(input, weight, bias, running_mean, running_var, True, momentum, eps)
 
 
 @composite(aten.instance_norm.default)
@@ -156,9 +145,7 @@ def feature_dropout(input: Any, p: float, train: bool) -> Any:
     if not train or not p:
         return input
     size = [*input.shape[:2], *[1] * (input.dim() - 2)]
-    noise = aten.empty.memory_format(
-        size, dtype=input.dtype, layout=torch.strided, device=input.device, pin_memory=False
-    )
+    noise = aten.empty.memory_format(size, dtype=input.dtype, layout=torch.strided, device=input.device, pin_memory=False)
     kept = aten.bernoulli.p(noise, 1 - p)
     return aten.mul.Tensor(input, aten.div.Scalar(kept, 1 - p))
 

@@ -39,12 +39,7 @@ def nll_loss_nd(self: Any, target: Any, weight: Any = None, reduction: int = 1, 
 
 @composite(aten.cross_entropy_loss.default)
 def cross_entropy_loss(
-    self: Any,
-    target: Any,
-    weight: Any = None,
-    reduction: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
+    self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
     axis = 0 if self.dim() == 1 else 1
     logs = aten._log_softmax.default(self, axis, False)

@@ -13,9 +13,7 @@ _CPU = torch.device("cpu")
 
 def _ones_or_zeros(name: str, number: int) -> None:
     @decomposes(f"{name}s.default")
-    def fresh(
-        size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-    ) -> Any:
+    def fresh(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
         return full(size, number, dtype or torch.get_default_dtype())
 
     @decomposes(f"{name}s_like.default")
@@ -29,9 +27,7 @@ def _ones_or_zeros(name: str, number: int) -> None:
         )
 
     @decomposes(f"new_{name}s.default")
-    def new(
-        self: Any, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-    ) -> Any:
+    def new(self: Any, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
         return full(size, number, dtype or self.dtype)
 
 
@@ -47,12 +43,8 @@ def new_full(
 
 
 @decomposes("new_empty.default")
-def new_empty(
-    self: Any, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-) -> Any:
-    return aten.empty.memory_format(
-        list(size), dtype=dtype or self.dtype, layout=torch.strided, device=_CPU, pin_memory=False
-    )
+def new_empty(self: Any, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
+    return aten.empty.memory_format(list(size), dtype=dtype or self.dtype, layout=torch.strided, device=_CPU, pin_memory=False)
 
 
 @decomposes("empty_like.default")
@@ -93,9 +85,7 @@ def eye(n: int, *, dtype: Any = None, layout: Any = None, device: Any = None, pi
 
 
 @decomposes("eye.m")
-def eye_of_columns(
-    n: int, m: int, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-) -> Any:
+def eye_of_columns(n: int, m: int, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
     small = torch.uint8 if n < 256 and m < 256 else torch.int64
     rows, columns = arange(0, n, dtype=small), arange(0, m, dtype=small)
     equal = aten.eq.Tensor(aten.unsqueeze.default(rows, -1), columns)

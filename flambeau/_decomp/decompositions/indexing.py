@@ -86,9 +86,7 @@ def renorm(self: Any, p: Any, dim: int, maxnorm: float) -> Any:
 
 
 @decomposes("embedding_dense_backward.default")
-def embedding_dense_backward(
-    grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:
+def embedding_dense_backward(grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
     if scale_grad_by_freq:
         return NotImplemented
     hidden = aten.unsqueeze.default(aten.eq.Scalar(indices, padding_idx), -1)

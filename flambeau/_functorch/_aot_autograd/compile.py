@@ -53,7 +53,7 @@ def capture(function: Callable[..., list[Any]], inputs: list[Any], mode: Any, co
     keep = config.keep_inference_input_mutations
     meta = metadata.collect(function, inputs, mode, keep_input_mutations=keep, is_train=joint)
     if joint and not any(meta.takes_tangent(at) for at in range(meta.num_forward_returns)):
-        joint = False       # nothing that comes out has a gradient
+        joint = False  # nothing that comes out has a gradient
         meta = metadata.collect(function, inputs, mode, keep_input_mutations=keep, is_train=False)
     trace = tracing.trace_joint if joint else tracing.trace_forward
     return Captured(trace(function, inputs, meta, config.decompositions, dynamic), inputs, meta, joint)

@@ -32,9 +32,7 @@ def collect(
     grad_mode = torch.is_grad_enabled()
     with fake_mode, FunctionalTensorMode() as mode:
         results = function(*given)
-        infos = [
-            _input_info(x, inputs[i], before.get(i), mode, keep_input_mutations) for i, x in enumerate(given)
-        ]
+        infos = [_input_info(x, inputs[i], before.get(i), mode, keep_input_mutations) for i, x in enumerate(given)]
         found = _Results(given, before, results, mode)
     switched = None if torch.is_grad_enabled() == grad_mode else torch.is_grad_enabled()
     torch.set_grad_enabled(grad_mode)
@@ -55,10 +53,8 @@ def _like_tangent(x: Any) -> Any:
     return fresh_leaf(made, False)
 
 
-def _input_info(
-    x: Any, original: Any, before: tuple[Any, ...] | None, mode: FunctionalTensorMode, keep: bool
-) -> InputAliasInfo:
-    if before is None:      # no tensor
+def _input_info(x: Any, original: Any, before: tuple[Any, ...] | None, mode: FunctionalTensorMode, keep: bool) -> InputAliasInfo:
+    if before is None:  # no tensor
         return InputAliasInfo(True, False, False, False, False, False, False, False, keep)
     node, layout, offset, storage = before
     data = mode.data_written(x)
@@ -132,7 +128,7 @@ class _Results:
         input = self.given[source]
         if input.requires_grad and (_by_views(x._node, input._node) or _by_views(x._node, self.nodes[source])):
             return True
-        return not input.requires_grad      # a leaf of the function's own making that requires grad: x.detach().requires_grad_()
+        return not input.requires_grad  # a leaf of the function's own making that requires grad: x.detach().requires_grad_()
 
     def _views(self, x: torch.Tensor, base: torch.Tensor) -> tuple[Any, ...] | None:
         """The views that lead from one tensor to the other; None where they aren't known, or have sizes that may differ."""

@@ -20,9 +20,9 @@ class Network:
     def __init__(self) -> None:
         self._number: dict[Hashable, int] = {}
         self._names: list[Hashable] = []
-        self._out: list[list[int]] = []     # per node the edges that leave it
-        self._to: list[int] = []            # per edge where it leads; its reverse is the edge's number with the last bit turned
-        self._left: list[float] = []        # per edge what it can still carry
+        self._out: list[list[int]] = []  # per node the edges that leave it
+        self._to: list[int] = []  # per edge where it leads; its reverse is the edge's number with the last bit turned
+        self._left: list[float] = []  # per edge what it can still carry
 
     def _node(self, name: Hashable) -> int:
         found = self._number.get(name)
@@ -80,7 +80,7 @@ class Network:
             if untried[at] == len(edges):
                 if not path:
                     return 0.0
-                at = self._to[path.pop() ^ 1]   # nothing leads on from there
+                at = self._to[path.pop() ^ 1]  # nothing leads on from there
                 untried[at] += 1
                 continue
             path.append(edges[untried[at]])

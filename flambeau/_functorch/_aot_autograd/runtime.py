@@ -95,10 +95,7 @@ def _view_of(base: torch.Tensor, x: torch.Tensor, info: OutputAliasInfo) -> torc
 
 
 def training(
-    forward: Callable[[list[Any]], Any],
-    backward: Callable[[list[Any]], Any],
-    meta: ViewAndMutationMeta,
-    wants: Sequence[bool],
+    forward: Callable[[list[Any]], Any], backward: Callable[[list[Any]], Any], meta: ViewAndMutationMeta, wants: Sequence[bool]
 ) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A differentiable function of a list of arguments, of a forward graph and a backward graph.
 
@@ -129,8 +126,7 @@ def training(
                     if id(x) in seen or (id(x) in given and not takes[at]) or (x._base is not None and id(x) not in given):
                         returned[at] = tensor_from(x._storage, x._offset, x._layout)
                     seen.add(id(x))
-            ctx.mark_non_differentiable(
-                *[x for x, taken in zip(returned, takes) if isinstance(x, torch.Tensor) and not taken])
+            ctx.mark_non_differentiable(*[x for x, taken in zip(returned, takes) if isinstance(x, torch.Tensor) and not taken])
             return tuple(returned)
 
         @staticmethod
@@ -139,9 +135,7 @@ def training(
             given = [(g, like) for g, like, taken in zip(gradients, ctx.like, takes) if taken]
             if all(g is None for g, _ in given):
                 return (None,) * len(wants)
-            tangents = [
-                torch.zeros(like[0], dtype=like[1], device=like[2]) if g is None else g for g, like in given
-            ]
+            tangents = [torch.zeros(like[0], dtype=like[1], device=like[2]) if g is None else g for g, like in given]
             tangents = [_laid_out(g, order) for g, order in zip(tangents, orders)]
             inputs = [*ctx.numbers, *ctx.saved_tensors, *tangents]
             if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs):

@@ -125,9 +125,7 @@ class ViewAndMutationMeta:
         self.num_mutated_inp_runtime_indices = len(self.mutated_inp_runtime_indices)
         self.num_outputs = len(self.output_info)
         self.num_outputs_aliased = len(self.aliased_out_indices)
-        self.num_forward_returns = (
-            self.num_mutated_inp_runtime_indices + self.num_outputs + self.num_intermediate_bases
-        )
+        self.num_forward_returns = self.num_mutated_inp_runtime_indices + self.num_outputs + self.num_intermediate_bases
         self.num_forward = self.num_forward_returns
 
     def takes_tangent(self, at: int) -> bool:

@@ -41,7 +41,7 @@ class _Group:
     def __init__(self, members: list[int], leaves: Sequence[Any], fakes: Sequence[Any], mode: Any) -> None:
         bases = [leaves[i] if leaves[i]._base is None else leaves[i]._base for i in members]
         self.members = members
-        self.whole: int | None = None   # the argument that is the base
+        self.whole: int | None = None  # the argument that is the base
         if all(b is bases[0] for b in bases):
             self.whole = next((i for i in members if leaves[i] is bases[0]), None)
             self.fake = as_fakes([bases[0]], mode)[0] if self.whole is None else fakes[self.whole]
@@ -71,9 +71,9 @@ class Plan:
 
     def __init__(self, function: Callable[..., list[Any]], inputs: Sequence[Any]) -> None:
         self.function, self.inputs = function, list(inputs)
-        self.groups: list[_Group] = []          # whose bases are the first inputs
-        self.kept = list(range(len(inputs)))    # the arguments that are the others
-        self.returned: dict[int, int] = {}      # from results to the arguments that they are
+        self.groups: list[_Group] = []  # whose bases are the first inputs
+        self.kept = list(range(len(inputs)))  # the arguments that are the others
+        self.returned: dict[int, int] = {}  # from results to the arguments that they are
 
     def given(self, args: Sequence[Any]) -> list[Any]:
         """The inputs of the traced function in a call with these arguments."""

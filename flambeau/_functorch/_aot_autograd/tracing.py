@@ -61,7 +61,7 @@ def _traced(function: Callable[..., Any], args: Sequence[Any], table: Table, dyn
         constant = getattr(made, str(node.target), None)
         if not isinstance(constant, FakeTensor):
             continue
-        known = known_value(constant)   # of numbers that the function wrote down
+        known = known_value(constant)  # of numbers that the function wrote down
         if known is not None:
             setattr(made, str(node.target), known)
         else:

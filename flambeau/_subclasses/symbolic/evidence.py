@@ -12,15 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flambeau._subclasses.symbolic.fitting import Disagreement, fitted
-from flambeau._subclasses.symbolic.state import (
-    expr_of,
-    leaves,
-    offset_of,
-    plain_sizes,
-    sizes_of,
-    stride_exprs,
-    strides_of,
-)
+from flambeau._subclasses.symbolic.state import expr_of, leaves, offset_of, plain_sizes, sizes_of, stride_exprs, strides_of
 from flambeau.base.symbolic.expressions import Expr, as_expr, integer, rebuild
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes import modes
@@ -53,7 +45,7 @@ class Evidence:
         try:
             with self.mode, plain_sizes():
                 made = self.call(*self._moved(self.args, point), **{k: self._moved(v, point) for k, v in self.kwargs.items()})
-        except Exception:       # whatever it is that doesn't work with these sizes
+        except Exception:  # whatever it is that doesn't work with these sizes
             return None
         finally:
             modes.local.grad = before

@@ -9,7 +9,7 @@ from flambeau.base.symbolic.expressions import Expr, integer, product, rebuild, 
 
 __all__ = ["Disagreement", "fitted"]
 
-_MOST_STEPS = 64        # windows of strides up to this
+_MOST_STEPS = 64  # windows of strides up to this
 
 
 class Disagreement(Exception):

@@ -81,7 +81,7 @@ def propagated(mode: Any, overload: Any, args: Sequence[Any], kwargs: Mapping[st
         _tell(overload, args, real)
     else:
         fresh = list(env.unbacked)[known:]
-        if fresh and _bind(env, made, real):        # stood in for by other numbers: once more, with these
+        if fresh and _bind(env, made, real):  # stood in for by other numbers: once more, with these
             with env.again(fresh):
                 made = fake()
         if overload.namespace not in _BUILTIN:
@@ -160,7 +160,7 @@ def _symbols(made: Any) -> set[Expr]:
 
 
 def _tell_value(env: Any, e: Expr, value: Any) -> bool:
-    if e.kind == "Eq" and e.args[0] in env.unbacked:    # a truth: of its number
+    if e.kind == "Eq" and e.args[0] in env.unbacked:  # a truth: of its number
         e, value = e.args[0], int(value)
     if e not in env.unbacked or e in env.told:
         return False
@@ -189,8 +189,7 @@ def _like(mode: Any, overload: Any, real: Any) -> Any:
     if real is None:
         return None
     if not isinstance(real, Tensor):
-        raise RuntimeError(
-            f"propagate_real_tensors: we don't support operators that return non-Tensors. Got {overload._schema}")
+        raise RuntimeError(f"propagate_real_tensors: we don't support operators that return non-Tensors. Got {overload._schema}")
     start = f"propagate_real_tensors: we cannot infer a Fake kernel (meta kernel) for operator {overload._name} because a return "
     end = ". Please use torch.library.register_fake to add a Fake kernel."
     if real._offset:
@@ -228,7 +227,8 @@ def _checked(mode: Any, overload: Any, args: Sequence[Any], made: Any, real: Any
         if not mode.goes_by_real:
             raise MetadataMismatchError(
                 f"Real tensor propagation found an aliasing mismatch between fake output {made} and real output {real},  for "
-                f"func: {overload}")
+                f"func: {overload}"
+            )
         _tell(overload, args, real, f"Mismatched aliasing spec between fake kernel and real kernel: {aliasing}")
         return _like(mode, overload, real)
     reasons: list[str] = []
@@ -265,8 +265,10 @@ def _difference(made: Tensor, real: Tensor, place: str) -> tuple[str, str]:
     for i, (e, n) in enumerate(zip(sizes_of(made), other.shape)):
         here = int(e) if env is None else env.value_of(e)
         if here != n:
-            return (f"mismatch between fake value {here} and real value {n} ",
-                    f"an output size mismatch between fake shape {here} and real shape {n}, at {place}.size({i})")
+            return (
+                f"mismatch between fake value {here} and real value {n} ",
+                f"an output size mismatch between fake shape {here} and real shape {n}, at {place}.size({i})",
+            )
     return "", ""
 
 

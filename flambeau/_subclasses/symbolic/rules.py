@@ -142,7 +142,7 @@ def _attention(call: Call) -> Any:
     call.holds("Eq", query[-1], key[-1])
     call.holds("Eq", key[-2], value[-2])
     batches = [query[:-2], key[:-2], value[:-2]]
-    if call["enable_gqa"]:      # groups of the query's heads share one of the others'
+    if call["enable_gqa"]:  # groups of the query's heads share one of the others'
         batches = [query[:-2], (*key[:-3], ONE), (*value[:-3], ONE)]
     batch = broadcast(call, batches)
     if isinstance(call["attn_mask"], Tensor):

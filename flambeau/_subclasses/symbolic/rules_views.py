@@ -15,7 +15,7 @@ _END = 2**63 - 1
 @rule("view", "reshape", "_unsafe_view", "view_copy", "_reshape_alias")
 def _reshaped(call: Call) -> Any:
     name = "shape" if "shape" in call.given else "size"
-    if name not in call.given:      # to another dtype
+    if name not in call.given:  # to another dtype
         return None
     return [_with_elements(call, call.sizes(), call.exprs(name))]
 

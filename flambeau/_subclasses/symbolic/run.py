@@ -23,7 +23,7 @@ from flambeau.dispatcher.fakes import dynamic_sizes
 
 __all__ = ["run"]
 
-_ = rules_images, rules_views     # which enter their rules
+_ = rules_images, rules_views  # which enter their rules
 
 
 def run(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], env: Any = None) -> Any:
@@ -45,7 +45,7 @@ def _fake(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any], own: An
     except fakes.DynamicOutputShapeException:
         if env is None or overload.namespace == "aten":
             raise
-        with dynamic_sizes(env):    # the fake of a program's operator, which says which sizes depend on data
+        with dynamic_sizes(env):  # the fake of a program's operator, which says which sizes depend on data
             return overload(*args, **kwargs)
 
 

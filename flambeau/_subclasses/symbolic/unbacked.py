@@ -38,7 +38,7 @@ def _number(call: Call) -> Any:
     if x.dtype.is_complex:
         return NotImplemented
     writes, number = x.__dict__.get("_item", (None, None))
-    if writes != x._storage.writes:     # the same number each time, until something is written to the tensor
+    if writes != x._storage.writes:  # the same number each time, until something is written to the tensor
         kind = "symfloat" if x.dtype.is_floating_point else "symbool" if x.dtype.name == "bool" else "symint"
         number = getattr(call.env, f"create_unbacked_{kind}")()
         x.__dict__["_item"] = x._storage.writes, number

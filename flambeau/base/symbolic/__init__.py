@@ -6,4 +6,4 @@ Stands on the standard library; used by the numbers of `core/symbolic`, which re
 
 from flambeau.base.symbolic import functions, printing, relations
 
-__all__ = ["functions", "printing", "relations"]     # whose kinds and texts expressions know from then on
+__all__ = ["functions", "printing", "relations"]  # whose kinds and texts expressions know from then on

@@ -344,7 +344,7 @@ def sort_key(e: Expr) -> tuple[Any, ...]:
 
 def ordered_terms(terms: Sequence[Expr]) -> list[Expr]:
     """The terms of a sum by descending powers, the first generator counting most."""
-    if len(terms) == 2:     # 1 - x rather than -x + 1
+    if len(terms) == 2:  # 1 - x rather than -x + 1
         first, second = sorted(terms, key=lambda t: not t.is_number)
         if first.is_number and first.value > 0 and second.kind == "Mul" and len(second.args) == 2:
             c = second.args[0]

@@ -36,7 +36,7 @@ class SymNode:
     @property
     def value(self) -> Any:
         """The value for the example; one that stands in where only a run tells it."""
-        if self._value is None or not self.has_hint():      # what stands in may change
+        if self._value is None or not self.has_hint():  # what stands in may change
             self._value = self.pytype(self.shape_env.value_of(self._expr))
         return self._value
 
@@ -135,7 +135,7 @@ class _SymbolicNumber:
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
-    __copy__ = None     # set below
+    __copy__ = None  # set below
 
     def __bool__(self) -> bool:
         if self.node.pytype is bool:
@@ -159,7 +159,7 @@ class SymInt(_SymbolicNumber):
     """An int that knows its expression; torch.SymInt(node)."""
 
     __slots__ = ()
-    is_symbolic_size = True     # torch.Size keeps it as it is
+    is_symbolic_size = True  # torch.Size keeps it as it is
 
     def __index__(self) -> int:
         return self.node.guard_int()
@@ -205,7 +205,7 @@ class SymBool(_SymbolicNumber):
     """A truth that knows its expression; torch.SymBool(node)."""
 
     __slots__ = ()
-    is_symbolic_truth = True    # torch._check asserts it
+    is_symbolic_truth = True  # torch._check asserts it
 
     def __sym_not__(self) -> Any:
         return _apply("sym_not", self)

@@ -9,17 +9,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flambeau.base.symbolic.expressions import (
-    RELATIONS,
-    Expr,
-    as_expr,
-    float_of,
-    integer,
-    product,
-    rebuild,
-    sum_of,
-    symbol,
-)
+from flambeau.base.symbolic.expressions import RELATIONS, Expr, as_expr, float_of, integer, product, rebuild, sum_of, symbol
 from flambeau.base.symbolic.functions import floor_div, power_by_natural, python_mod
 from flambeau.base.symbolic.ranges import int_oo
 from flambeau.base.symbolic.relations import conjunction, disjunction, negation, relation
@@ -40,7 +30,7 @@ _BINARY: dict[type, Callable[[Expr, Expr], Expr]] = {
     ast.BitAnd: conjunction,
     ast.BitOr: disjunction,
 }
-_FEWEST = {"Add": 0, "Mul": 0, "And": 0, "Or": 0, "Min": 1, "Max": 1}     # arguments of functions of any number of them
+_FEWEST = {"Add": 0, "Mul": 0, "And": 0, "Or": 0, "Min": 1, "Max": 1}  # arguments of functions of any number of them
 _ARITIES = {"Pow": 2, "Where": 3, "IntTrueDiv": 2, "FloatTrueDiv": 2, "FloatPow": 2, "PowByNatural": 2, "FloorDiv": 2, "Mod": 2,
             "PythonMod": 2, "CeilDiv": 2, "RoundDecimal": 2, "LShift": 2, "RShift": 2, "Not": 1, "ToFloat": 1, "TruncToInt": 1,
             "FloorToInt": 1, "CeilToInt": 1, "RoundToInt": 1, "OpaqueUnaryFn_sqrt": 1, "TruncToFloat": 1, "Identity": 1,

@@ -28,7 +28,7 @@ def isolated(e: Expr, symbol: Expr) -> tuple[str, Expr] | None:
     while left != symbol:
         if left.kind == "Add":
             own = [t for t in left.args if symbol in t.free_symbols]
-            if not own:     # each side has it, their difference hasn't
+            if not own:  # each side has it, their difference hasn't
                 return None
             rest = sum_of(*[t for t in left.args if t not in own])
             right = right - rest
@@ -87,7 +87,7 @@ def _divided(kind: str, right: Expr, other: Expr) -> tuple[str, Expr] | None:
         return kind, exact
     if right.kind != "Integer":
         return None
-    down = right.value // n     # there is no whole number at the bound itself
+    down = right.value // n  # there is no whole number at the bound itself
     return ("Le", integer(down)) if kind in ("Lt", "Le") else ("Ge", integer(down + 1))
 
 

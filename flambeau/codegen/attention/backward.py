@@ -11,16 +11,7 @@ from typing import Any, NamedTuple
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.codegen.attention.panels import Packer, block_of, panels_of, tile_of
-from flambeau.codegen.attention.scores import (
-    LOWEST,
-    Attention,
-    Place,
-    Rows,
-    RowsFunction,
-    float_type,
-    kept,
-    load_existing,
-)
+from flambeau.codegen.attention.scores import LOWEST, Attention, Place, Rows, RowsFunction, float_type, kept, load_existing
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.element_type import Kind, kind_of, narrow, widen
 from flambeau.codegen.jit import compiled
@@ -143,8 +134,19 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
             own = _Left(gradient, kind.storage, c["g_row"], c["g_step"])
             _product(f, kind, c, "own_tile", panel, (count, columns, c["width"]), own, values, (changes, c["padded"]), one)
             row = plane * c["rows"] + first
-            rows.call(Place(n, h, first), weights, count, columns, changes, f.at(compute, f.buffer(LOGARITHM), row), gradient,
-                      c["g_row"], c["g_step"], f.at(kind.storage, f.buffer(RESULT), row * c["width"]), c["width"])
+            rows.call(
+                Place(n, h, first),
+                weights,
+                count,
+                columns,
+                changes,
+                f.at(compute, f.buffer(LOGARITHM), row),
+                gradient,
+                c["g_row"],
+                c["g_step"],
+                f.at(kind.storage, f.buffer(RESULT), row * c["width"]),
+                c["width"],
+            )
             for left, right, extent, sums, stride in (
                 (weights, gradients, "width", sum_values, width_padded),
                 (changes, queries, "depth", sum_keys, depth_padded),
@@ -162,35 +164,21 @@ def backward_kernel(kind: Kind, vectors: int, masked: str | None, causal: bool, 
                     f.call_pointer("void", f.pointer(c["row_tile"]), columns, a, b, goal, *steps, count - i)
                 target = f.at(kind.storage, f.buffer(OUT_Q), (plane * c["rows"] + first) * c["depth"] + j)
                 _store(f, kind, tiles, f.i64(panel), count, f.minimum(c["depth"] - j, panel), target, c["depth"], size)
-        for out, sums, extent, stride in (
-            (OUT_K, sum_keys, "depth", depth_padded),
-            (OUT_V, sum_values, "width", width_padded),
-        ):
+        for out, sums, extent, stride in ((OUT_K, sum_keys, "depth", depth_padded), (OUT_V, sum_values, "width", width_padded)):
             target = f.at(kind.storage, f.buffer(out), plane * c["columns"] * c[extent])
             _store(f, kind, sums, stride, c["columns"], c[extent], target, c[extent], size)
     return module(*packer.functions, f)
 
 
 def _store(
-    f: Kernel,
-    kind: Kind,
-    source: Value,
-    stride: Value,
-    rows: Value,
-    columns: Value,
-    target: Value,
-    row: Value,
-    size: int,
+    f: Kernel, kind: Kind, source: Value, stride: Value, rows: Value, columns: Value, target: Value, row: Value, size: int
 ) -> None:
     """Rows of sums to their place, in the stored type."""
     lanes = kind.lanes
     with f.loop(0, rows) as i, f.loop(0, columns, lanes) as j:
         value = f.load(vector(kind.compute, lanes), f.at(kind.compute, source, i * stride + j), align=size)
         f.masked_store(
-            narrow(f, kind, value),
-            f.at(kind.storage, target, i * row + j),
-            f.mask(columns - j, lanes),
-            BYTES[kind.storage],
+            narrow(f, kind, value), f.at(kind.storage, target, i * row + j), f.mask(columns - j, lanes), BYTES[kind.storage]
         )
 
 
@@ -199,8 +187,19 @@ def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> str:
     """Address of gradients(..., changes, logarithms, gradient, g_row, g_step, result, width): scores to weights, and the
     gradients of weights to those of scores, both in place. The last five tell where the rows' results and their gradients lie.
     """
-    made = RowsFunction("gradients", kind, masked, causal, ("changes", "ptr"), ("logarithms", "ptr"), ("gradient", "ptr"),
-                        ("g_row", "i64"), ("g_step", "i64"), ("result", "ptr"), ("width", "i64"))
+    made = RowsFunction(
+        "gradients",
+        kind,
+        masked,
+        causal,
+        ("changes", "ptr"),
+        ("logarithms", "ptr"),
+        ("gradient", "ptr"),
+        ("g_row", "i64"),
+        ("g_step", "i64"),
+        ("result", "ptr"),
+        ("width", "i64"),
+    )
     f, compute, lanes, size = made.f, kind.compute, kind.lanes, BYTES[kind.compute]
     wide = vector(compute, lanes)
     scale, zero = f.splat(f["scale"], lanes), f.value(0, wide)
@@ -223,8 +222,10 @@ def _gradients_address(kind: Kind, masked: str | None, causal: bool) -> str:
             change = weight * (f.load(wide, other, align=size) - total) * scale
             f.store(weight, own, align=size)
             f.store(kept(f, exists, change, zero), other, align=size)
+
         strips(f, end, lanes, weigh)
         made.clear(end, row, changes)
+
     made.write(gradients)
     return module(made.f)
 
@@ -238,6 +239,7 @@ def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: 
         x, exists = strip.x, strip.mask()
         own, other = (load_existing(f, vector(storage, lanes), f.at(storage, at, x), exists) for at in (gradient, result))
         sums.set(sums.get() + widen(f, kind, own) * widen(f, kind, other))
+
     with f.branches(step.equals(1)) as otherwise:
         sums = f.variable(vector(compute, lanes), 0)
         strips(f, width, lanes, several)
@@ -248,9 +250,7 @@ def _inner_product(f: Kernel, kind: Kind, gradient: Value, step: Value, result: 
     return total.get()
 
 
-def backward_phases(
-    dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float
-) -> tuple[list[Phase], int]:
+def backward_phases(dtype: DType, a: Attention, gradient: tuple[int, int, int, int], scale: float) -> tuple[list[Phase], int]:
     """Phases for slots (dq, dk, dv, g, q, k, v, out, logarithms, [mask]) and the scratch bytes they need."""
     kind = kind_of(dtype)
     whole = kind_of("float64" if kind.compute == "double" else "float32")

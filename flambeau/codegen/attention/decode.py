@@ -55,8 +55,9 @@ def few_phases(kind: Kind, a: Attention, scale: float) -> tuple[list[Phase], int
     scores = Matrix(SCRATCH, (a.heads * a.rows * padded, a.rows * padded, padded, 1))
     out = Matrix(0, (a.heads * a.rows * a.width, a.rows * a.width, a.width, 1))
     batch = (a.batch, a.heads)
-    made, first = gemm_phases(kind, a.rows, a.columns, a.depth, Matrix(2, a.query), Matrix(3, a.key).transposed, scores, batch,
-                              reserved=reserved)
+    made, first = gemm_phases(
+        kind, a.rows, a.columns, a.depth, Matrix(2, a.query), Matrix(3, a.key).transposed, scores, batch, reserved=reserved
+    )
     softmax = softmax_address(kind, a.masked, a.causal)
     words = (a.heads, a.rows, a.columns, padded, *(a.mask or (0, 0, 0, 0)), bits_of(scale, kind), softmax)
     made.append(Phase(weights_kernel(kind, a.masked), planes * a.rows, max(1, WORK // max(a.columns, 1)), words))

@@ -108,18 +108,41 @@ class Forward:
         """The products of queries and keys."""
         f, c, compute = self.f, self.c, self.kind.compute
         with f.loop(0, block.columns, self.panel) as j, f.loop(0, block.count, c["row_step"]) as i:
-            f.call_pointer("void", f.pointer(c["score_tile"]), c["depth"], f.at(self.kind.storage, query, i * c["q_row"]),
-                           f.at(compute, keys, j * c["depth"]), f.at(compute, self.scores, i * c["padded"] + j), c["padded"],
-                           f.i64(1), c["q_row"], c["q_step"], f.i64(0), f.i64(self.panel), block.count - i)
+            f.call_pointer(
+                "void",
+                f.pointer(c["score_tile"]),
+                c["depth"],
+                f.at(self.kind.storage, query, i * c["q_row"]),
+                f.at(compute, keys, j * c["depth"]),
+                f.at(compute, self.scores, i * c["padded"] + j),
+                c["padded"],
+                f.i64(1),
+                c["q_row"],
+                c["q_step"],
+                f.i64(0),
+                f.i64(self.panel),
+                block.count - i,
+            )
 
     def weigh(self, block: Block, values: Value, j: Value) -> None:
         """The products of exponentials and a panel of values."""
         f, c, compute, panel = self.f, self.c, self.kind.compute, self.panel
         with f.loop(0, block.columns, DEPTH) as k, f.loop(0, block.count, c["row_step"]) as i:
-            f.call_pointer("void", f.pointer(c["value_tile"]), f.minimum(block.columns - k, DEPTH),
-                           f.at(compute, self.scores, i * c["padded"] + k), f.at(compute, values, j * c["columns"] + k * panel),
-                           f.at(compute, self.result, i * panel), f.i64(panel), f.convert(k.equals(0), "i64", "zext"),
-                           c["padded"], f.i64(1), f.i64(0), f.i64(panel), block.count - i)
+            f.call_pointer(
+                "void",
+                f.pointer(c["value_tile"]),
+                f.minimum(block.columns - k, DEPTH),
+                f.at(compute, self.scores, i * c["padded"] + k),
+                f.at(compute, values, j * c["columns"] + k * panel),
+                f.at(compute, self.result, i * panel),
+                f.i64(panel),
+                f.convert(k.equals(0), "i64", "zext"),
+                c["padded"],
+                f.i64(1),
+                f.i64(0),
+                f.i64(panel),
+                block.count - i,
+            )
 
     def store(self, block: Block, target: Value, j: Value) -> None:
         """A panel of results, divided by the sums of their rows."""

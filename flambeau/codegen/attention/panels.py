@@ -52,8 +52,16 @@ class Packer:
         if order not in self._packs:
             self._packs[order] = pack_panel(kind, self.panel, order, name)
         with f.loop(0, lanes, self.panel) as first:
-            f.call("void", name, f.at(kind.storage, source, first * strides[0]), *strides, f.minimum(lanes - first, self.panel),
-                   steps, f.at(kind.compute, goal, first * steps), declare=False)
+            f.call(
+                "void",
+                name,
+                f.at(kind.storage, source, first * strides[0]),
+                *strides,
+                f.minimum(lanes - first, self.panel),
+                steps,
+                f.at(kind.compute, goal, first * steps),
+                declare=False,
+            )
 
 
 def packing(

@@ -76,6 +76,7 @@ def masked_scores(f: Kernel, kind: Kind, boolean: bool, row: Value, end: Value, 
         value = f.load(vector(compute, lanes), at, align=BYTES[compute]) * f.splat(scale, lanes)
         own = load_existing(f, vector(stored, lanes), f.at(stored, mask, x), exists)
         f.store(masked(value, own, f.splat(lowest, lanes)), at, align=BYTES[compute])
+
     with f.branches(step.equals(1)) as otherwise:
         strips(f, end, lanes, several)
         otherwise()
@@ -108,8 +109,20 @@ class Rows:
         if self.masked is not None:
             first = place.sample * c["m_n"] + place.head * c["m_h"] + place.position * c["m_row"]
             mask = f.at(_stored(self.kind, self.masked), f.buffer(self.slot), first)
-        f.call_pointer("void", f.pointer(c[self.name]), scores, c["padded"], count, place.position, columns, self.scale, mask,
-                       c["m_row"], c["m_step"], *more)
+        f.call_pointer(
+            "void",
+            f.pointer(c[self.name]),
+            scores,
+            c["padded"],
+            count,
+            place.position,
+            columns,
+            self.scale,
+            mask,
+            c["m_row"],
+            c["m_step"],
+            *more,
+        )
 
 
 class RowsFunction:
@@ -121,9 +134,21 @@ class RowsFunction:
 
     def __init__(self, name: str, kind: Kind, masked: str | None, causal: bool, *more: tuple[str, str]) -> None:
         self.kind, self.masked, self.causal = kind, masked, causal
-        self.f = Kernel(name, [
-            ("scores", "ptr"), ("padded", "i64"), ("count", "i64"), ("position", "i64"), ("columns", "i64"),
-            ("scale", kind.compute), ("mask", "ptr"), ("mask_row", "i64"), ("mask_step", "i64"), *more])
+        self.f = Kernel(
+            name,
+            [
+                ("scores", "ptr"),
+                ("padded", "i64"),
+                ("count", "i64"),
+                ("position", "i64"),
+                ("columns", "i64"),
+                ("scale", kind.compute),
+                ("mask", "ptr"),
+                ("mask_row", "i64"),
+                ("mask_step", "i64"),
+                *more,
+            ],
+        )
 
     def write(self, body: Callable[[Value, Value, Value, Value], None]) -> None:
         """body(i, row, end, factor) does what is to be done to row i, of which the elements before `end` count; they are still
@@ -173,6 +198,7 @@ def softmax_address(kind: Kind, masked: str | None, causal: bool) -> str:
             x, exists = strip.x, strip.mask()
             value = kept(f, exists, f.load(wide, f.at(compute, row, x), align=size) * factor, f.splat(lowest, lanes))
             largest.set(f.maximum(value, largest.get()))
+
         strips(f, end, lanes, find)
         best = f.call(compute, f"llvm.vector.reduce.fmax.{suffix(wide)}", largest.get(), fast="nnan nsz")
         best = f.select(best.equals(lowest), f.value(0, compute), best)
@@ -185,11 +211,13 @@ def softmax_address(kind: Kind, masked: str | None, causal: bool) -> str:
             value = kept(f, exists, value, f.value(0, wide))
             f.store(value, at, align=size)
             total.add(value)
+
         strips(f, end, lanes, exponential)
         made.clear(end, row)
         found = total_of(f, total.get())
         empty = found.equals(0.0)
         f.store(f.select(empty, f.value(0, compute), f.value(1, compute) / found), f["sums"], i)
         f.store(f.select(empty, lowest, best + apply_function(f, "log", dtype, found)), f["logarithms"], i)
+
     made.write(softmax)
     return module(made.f)

@@ -103,8 +103,12 @@ class Convolution(NamedTuple):
 
     def is_product(self, x: Tensor5, y: Tensor5) -> bool:
         """Whether it is a plain matrix product per image."""
-        return (self.kernel == self.stride == (1, 1, 1) and self.pad == (0, 0, 0) and self.groups == 1
-                and _flat(x.strides, self.size) == _flat(y.strides, self.size) == 1)
+        return (
+            self.kernel == self.stride == (1, 1, 1)
+            and self.pad == (0, 0, 0)
+            and self.groups == 1
+            and _flat(x.strides, self.size) == _flat(y.strides, self.size) == 1
+        )
 
 
 class Weights(NamedTuple):
@@ -119,9 +123,13 @@ class Weights(NamedTuple):
         """Whether register tiles read them where they lie: few pixels use each, a row is one run of numbers, and neighbouring
         rows don't compete for the same lines of the cache.
         """
-        return (kind.storage == kind.compute and window.images * prod(window.out) <= IN_PLACE_PIXELS
-                and self.strides[2] == self.area and self.taps == tuple(range(self.area))
-                and self.strides[1] * BYTES[kind.storage] % PAGE != 0)
+        return (
+            kind.storage == kind.compute
+            and window.images * prod(window.out) <= IN_PLACE_PIXELS
+            and self.strides[2] == self.area
+            and self.taps == tuple(range(self.area))
+            and self.strides[1] * BYTES[kind.storage] % PAGE != 0
+        )
 
 
 def _grain(total: int, tasks: int) -> int:
@@ -135,8 +143,13 @@ def _rounded(size: int) -> int:
 
 
 def _finish(stride: int, extent: int, bias_slot: int | None, activation: str | None) -> Epilogue:
-    return Epilogue("unit" if stride == 1 or extent == 1 else "any", None if bias_slot is None else "zero", False, activation,
-                    relu if activation == "relu" else None)
+    return Epilogue(
+        "unit" if stride == 1 or extent == 1 else "any",
+        None if bias_slot is None else "zero",
+        False,
+        activation,
+        relu if activation == "relu" else None,
+    )
 
 
 def _flat(strides: tuple[int, ...], out: Triple) -> int | None:
@@ -152,13 +165,26 @@ def _flat(strides: tuple[int, ...], out: Triple) -> int | None:
 # ---------------------------------------------------------------- sums over channels and taps
 
 
-def _depthwise_phases(kind: Kind, window: Window, groups: int, w: Weights, target: Tensor5, place: int, finish: Epilogue,
-                      bias_slot: int) -> Phases:
+def _depthwise_phases(
+    kind: Kind, window: Window, groups: int, w: Weights, target: Tensor5, place: int, finish: Epilogue, bias_slot: int
+) -> Phases:
     taps = len(w.taps)
     g = geometry(kind, window, groups, 1, 1, 1 << 30, window.images)
     share = ((g.band + kind.lanes) * BYTES[kind.compute] + 8 * taps + 255) // 64 * 64
-    constants = (*g.constants, 0, share, target.slot, place, *target.strides, bias_slot, w.slot, 0, w.strides[0],
-                 *g.taps, *w.taps)
+    constants = (
+        *g.constants,
+        0,
+        share,
+        target.slot,
+        place,
+        *target.strides,
+        bias_slot,
+        w.slot,
+        0,
+        w.strides[0],
+        *g.taps,
+        *w.taps,
+    )
     kernel = depthwise_kernel(kind, finish, row_order(window), taps if taps in UNROLLED else 0)
     total = g.boxes * groups
     return [Phase(kernel, total, _grain(total, 16), constants)], share * planned_threads()
@@ -210,8 +236,18 @@ def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, 
     return best[1:]
 
 
-def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups: int, w: Weights, target: Tensor5, place: int,
-                   finish: Epilogue, bias_slot: int) -> Phases:
+def _gather_phases(
+    kind: Kind,
+    window: Window,
+    channels: int,
+    rows: int,
+    groups: int,
+    w: Weights,
+    target: Tensor5,
+    place: int,
+    finish: Epilogue,
+    bias_slot: int,
+) -> Phases:
     """The general form: `rows` output channels per group from `channels` input channels through the listed taps.
 
     `place` is the element offset of the first output.
@@ -227,7 +263,7 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
     count_m = -(-panels // tile_panels)
     heights = window.reach[1] if len(window.reach[0]) == 1 and taps and window.size[0] == window.out[0] == 1 else ()
     in_place = w.in_place(kind, window)
-    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)     # first, as it compiles longest
+    kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)  # first, as it compiles longest
     phases: list[Phase] = []
     scratch = 0
     if taps and not in_place:
@@ -235,17 +271,44 @@ def _gather_phases(kind: Kind, window: Window, channels: int, rows: int, groups:
         scratch = _rounded(groups * panels * height * channels * taps * size_of)
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
     together = steps_together(groups * rows * channels * taps * window.images * prod(window.out))
-    narrow = together == LONG_TURN      # in others it would take longer to compile than it saves
+    narrow = together == LONG_TURN  # in others it would take longer to compile than it saves
     micros = tile_addresses(kind, height, vectors, "rows" if in_place else "packed", g.pixels if narrow else width, together)
-    constants = (*g.constants, scratch, share, rows, height, panels, tile_panels, count_m, target.slot, place, *target.strides,
-                 bias_slot, w.slot if in_place else 0, 0, 0, *micros, len(heights), len(window.reach[2]), *heights, *g.taps)
+    constants = (
+        *g.constants,
+        scratch,
+        share,
+        rows,
+        height,
+        panels,
+        tile_panels,
+        count_m,
+        target.slot,
+        place,
+        *target.strides,
+        bias_slot,
+        w.slot if in_place else 0,
+        0,
+        0,
+        *micros,
+        len(heights),
+        len(window.reach[2]),
+        *heights,
+        *g.taps,
+    )
     total = groups * count_m * g.boxes
     phases.append(Phase(kernel, total, _grain(total, 16), constants))
     return phases, scratch + share * planned_threads()
 
 
-def conv_forward_phases(dtype: object, conv: Convolution, x: Tensor5, weight_slot: int, y: Tensor5, bias_slot: int | None = None,
-                        activation: str | None = None) -> Phases:
+def conv_forward_phases(
+    dtype: object,
+    conv: Convolution,
+    x: Tensor5,
+    weight_slot: int,
+    y: Tensor5,
+    bias_slot: int | None = None,
+    activation: str | None = None,
+) -> Phases:
     """Phases for y = activation(conv(x, weight) + bias), and the scratch bytes they need.
 
     x is (images, channels, *size), y (images, outputs, *out), both with any strides; bias (outputs,). activation: None or
@@ -254,16 +317,24 @@ def conv_forward_phases(dtype: object, conv: Convolution, x: Tensor5, weight_slo
     if not conv.images * conv.outputs * conv.pixels:
         return [], 0
     if conv.is_product(x, y):
-        return _product_phases(dtype, conv.outputs, conv.channels, conv, Matrix(weight_slot, (0, 0, conv.channels, 1)), x, y,
-                               bias_slot, activation)
+        return _product_phases(
+            dtype, conv.outputs, conv.channels, conv, Matrix(weight_slot, (0, 0, conv.channels, 1)), x, y, bias_slot, activation
+        )
     taps = conv.taps
     w = Weights(weight_slot, (conv.rows * conv.inputs * taps, conv.inputs * taps, taps), taps, tuple(range(taps)))
     finish = _finish(y.strides[4], conv.out[2], bias_slot, activation)
     return _gather_phases(kind_of(dtype), conv.window(x), conv.inputs, conv.rows, conv.groups, w, y, 0, finish, bias_slot or 0)
 
 
-def conv_grad_input_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: int, dx: Tensor5,
-                           bias_slot: int | None = None, activation: str | None = None) -> Phases:
+def conv_grad_input_phases(
+    dtype: object,
+    conv: Convolution,
+    dy: Tensor5,
+    weight_slot: int,
+    dx: Tensor5,
+    bias_slot: int | None = None,
+    activation: str | None = None,
+) -> Phases:
     """Phases for dx = conv_transpose(dy, weight) (+ bias, as the forward of a transposed convolution), and the scratch bytes.
 
     dx is (images, channels, *size), dy (images, outputs, *out), both with any strides; bias, if any, is (channels,). `size` may
@@ -272,8 +343,9 @@ def conv_grad_input_phases(dtype: object, conv: Convolution, dy: Tensor5, weight
     if not conv.images * conv.channels * prod(conv.size):
         return [], 0
     if conv.is_product(dy, dx):
-        return _product_phases(dtype, conv.channels, conv.outputs, conv, Matrix(weight_slot, (0, 0, 1, conv.channels)), dy, dx,
-                               bias_slot, activation)
+        return _product_phases(
+            dtype, conv.channels, conv.outputs, conv, Matrix(weight_slot, (0, 0, 1, conv.channels)), dy, dx, bias_slot, activation
+        )
     if bias_slot is None and activation is None and _tiles_image(conv):
         return _patch_phases(dtype, conv, dy, weight_slot, dx)
     taps = conv.taps
@@ -290,8 +362,18 @@ def conv_grad_input_phases(dtype: object, conv: Convolution, dy: Tensor5, weight
         reach, back = (tuple(axis[i] for axis in axes) for i in (1, 2))
         window = Window(conv.images, conv.out, reach, (1, 1, 1), back, extent, dy)
         finish = _finish(strides[4], extent[2], bias_slot, activation)
-        more, end = _gather_phases(kind_of(dtype), window, conv.rows, conv.inputs, conv.groups, w, Tensor5(dx.slot, strides),
-                                   place, finish, bias_slot or 0)
+        more, end = _gather_phases(
+            kind_of(dtype),
+            window,
+            conv.rows,
+            conv.inputs,
+            conv.groups,
+            w,
+            Tensor5(dx.slot, strides),
+            place,
+            finish,
+            bias_slot or 0,
+        )
         phases += more
         scratch = max(scratch, end)
     return phases, scratch
@@ -311,8 +393,17 @@ def _taps_of_phase(conv: Convolution, axis: int, start: int) -> tuple[tuple[int,
 # ---------------------------------------------------------------- matrix products
 
 
-def _product_phases(dtype: object, m: int, k: int, conv: Convolution, weights: Matrix, source: Tensor5, target: Tensor5,
-                    bias_slot: int | None, activation: str | None) -> Phases:
+def _product_phases(
+    dtype: object,
+    m: int,
+    k: int,
+    conv: Convolution,
+    weights: Matrix,
+    source: Tensor5,
+    target: Tensor5,
+    bias_slot: int | None,
+    activation: str | None,
+) -> Phases:
     """target[m, pixels] = weights[m, k] source[k, pixels] for each image."""
     b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], 1)) for t in (source, target))
     bias = None if bias_slot is None else Matrix(bias_slot, (0, 0, 1, 0))
@@ -321,9 +412,14 @@ def _product_phases(dtype: object, m: int, k: int, conv: Convolution, weights: M
 
 def _tiles_image(conv: Convolution) -> bool:
     """Whether the patches tile the image, in rows worth a product each."""
-    return (conv.kernel == conv.stride and conv.kernel[0] == conv.groups == 1 and conv.pad == (0, 0, 0)
-            and conv.size == (1, conv.out[1] * conv.kernel[1], conv.out[2] * conv.kernel[2])
-            and conv.kernel[2] >= 8 and conv.images * conv.channels <= PATCH_PRODUCTS)
+    return (
+        conv.kernel == conv.stride
+        and conv.kernel[0] == conv.groups == 1
+        and conv.pad == (0, 0, 0)
+        and conv.size == (1, conv.out[1] * conv.kernel[1], conv.out[2] * conv.kernel[2])
+        and conv.kernel[2] >= 8
+        and conv.images * conv.channels <= PATCH_PRODUCTS
+    )
 
 
 def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: int, dx: Tensor5) -> Phases:
@@ -338,8 +434,11 @@ def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: in
     for image, channel in product(range(conv.images), range(conv.channels)):
         a = Matrix(dy.slot, (0, dy.strides[3], dy.strides[4], dy.strides[1]), image * dy.strides[0])
         b = Matrix(weight_slot, (width, 0, conv.channels * area, 1), channel * area)
-        c = Matrix(dx.slot, (dx.strides[3], height * dx.strides[3], width * dx.strides[4], dx.strides[4]),
-                   image * dx.strides[0] + channel * dx.strides[1])
+        c = Matrix(
+            dx.slot,
+            (dx.strides[3], height * dx.strides[3], width * dx.strides[4], dx.strides[4]),
+            image * dx.strides[0] + channel * dx.strides[1],
+        )
         more, need = gemm_phases(dtype, conv.out[2], width, conv.outputs, a, b, c, (height, conv.out[1]))
         phases += more
         scratch = max(scratch, need)
@@ -378,8 +477,9 @@ def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tens
     return [Phase(kernel, conv.groups, _grain(conv.groups, 16), constants)], share * planned_threads()
 
 
-def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step: int, weight_slot: int,
-                   transposed: bool = False) -> Phases:
+def _weight_phases(
+    kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step: int, weight_slot: int, transposed: bool = False
+) -> Phases:
     """Partial sums over slices of the boxes, and a phase that adds them up; step: the stride along dy's pixels."""
     taps, inputs, pixels, window = conv.taps, conv.inputs, conv.pixels, conv.window(x)
     size_of, width, height = BYTES[kind.compute], 2 * kind.lanes, register_rows()
@@ -404,8 +504,23 @@ def _weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step:
     share = (((g.band + width) * size_of + 63) // 64 + (rows * 8 + 63) // 64 + 2) * 64 + gradient
     work = partial + _rounded(slices * conv.groups * inputs * taps * panels * width * size_of)
     table = patch_table(kind, row_counts(rows, row_step) | row_counts(inputs % g.block * taps, row_step))
-    constants = (*g.constants, work, share, conv.rows, panels, slices, blocks, row_step, 0, partial, dy.slot, *dy.strides[:2],
-                 step, table, *g.taps)
+    constants = (
+        *g.constants,
+        work,
+        share,
+        conv.rows,
+        panels,
+        slices,
+        blocks,
+        row_step,
+        0,
+        partial,
+        dy.slot,
+        *dy.strides[:2],
+        step,
+        table,
+        *g.taps,
+    )
     kernel = weight_kernel(kind, row_order(window), order if fused else None)
     phases.append(Phase(kernel, slices * conv.groups * blocks, 1, constants))
     row_tiles = -(-inputs * taps // (kind.lanes * ROW_VECTORS))

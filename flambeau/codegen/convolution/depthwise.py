@@ -70,9 +70,7 @@ def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, unrolled: int
                     def add(offset: Value, factor: Value) -> None:
                         for total, source in zip(sums, sources, strict=True):
                             loaded = f.load(whole, source, offset, align=BYTES[compute])
-                            total.set(
-                                f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get()
-                            )
+                            total.set(f.fma(loaded, factor, total.get()) if kind.floating else loaded * factor + total.get())
 
                     for offset, factor in fixed:
                         add(offset, factor)
@@ -119,22 +117,14 @@ def depthwise_weight_kernel(kind: Kind, row_order: str) -> str:
                 offsets = [f.load("i64", taps, t) for t in chosen]
                 sums = [f.variable(whole, f.load(whole, f.at(whole, sums_at, t), align=64)) for t in chosen]
                 with f.loop(0, box.count_n) as n, f.loop(0, box.count_z) as z, f.loop(0, box.count_y) as y:
-                    offset = (
-                        n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"]
-                    )
+                    offset = n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"]
                     source = f.at(compute, band, offset)
                     line = f.at(
-                        kind.storage,
-                        gradient,
-                        (box.n + n) * c["g_n"] + (box.z + z) * c["g_z"] + (box.y + y) * c["g_y"] + box.x,
+                        kind.storage, gradient, (box.n + n) * c["g_n"] + (box.z + z) * c["g_z"] + (box.y + y) * c["g_y"] + box.x
                     )
                     with f.loop(0, box.count_x, lanes) as x:
                         mask = f.mask(box.count_x - x, lanes)
-                        g = widen(
-                            f,
-                            kind,
-                            f.masked_load(vector_of(kind), f.at(kind.storage, line, x), mask, BYTES[kind.storage]),
-                        )
+                        g = widen(f, kind, f.masked_load(vector_of(kind), f.at(kind.storage, line, x), mask, BYTES[kind.storage]))
                         here = f.at(compute, source, x)
                         for total, tap in zip(sums, offsets, strict=True):
                             # lanes past the row's end are other pixels (perhaps infinite): masked, not multiplied by zero

@@ -86,9 +86,7 @@ def patches_function(kind: Kind, vectors: int, by_channel: bool) -> Kernel:
     return f
 
 
-def _rows_hit(
-    f: Kernel, c: Constants, box: Box, first: Value, count: Value, heights: Value
-) -> tuple[Value, Value]:
+def _rows_hit(f: Kernel, c: Constants, box: Box, first: Value, count: Value, heights: Value) -> tuple[Value, Value]:
     """The taps [low, high) that reach into the input from any of the panel's pixels; the others would only add padding.
 
     Whole rows of taps are left out, in two dimensions only ("heights" is 0 in three).
@@ -214,8 +212,19 @@ class Gather:
         else:
             low, high = _rows_hit(f, c, unit.box, start, columns, self.heights)
         depth = (high - low) * block.count
-        f.call("void", "patches", self.band, block.count, c["band_channel"], high - low, f.at("i64", self.taps, low), number,
-               self.runs, self.panel, declare=False)
+        f.call(
+            "void",
+            "patches",
+            self.band,
+            block.count,
+            c["band_channel"],
+            high - low,
+            f.at("i64", self.taps, low),
+            number,
+            self.runs,
+            self.panel,
+            declare=False,
+        )
         together = f.variable("i1", 0)
         goal = f.load("i64", self.runs, 3)
         if self.plain:
@@ -245,20 +254,50 @@ class Gather:
             stride = f.select(together, c["c_o"], stride)
         one, zero = f.i64(1), f.i64(0)
         micro = f.select(panel.columns <= c["edge_columns"], c["edge"], c["micro"])
-        f.call_pointer("void", f.pointer(micro), panel.depth, weights, self.panel, tile, stride, block.fresh, self.depth,
-                       one, zero, panel.columns, *([rows] if self.in_place else []))
+        f.call_pointer(
+            "void",
+            f.pointer(micro),
+            panel.depth,
+            weights,
+            self.panel,
+            tile,
+            stride,
+            block.fresh,
+            self.depth,
+            one,
+            zero,
+            panel.columns,
+            *([rows] if self.in_place else []),
+        )
         with f.when(f.select(together, f.value(0, "i1"), block.last)), f.loop(0, panel.runs) as r:
             lane, length, goal = (f.load("i64", self.runs, r * 4 + word) for word in (0, 1, 3))
-            f.call("void", "finish", f.at(kind.compute, tile, lane), rows, length, f.at(kind.storage, base, goal), c["c_o"],
-                   c["c_x"], f.at(kind.storage, unit.bias, row), one, zero, c["alpha"], c["beta"], declare=False)
+            f.call(
+                "void",
+                "finish",
+                f.at(kind.compute, tile, lane),
+                rows,
+                length,
+                f.at(kind.storage, base, goal),
+                c["c_o"],
+                c["c_x"],
+                f.at(kind.storage, unit.bias, row),
+                one,
+                zero,
+                c["alpha"],
+                c["beta"],
+                declare=False,
+            )
 
 
 @compiled(BRIEF)
 def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> str:
     """The text of the compute kernel and its helpers."""
     gather = Gather(kind, finish, row_order, vectors, in_place)
-    helpers = [epilogue(kind, kind, finish, gather.width), patches_function(kind, vectors, in_place),
-               *fill_functions(kind, row_order)]
+    helpers = [
+        epilogue(kind, kind, finish, gather.width),
+        patches_function(kind, vectors, in_place),
+        *fill_functions(kind, row_order),
+    ]
     return module(*helpers, gather.f)
 
 
@@ -300,8 +339,10 @@ def weights_kernel(kind: Kind, height: int) -> str:
             mask = f.mask(left, lanes)
             with f.loop(0, count) as channel:
                 offset = channel * c["channel_stride"] + raw
-                taken = [widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, align))
-                         for row in [*rows, *rows[-1:] * (-height % few)]]
+                taken = [
+                    widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, align))
+                    for row in [*rows, *rows[-1:] * (-height % few)]
+                ]
                 for start in range(0, height, few):
                     for i, value in enumerate(transpose_pieces(f, taken[start : start + few])):
                         f.store(value, tile, (start + i) * lanes, align=vector_bytes())

@@ -71,8 +71,10 @@ def box_of(f: Kernel, c: Constants, index: Value) -> Box:
     tile_y, rest = rest.unsigned_rem(c["count_y"]), rest.unsigned_div(c["count_y"])
     tile_z, tile_n = rest.unsigned_rem(c["count_z"]), rest.unsigned_div(c["count_z"])
     n, z, y, x = tile_n * c["tile_n"], tile_z * c["tile_z"], tile_y * c["tile_y"], tile_x * c["tile_x"]
-    counts = (f.minimum(c[f"tile_{axis}"], c[whole] - first)
-              for axis, whole, first in (("n", "images", n), ("z", "out_z", z), ("y", "out_y", y), ("x", "out_x", x)))
+    counts = (
+        f.minimum(c[f"tile_{axis}"], c[whole] - first)
+        for axis, whole, first in (("n", "images", n), ("z", "out_z", z), ("y", "out_y", y), ("x", "out_x", x))
+    )
     return Box(n, z, y, x, *counts)
 
 
@@ -190,14 +192,7 @@ class BandCopy:
 
 
 def runs_of(
-    f: Kernel,
-    c: Constants,
-    box: Box,
-    first: Value,
-    count: Value,
-    longest: int,
-    table: Value,
-    images_inside: bool = False,
+    f: Kernel, c: Constants, box: Box, first: Value, count: Value, longest: int, table: Value, images_inside: bool = False
 ) -> Value:
     """Cut pixels [first, first + count) of a box into runs within an output row of at most `longest` pixels.
 
@@ -222,9 +217,7 @@ def runs_of(
             n * c["band_image"] + z * c["stride_z"] * c["band_plane"] + y * c["stride_y"] * c["band_row"] + x,
         ]
         if "c_n" in c:
-            words.append(
-                (box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + y) * c["c_y"] + (box.x + x) * c["c_x"]
-            )
+            words.append((box.n + n) * c["c_n"] + (box.z + z) * c["c_z"] + (box.y + y) * c["c_y"] + (box.x + x) * c["c_x"])
         for i, word in enumerate(words):
             f.store(word, table, number.get() * 4 + i)
         number.add(1)
@@ -247,8 +240,9 @@ class Geometry(NamedTuple):
     block: int
 
 
-def geometry(kind: Kind, window: Window, channels: int, groups: int, block_steps: int, box_pixels: int, wanted: int = 1,
-             align: int = 1) -> Geometry:
+def geometry(
+    kind: Kind, window: Window, channels: int, groups: int, block_steps: int, box_pixels: int, wanted: int = 1, align: int = 1
+) -> Geometry:
     """Choose boxes (whole rows, then planes, then images: pixels of a box are consecutive) and lay out the band.
 
     block_steps: (channel, tap) steps of a block of channels; box_pixels: most pixels of a box; wanted: number of boxes, if there
@@ -284,6 +278,26 @@ def geometry(kind: Kind, window: Window, channels: int, groups: int, block_steps
     plane, channel = row * band_y, row * band_y * band_z
     image = channel * block
     offsets = tuple(z * plane + y * row + x % stride[2] * phase + x // stride[2] for z, y, x in product(*reach))
-    constants = (*size, *stride, *pad, *out, images, channels, groups, taps, *tiles, *counts, band_z, band_y, phase, row, plane,
-                 channel, image, block, source.slot, *source.strides)
+    constants = (
+        *size,
+        *stride,
+        *pad,
+        *out,
+        images,
+        channels,
+        groups,
+        taps,
+        *tiles,
+        *counts,
+        band_z,
+        band_y,
+        phase,
+        row,
+        plane,
+        channel,
+        image,
+        block,
+        source.slot,
+        *source.strides,
+    )
     return Geometry(constants, offsets, prod(counts), tiles[0], prod(tiles), image * tiles[0], block)

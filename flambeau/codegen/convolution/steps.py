@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flambeau.codegen.convolution.conv import (
-    Convolution,
-    conv_forward_phases,
-    conv_grad_input_phases,
-    conv_grad_weight_phases,
-)
+from flambeau.codegen.convolution.conv import Convolution, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
 from flambeau.codegen.convolution.halo import Tensor5
 from flambeau.codegen.plan import Slots
 from flambeau.codegen.targets.cpu import CPU
@@ -87,8 +82,9 @@ class ConvolveWeight(NamedTuple):
 
 
 def _extents(conv: Convolution) -> str:
-    return (f"{conv.images} x {conv.channels} x {list(conv.size)} by {conv.outputs} x {conv.inputs} x {list(conv.kernel)}"
-            + (f" in {conv.groups} groups" if conv.groups > 1 else ""))
+    return f"{conv.images} x {conv.channels} x {list(conv.size)} by {conv.outputs} x {conv.inputs} x {list(conv.kernel)}" + (
+        f" in {conv.groups} groups" if conv.groups > 1 else ""
+    )
 
 
 CPU.lowers(Convolve)(conv_forward_phases)

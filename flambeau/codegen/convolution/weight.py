@@ -38,9 +38,7 @@ def pack_gradient_kernel(kind: Kind, order: str) -> str:
     with f.loop(f["begin"], f["end"]) as index:
         image, rest = index.unsigned_rem(c["images"]), index.unsigned_div(c["images"])
         panel, group = rest.unsigned_rem(c["panels"]), rest.unsigned_div(c["panels"])
-        source = f.at(
-            kind.storage, f.slot(c["g_slot"]), image * c["g_n"] + (group * c["outputs"] + panel * width) * c["g_o"]
-        )
+        source = f.at(kind.storage, f.slot(c["g_slot"]), image * c["g_n"] + (group * c["outputs"] + panel * width) * c["g_o"])
         target = f.at(kind.compute, f.scratch(c["destination"]), index * c["pixels"] * width)
         f.call(
             "void",
@@ -58,9 +56,7 @@ def pack_gradient_kernel(kind: Kind, order: str) -> str:
 
 def _micro(kind: Kind, rows: int) -> Kernel:
     """void patch_rows(k, a, b, c, c_stride, first): C tile (+)= rows of patches, PIXEL_STEPS apart, * packed gradient."""
-    f = Kernel(
-        f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")]
-    )
+    f = Kernel(f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")])
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute
     goals = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
     tile = [[f.variable(whole) for _ in range(2)] for _ in range(rows)]
@@ -93,14 +89,7 @@ def _rows(kind: Kind) -> Kernel:
     """void rows(band, count, row_table, runs, run_table, target): `count` rows of patches, each PIXEL_STEPS long."""
     f = Kernel(
         "rows",
-        [
-            ("band", "ptr"),
-            ("count", "i64"),
-            ("row_table", "ptr"),
-            ("runs", "i64"),
-            ("run_table", "ptr"),
-            ("target", "ptr"),
-        ],
+        [("band", "ptr"), ("count", "i64"), ("row_table", "ptr"), ("runs", "i64"), ("run_table", "ptr"), ("target", "ptr")],
         internal=True,
     )
     lanes, compute = kind.lanes, kind.compute
@@ -116,17 +105,24 @@ def _rows(kind: Kind) -> Kernel:
     return f
 
 
-def _pack_gradient(f: Kernel, c: Constants, kind: Kind, box: Box, group: Value, p: Value, depth: Value,
-                   local: Value) -> None:
+def _pack_gradient(f: Kernel, c: Constants, kind: Kind, box: Box, group: Value, p: Value, depth: Value, local: Value) -> None:
     """The output's gradient at `depth` pixels of a box from `p` on, in panels of outputs."""
     width = 2 * kind.lanes
     pixel = (box.z * c["out_y"] + box.y) * c["out_x"] + box.x + p
     with f.loop(0, c["panels"]) as panel:
         first_output = panel * width
         place = box.n * c["g_n"] + (group * c["outputs"] + first_output) * c["g_o"] + pixel * c["g_pixel"]
-        f.call("void", "pack", f.at(kind.storage, f.slot(c["g_slot"]), place), c["g_o"], c["g_pixel"],
-               f.minimum(c["outputs"] - first_output, width), depth, f.at(kind.compute, local, panel * PIXEL_STEPS * width),
-               declare=False)
+        f.call(
+            "void",
+            "pack",
+            f.at(kind.storage, f.slot(c["g_slot"]), place),
+            c["g_o"],
+            c["g_pixel"],
+            f.minimum(c["outputs"] - first_output, width),
+            depth,
+            f.at(kind.compute, local, panel * PIXEL_STEPS * width),
+            declare=False,
+        )
 
 
 @compiled(BRIEF)
@@ -214,9 +210,7 @@ def reduce_kernel(kind: Kind, transposed: bool) -> str:
                 total = f.variable(whole, 0)
                 with f.loop(0, c["slices"]) as part:
                     place = ((part * c["groups"] + group) * c["rows"] + row + i) * stride + output
-                    total.set(
-                        total.get() + f.load(whole, f.scratch(c["partial"]), place, align=vector_bytes())
-                    )
+                    total.set(total.get() + f.load(whole, f.scratch(c["partial"]), place, align=vector_bytes()))
                 if transposed:
                     goal = f.at(kind.storage, target, i * c["outputs"])
                     f.masked_store(narrow(f, kind, total.get()), goal, mask, BYTES[kind.storage])

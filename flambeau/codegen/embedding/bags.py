@@ -16,7 +16,7 @@ from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 
 OFFSET_ERROR, INDEX_ERROR = 1, 2
 CONSTANTS = ("width", "stride", "rows", "count", "bags", "padding", "parts")
-VECTORS = 4                 # that are folded at once
+VECTORS = 4  # that are folded at once
 
 
 class Form(NamedTuple):
@@ -132,8 +132,9 @@ def forward_kernel(form: Form) -> str:
                         if form.mode == "mean":
                             divisor = f.convert(f.maximum(size, 1), kind.compute, "sitofp")
                             value = value / f.splat(divisor, lanes)
-                        _store(f, narrow(f, kind, value), f.at(kind.storage, out, target + x + v * lanes), mask,
-                               BYTES[kind.storage])
+                        _store(
+                            f, narrow(f, kind, value), f.at(kind.storage, out, target + x + v * lanes), mask, BYTES[kind.storage]
+                        )
                         if most:
                             _store(f, choices[v].get(), f.at("i64", chosen, target + x + v * lanes), mask, 8)
 

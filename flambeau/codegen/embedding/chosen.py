@@ -13,8 +13,8 @@ from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.simd import total_of
 
 INDEX_ERROR = 1
-CONSTANTS = ("depth", "row", "other", "rows", "others")     # row and other: steps from one row of a matrix to the next
-VECTORS = 4                 # sums under way at once
+CONSTANTS = ("depth", "row", "other", "rows", "others")  # row and other: steps from one row of a matrix to the next
+VECTORS = 4  # sums under way at once
 
 
 @compiled()

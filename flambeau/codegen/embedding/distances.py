@@ -26,9 +26,9 @@ from flambeau.codegen.targets import lowered
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr
 
-ROWS = 4            # of one matrix that share what is loaded of the other
-BLOCK = 64          # terms that are added up before their sum is added to the total
-WORK = 100_000      # terms worth waking another thread for
+ROWS = 4  # of one matrix that share what is loaded of the other
+BLOCK = 64  # terms that are added up before their sum is added to the total
+WORK = 100_000  # terms worth waking another thread for
 CONSTANTS = ("rows", "columns", "depth", "batch", "row", "step", "panels", "order")
 LEAVES = ("x", "total", "weight", "distance", "order")
 GRADIENT_CONSTANTS = ("rows", "others", "depth", "batch", "row", "other", "order")
@@ -77,15 +77,22 @@ class _Terms:
     def compute(self, expression: Callable[..., Expr], lanes: int, **values: Value) -> Value:
         f, leaves = self.f, self.leaves
         low = Lowering(f.line, f.fresh, lanes)
-        given = values | {"order": f.splat(self.order, lanes)}        # in the order of the expression's parameters
+        given = values | {"order": f.splat(self.order, lanes)}  # in the order of the expression's parameters
         made = expression(self.norm, *(leaves[name] for name in given))
         result = low.value(made, {leaves[name]: value.name for name, value in given.items()})
         f.declarations |= low.declarations
         return Value(f, next(iter(values.values())).type, result)
 
 
-def _in_blocks(f: Kernel, begin: Value, end: Value, totals: Sequence[Variable], parts: Sequence[Variable],
-               body: Callable[[Value], None], sums: bool = True) -> None:
+def _in_blocks(
+    f: Kernel,
+    begin: Value,
+    end: Value,
+    totals: Sequence[Variable],
+    parts: Sequence[Variable],
+    body: Callable[[Value], None],
+    sums: bool = True,
+) -> None:
     """body(i), which adds to `parts`, for i in a range; sums: parts begin at zero in each block and are added to `totals`."""
     if not sums:
         with f.loop(begin, end) as i:
@@ -139,11 +146,12 @@ def _forward_kernel(kind: Kind, dtype: DType, norm: str, pairs: bool, vectors: i
                 loaded = [f.load(wide, step, i * lanes, align=size) for i in range(vectors)]
                 for r, source in enumerate(sources):
                     own = f.splat(f.load(type, source, k * c["step"]), lanes)
-                    for each, other in zip(parts[vectors * r:], loaded):
+                    for each, other in zip(parts[vectors * r :], loaded):
                         each.set(terms.compute(_term, lanes, x=own - other, total=each.get()))
+
             _in_blocks(f, f.i64(0), c["depth"], totals, parts, add, norm != "largest")
             for r, (row, target) in enumerate(zip(rows, targets)):
-                for i, each in enumerate(totals[vectors * r:vectors * (r + 1)]):
+                for i, each in enumerate(totals[vectors * r : vectors * (r + 1)]):
                     place = j + i * lanes
                     exists = f.mask(c["columns"] - place, lanes)
                     if pairs:
@@ -187,7 +195,9 @@ class _Gradient:
                 other = strip.load(self.type, f.at(self.type, self.others, j * c["depth"] + strip.x))
                 for part, row, x in zip(self.parts, self.rows, own):
                     self.add(part, x - other, *weight(row, j))
+
             _in_blocks(f, begin, end, self.totals, self.parts, add)
+
         if self.pairs:
             behind = f.minimum(self.first + ROWS, c["rows"])
             over(f.i64(0), self.first, self.earlier)

@@ -41,6 +41,7 @@ def _left_text(field: Field, together: int) -> Kernel:
             field.put(f, g, f["g"], j + c)
             own = field.element(f, starts[c], f["k"])
             field.put(f, field.conjugate(f, tuple(a - b for a, b in zip(own, g))), f["row"], j + c)
+
     by_columns(f, together, columns)
     return f
 
@@ -63,6 +64,7 @@ def _right_text(field: Field, together: int) -> Kernel:
                 field.store(f, a, column, i)
                 x = field.more(f, x, a, us[c])
             field.store(f, x, f["x"], i)
+
     by_columns(f, together, columns)
     return f
 
@@ -77,7 +79,7 @@ def row_step(f: Kernel, field: Field, k: Value) -> Scalar:
     """Row k's reflector, from column k + 1 on, of what is column k of u, where its vector goes: e and tau, which it gives."""
     tau = field.at(f, f["u_tau"], k)
     f.store(call_reflector(f, field, field.at(f, f["u"], k * f["u_ld"]), k + 1, f["u_rows"], tau), f["e"], k)
-    shifted = field.at(f, f["u"], -f["u_ld"])       # row k's reflector has its one in row k + 1 of u
+    shifted = field.at(f, f["u"], -f["u_ld"])  # row k's reflector has its one in row k + 1 of u
     call(f, "vector", shifted, f["u_ld"], shifted, f["u_rows"], floor_to(f, k, block_of(field)), k + 1)
     return field.element(f, tau)
 

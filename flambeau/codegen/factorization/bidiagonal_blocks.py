@@ -17,8 +17,27 @@ from flambeau.codegen.factorization.tridiagonal import clear_column
 from flambeau.codegen.factorization.tridiagonal_blocks import collected_text
 from flambeau.codegen.kernel import Kernel
 
-STATE = ("matrix", "ld", "v", "tau", "u", "u_ld", "u_tau", "d", "e", "x", "y", "sums", "negative", "threads", "rows", "u_rows",
-         "first", "count", "more")
+STATE = (
+    "matrix",
+    "ld",
+    "v",
+    "tau",
+    "u",
+    "u_ld",
+    "u_tau",
+    "d",
+    "e",
+    "x",
+    "y",
+    "sums",
+    "negative",
+    "threads",
+    "rows",
+    "u_rows",
+    "first",
+    "count",
+    "more",
+)
 POINTERS = ("matrix", "v", "tau", "u", "u_tau", "d", "e", "x", "y", "sums", "negative")
 
 
@@ -34,8 +53,19 @@ class _Block:
     def dots(self, left: Value, column: Value, ld: Value, start: Value, rows: Value, count: Value) -> None:
         """The factors: products of `count` columns with one, rows from `start` on."""
         f, field = self.f, self.field
-        call(f, "dots", self.factors, block_of(field), field.at(f, left, start), ld, field.at(f, column, start), ld, rows - start,
-             count, 1)
+        call(
+            f,
+            "dots",
+            self.factors,
+            block_of(field),
+            field.at(f, left, start),
+            ld,
+            field.at(f, column, start),
+            ld,
+            rows - start,
+            count,
+            1,
+        )
 
     def row(self, left: Value, ld: Value, k: Value, count: Value) -> None:
         """The factors: row k, conjugated."""
@@ -117,8 +147,19 @@ def _products_text(field: Field) -> Kernel:
     f = helper("products", ("matrix", "ld", "v", "y", "row", "k", "from", "to", "rows"), ("matrix", "v", "y", "row"))
     first, ld = f["from"], f["ld"]
     start = floor_to(f, f["k"], field.lanes)
-    call(f, "dots", field.at(f, f["y"], first), 0, field.at(f, f["matrix"], first * ld + start), ld,
-         field.at(f, f["v"], start), ld, f["rows"] - start, f["to"] - first, 1)
+    call(
+        f,
+        "dots",
+        field.at(f, f["y"], first),
+        0,
+        field.at(f, f["matrix"], first * ld + start),
+        ld,
+        field.at(f, f["v"], start),
+        ld,
+        f["rows"] - start,
+        f["to"] - first,
+        1,
+    )
     with f.loop(first, f["to"]) as j:
         field.put(f, field.conjugate(f, field.element(f, f["matrix"], j * ld + f["k"])), f["row"], j)
     return f
@@ -127,12 +168,27 @@ def _products_text(field: Field) -> Kernel:
 @cache
 def _trailing_text(field: Field) -> Kernel:
     """void trailing(matrix, ld, v, x, y, u, u_ld, start, rows, count, from, to): columns [from, to) become A - V Y^H - X U^H."""
-    f = helper("trailing", ("matrix", "ld", "v", "x", "y", "u", "u_ld", "start", "rows", "count", "from", "to"),
-               ("matrix", "v", "x", "y", "u"))
+    f = helper(
+        "trailing",
+        ("matrix", "ld", "v", "x", "y", "u", "u_ld", "start", "rows", "count", "from", "to"),
+        ("matrix", "v", "x", "y", "u"),
+    )
     ld, first = f["ld"], f["from"]
     for left, right in (("v", "y"), ("x", "u")):
-        call_update(f, field.at(f, f["matrix"], first * ld + f["start"]), ld, field.at(f, f[left], f["start"]), ld,
-                    field.at(f, f[right], first), f["u_ld"], 1, f["rows"] - f["start"], f["to"] - first, f["count"], -1)
+        call_update(
+            f,
+            field.at(f, f["matrix"], first * ld + f["start"]),
+            ld,
+            field.at(f, f[left], f["start"]),
+            ld,
+            field.at(f, f[right], first),
+            f["u_ld"],
+            1,
+            f["rows"] - f["start"],
+            f["to"] - first,
+            f["count"],
+            -1,
+        )
     return f
 
 

@@ -41,10 +41,14 @@ def _smallest_of_corner(f: Kernel, a: Value, e: Value, b: Value) -> Value:
 def _shift(f: Kernel, x: Iteration, smallest: Value, s: _Sweep) -> Value:
     """The smaller singular value of the corner at the goal; zero where that is as good, or where there is none."""
     d = f["d"]
-    shift = _smallest_of_corner(f, f.load("double", d, s.goal), f.load("double", f["e"], x.coupling(s.goal, -s.step)),
-                                f.load("double", d, s.goal - s.step))
+    shift = _smallest_of_corner(
+        f,
+        f.load("double", d, s.goal),
+        f.load("double", f["e"], x.coupling(s.goal, -s.step)),
+        f.load("double", d, s.goal - s.step),
+    )
     first = absolute(f, f.load("double", d, s.start))
-    small = (shift * shift < first * first * 2.0 ** -53) | (smallest <= x.cutoff * 4.0) | first.equals(0)
+    small = (shift * shift < first * first * 2.0**-53) | (smallest <= x.cutoff * 4.0) | first.equals(0)
     return f.select(small, 0, shift)
 
 
@@ -107,7 +111,7 @@ class _Iteration(Iteration):
 
     def __init__(self, f: Kernel, field: Field):
         super().__init__(f, field)
-        self.epsilon = 2.0 ** -24 if field.real == "float" else 2.0 ** -50      # what a sweep's rounding errors leave
+        self.epsilon = 2.0**-24 if field.real == "float" else 2.0**-50  # what a sweep's rounding errors leave
         self.smallest: Variable = f.variable("double")
 
     def find_block(self) -> None:
@@ -132,6 +136,7 @@ def chase_text(field: Field, vectors: bool) -> Kernel:
     def goes_on() -> Value:
         some = x.first.get() < f["n"]
         return some & (used.get() + f["n"] <= f["room"]) if vectors else some
+
     with f.repeat(goes_on):
         x.find_block()
         with f.branches(x.last.get().equals(x.first.get())) as otherwise:

@@ -14,7 +14,7 @@ from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
-PIECE = 60000       # multiplications worth another thread's while
+PIECE = 60000  # multiplications worth another thread's while
 
 
 def over_matrices(name: str, body: Callable[[Kernel, Value], None]) -> Kernel:
@@ -25,8 +25,9 @@ def over_matrices(name: str, body: Callable[[Kernel, Value], None]) -> Kernel:
     return f
 
 
-def over_tiles(name: str, width: int, columns: Callable[[Kernel], Value],
-               body: Callable[[Kernel, Value, Value, Value], None]) -> Kernel:
+def over_tiles(
+    name: str, width: int, columns: Callable[[Kernel], Value], body: Callable[[Kernel, Value, Value, Value], None]
+) -> Kernel:
     """A kernel whose range is matrices x tiles of `width` of their columns: body(f, matrix, first column, behind the last)."""
     f = Kernel(name)
     total = columns(f)
@@ -44,9 +45,11 @@ def extent(shape: Sequence[str], name: str) -> Callable[[Kernel], Value]:
 
 def behind(shape: Sequence[str], name: str) -> Callable[[Kernel], Value]:
     """Those of them behind the block, which the constants first and count tell."""
+
     def columns(f: Kernel) -> Value:
         c = f.constants(shape)
         return c[name] - c["first"] - c["count"]
+
     return columns
 
 
@@ -68,8 +71,9 @@ def grain_of(batch: int, work: int) -> int:
     return max(1, min(tiles(PIECE, work), tiles(batch, planned_threads())))
 
 
-def block_phases(kernels: dict[str, int], words: tuple[int, ...], batch: int, steps: int, block: int, width: int,
-                 reached: Callable[[int], int]) -> Iterator[Phase]:
+def block_phases(
+    kernels: dict[str, int], words: tuple[int, ...], batch: int, steps: int, block: int, width: int, reached: Callable[[int], int]
+) -> Iterator[Phase]:
     """For every block of `steps`: its phase, and that of the columns which it reaches, `reached(the next step)` of them."""
     for first in range(0, steps, block):
         count = min(block, steps - first)

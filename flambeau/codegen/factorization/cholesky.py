@@ -38,8 +38,8 @@ from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.plan import Phase
 
-TILE_COLUMNS = 24       # columns that are updated together, from the row of the first one on
-SERIAL_ROWS = 160       # a matrix with fewer rows is one unit of work
+TILE_COLUMNS = 24  # columns that are updated together, from the row of the first one on
+SERIAL_ROWS = 160  # a matrix with fewer rows is one unit of work
 
 SHAPE = ("n", "ld", "source", "source_batch", "source_row", "source_column", "result_row", "result_column", "first", "count")
 _columns = extent(SHAPE, "n")
@@ -77,9 +77,20 @@ def _advance_text(field: Field) -> Kernel:
     with f.loop(f["from"], f["to"], TILE_COLUMNS) as j:
         start = floor_to(f, j, field.lanes)
         known = f["first"] * ld
-        call_update(f, field.at(f, f["matrix"], j * ld + start), ld, field.at(f, f["matrix"], known + start), ld,
-                    field.at(f, f["matrix"], known + j), ld, 1, f["rows"] - start, f.minimum(f["to"] - j, TILE_COLUMNS),
-                    f["count"], -1)
+        call_update(
+            f,
+            field.at(f, f["matrix"], j * ld + start),
+            ld,
+            field.at(f, f["matrix"], known + start),
+            ld,
+            field.at(f, f["matrix"], known + j),
+            ld,
+            1,
+            f["rows"] - start,
+            f.minimum(f["to"] - j, TILE_COLUMNS),
+            f["count"],
+            -1,
+        )
     return f
 
 
@@ -120,8 +131,18 @@ class _Matrix:
             start, columns = floor_to(f, j, field.lanes), f.minimum(last - j, TILE_COLUMNS)
             target = field.at(f, self.matrix, j * c["ld"])
             source = field.at(f, self.source, j * c["source_column"] + start * c["source_row"])
-            call(f, "copy", source, c["source_row"], c["source_column"], field.at(f, target, start), 1, c["ld"], c["n"] - start,
-                 columns)
+            call(
+                f,
+                "copy",
+                source,
+                c["source_row"],
+                c["source_column"],
+                field.at(f, target, start),
+                1,
+                c["ld"],
+                c["n"] - start,
+                columns,
+            )
             call(f, "clear", target, c["ld"], c["n"], self.rows, columns)
 
     def give(self, first: Value | int, last: Value) -> None:
@@ -158,6 +179,7 @@ def _whole(field: Field) -> Kernel:
                 with f.when(x.sound):
                     x.advance(k, count, k + count, n)
         x.give(0, n)
+
     return over_matrices("whole", matrix)
 
 
@@ -167,31 +189,37 @@ def _take(field: Field) -> Kernel:
         with f.when(first.equals(0)):
             f.store(f.value(0, "i32"), x.info)
         x.take(first, last)
+
     return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
 def _give(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).give(first, last)
+
     return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The block of columns that the constants tell."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         with f.when(x.sound):
             x.factor(x.c["first"], x.c["count"])
+
     return over_matrices("leading", matrix)
 
 
 def _following(field: Field) -> Kernel:
     """The columns behind a block."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start = x.c["first"] + x.c["count"]
         with f.when(x.sound):
             x.advance(x.c["first"], x.c["count"], start + first, start + last)
+
     return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
@@ -214,10 +242,13 @@ def cholesky_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int,
     shape = (n, ld, slot, stride, *((column, row, n, 1) if upper else (row, column, 1, n)))
     size = ld * n * field.bytes
     if is_whole(batch, n, SERIAL_ROWS):
-        grain = grain_of(batch, 2 * n ** 3)
+        grain = grain_of(batch, 2 * n**3)
         return [Phase(cholesky_kernels(field, False)["whole"], batch, grain, (*shape, 0, 0))], size * places(batch, grain)
     kernels = cholesky_kernels(field, True)
     pieces = batch * tiles(n, TILE_COLUMNS)
     blocks = block_phases(kernels, shape, batch, n, depth_of(field), TILE_COLUMNS, lambda after: n - after)
-    return [Phase(kernels["take"], pieces, 1, (*shape, 0, 0)), *blocks, Phase(kernels["give"], pieces, 1, (*shape, 0, 0))], \
-        size * batch
+    return [
+        Phase(kernels["take"], pieces, 1, (*shape, 0, 0)),
+        *blocks,
+        Phase(kernels["give"], pieces, 1, (*shape, 0, 0)),
+    ], size * batch

@@ -18,15 +18,15 @@ from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.kernel import BYTES, Kernel, suffix, vector
 from flambeau.codegen.runtime.threads import planned_threads
 
-PIVOT_ERROR = 1         # error word: a row exchange names a row that isn't there
-MOST_DEPTH = 64         # columns of A in one update: what of it is copied together stays in the first-level cache
-Scalar = tuple[Value, ...]      # the parts of one element
+PIVOT_ERROR = 1  # error word: a row exchange names a row that isn't there
+MOST_DEPTH = 64  # columns of A in one update: what of it is copied together stays in the first-level cache
+Scalar = tuple[Value, ...]  # the parts of one element
 
 
 class Field(NamedTuple):
     """What the elements of a matrix are."""
 
-    real: str           # LLVM's type of a part
+    real: str  # LLVM's type of a part
     complex: bool
 
     @property
@@ -54,7 +54,7 @@ class Field(NamedTuple):
     @property
     def smallest(self) -> float:
         """The least number whose reciprocal is finite."""
-        return 2.0 ** -126 if self.real == "float" else 2.0 ** -1022
+        return 2.0**-126 if self.real == "float" else 2.0**-1022
 
     # ---- memory
     def at(self, f: Kernel, pointer: Value, index: Value | int) -> Value:
@@ -155,8 +155,12 @@ class Field(NamedTuple):
         return x + f.shuffle(x, x, [i ^ 1 for i in range(self.width)]) if self.complex else x
 
 
-FIELDS = {"float32": Field("float", False), "float64": Field("double", False), "complex64": Field("float", True),
-          "complex128": Field("double", True)}
+FIELDS = {
+    "float32": Field("float", False),
+    "float64": Field("double", False),
+    "complex64": Field("float", True),
+    "complex128": Field("double", True),
+}
 
 
 def absolute(f: Kernel, x: Value) -> Value:
@@ -202,6 +206,7 @@ def divide(f: Kernel, field: Field, column: Value, first: Value, rows: Value, di
         field.store(f, f.select(below, change(head), head), column, start)
         with f.loop(start + field.lanes, rows, field.lanes) as i:
             field.store(f, change(field.load(f, column, i)), column, i)
+
     inverse = field.spread(f, field.inverse(f, divisor))
     with f.when(first < rows):
         if field.complex:
@@ -286,7 +291,7 @@ def call_update(f: Kernel, *arguments: Value | int) -> None:
 # ---------------------------------------------------------------- between tensors and scratch memory
 
 COPY = ("from", "from_row", "from_column", "to", "to_row", "to_column", "rows", "columns")
-STRIP = 16              # columns that are copied together: so many rows or columns of one cache line
+STRIP = 16  # columns that are copied together: so many rows or columns of one cache line
 
 
 @cache
@@ -295,8 +300,12 @@ def copy_text(field: Field) -> Kernel:
     f = helper("copy", COPY, ("from", "to"))
 
     def element(i: Value, j: Value) -> None:
-        field.move(f, field.at(f, f["from"], i * f["from_row"] + j * f["from_column"]),
-                   field.at(f, f["to"], i * f["to_row"] + j * f["to_column"]))
+        field.move(
+            f,
+            field.at(f, f["from"], i * f["from_row"] + j * f["from_column"]),
+            field.at(f, f["to"], i * f["to_row"] + j * f["to_column"]),
+        )
+
     with f.branches(f["from_row"].equals(1) & f["to_row"].equals(1)) as otherwise:
         whole = floor_to(f, f["rows"], field.lanes)
         rest = f.mask((f["rows"] - whole) * field.parts, field.width)

@@ -69,8 +69,9 @@ def determinant_kernel(field: Field, logarithm: bool) -> str:
     return module(f)
 
 
-def determinant_phases(dtype: str, batch: int, n: int, lu: int, pivots: int, first: int,
-                       second: int | None = None) -> list[Phase]:
+def determinant_phases(
+    dtype: str, batch: int, n: int, lu: int, pivots: int, first: int, second: int | None = None
+) -> list[Phase]:
     """The phase that writes determinants to buffer `first`, or their signs there and logarithms to buffer `second`."""
     if not batch:
         return []

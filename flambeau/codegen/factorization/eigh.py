@@ -24,14 +24,7 @@ from flambeau.codegen.factorization.columns import (
     places,
     update_text,
 )
-from flambeau.codegen.factorization.householder import (
-    block_of,
-    dots_text,
-    one_text,
-    reflector_text,
-    reflector_texts,
-    vector_text,
-)
+from flambeau.codegen.factorization.householder import block_of, dots_text, one_text, reflector_text, reflector_texts, vector_text
 from flambeau.codegen.factorization.rotations import HEAD, TOGETHER, rotate_text
 from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
 from flambeau.codegen.factorization.tridiagonal import tridiagonal_texts
@@ -43,13 +36,26 @@ from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
-FEW = 16                # rows up to which reflectors are multiplied out one by one
-SERIAL_ROWS = 96        # a matrix with fewer rows is one unit of work
+FEW = 16  # rows up to which reflectors are multiplied out one by one
+SERIAL_ROWS = 96  # a matrix with fewer rows is one unit of work
 TILE_COLUMNS = 48
 
 PARTS = ("matrix", "v", "tau", "triangles", "d", "e", "order", "state", "w", "y", "log", "heads", "log_size", "heads_size")
-SHAPE = ("n", "ld", "size", "room", "source", "source_batch", "source_row", "source_column", "vectors", *PARTS, "first", "count",
-         "turn")
+SHAPE = (
+    "n",
+    "ld",
+    "size",
+    "room",
+    "source",
+    "source_batch",
+    "source_row",
+    "source_column",
+    "vectors",
+    *PARTS,
+    "first",
+    "count",
+    "turn",
+)
 _columns = extent(SHAPE, "n")
 _behind = behind(SHAPE, "n")
 
@@ -73,11 +79,20 @@ class Work(NamedTuple):
         heads = 8 * HEAD * max(room, 1)
         logs = 2 if self.phases else 1
         extra = block if self.phases else 1
-        sizes = {"matrix": ld * n * field.bytes, "v": ld * n * field.bytes, "tau": n * field.bytes,
-                 "triangles": 2 * block * block * panels * field.bytes if self.vectors else 0,
-                 "d": 8 * (n + 1), "e": 8 * (n + 1), "order": 8 * n, "state": 8 * len(WORDS), "w": ld * extra * field.bytes,
-                 "y": ld * field.bytes * (planned_threads() if self.phases else 1), "log": logs * log,
-                 "heads": logs * heads}
+        sizes = {
+            "matrix": ld * n * field.bytes,
+            "v": ld * n * field.bytes,
+            "tau": n * field.bytes,
+            "triangles": 2 * block * block * panels * field.bytes if self.vectors else 0,
+            "d": 8 * (n + 1),
+            "e": 8 * (n + 1),
+            "order": 8 * n,
+            "state": 8 * len(WORDS),
+            "w": ld * extra * field.bytes,
+            "y": ld * field.bytes * (planned_threads() if self.phases else 1),
+            "log": logs * log,
+            "heads": logs * heads,
+        }
         at, size = laid_out(sizes)
         return (n, ld, size, room, *self.source, int(self.vectors), *at.values(), log, heads), size
 
@@ -96,15 +111,28 @@ class _Matrix(Spectral):
         if field.complex:
             with f.loop(0, self.n) as j:
                 f.store(f.value(0, field.real), field.at(f, self["matrix"], j * self.ld + j), 1)
-        epsilon = 2.0 ** -24 if field.real == "float" else 2.0 ** -53
+        epsilon = 2.0**-24 if field.real == "float" else 2.0**-53
         self.begin_scaled(self.rows, self.n, 1, epsilon * epsilon)
 
     def reduce(self, first: Value | int) -> None:
         """Make columns from `first` on tridiagonal."""
         f = self.f
         call(f, "mirror", self["matrix"], self.ld, first, self.n)
-        call(f, "reduce", self["matrix"], self.ld, self["v"], self["tau"], self["d"], self["e"], self["w"], self["y"], self.rows,
-             first, self.n)
+        call(
+            f,
+            "reduce",
+            self["matrix"],
+            self.ld,
+            self["v"],
+            self["tau"],
+            self["d"],
+            self["e"],
+            self["w"],
+            self["y"],
+            self.rows,
+            first,
+            self.n,
+        )
 
     def square(self) -> None:
         """The squares of the couplings."""
@@ -115,8 +143,18 @@ class _Matrix(Spectral):
 
     def iterate(self, turn: Value | int) -> Value:
         """Sweeps into a log: how many."""
-        made = self.f.call("i64", "iterate", self["d"], self["e"], self.n, self["state"], self.turn("log", turn),
-                           self.turn("heads", turn), self.c["room"], declare=False)
+        made = self.f.call(
+            "i64",
+            "iterate",
+            self["d"],
+            self["e"],
+            self.n,
+            self["state"],
+            self.turn("log", turn),
+            self.turn("heads", turn),
+            self.c["room"],
+            declare=False,
+        )
         assert made is not None
         return made
 
@@ -142,6 +180,7 @@ class _Matrix(Spectral):
 
 def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
     """Whole matrices."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         x.copy_in(0, x.n, x.n)
@@ -162,6 +201,7 @@ def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
         x.converge()
         x.give_values()
         x.give_vectors(0, x.n)
+
     return over_matrices("whole", matrix)
 
 
@@ -169,6 +209,7 @@ def _take(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.copy_in(first, last - first, x.n)
+
     return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
@@ -178,28 +219,58 @@ def _begin(field: Field) -> Kernel:
 
 def _finish(field: Field) -> Kernel:
     """What the phases on blocks leave of the matrix, from column `first` on."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.reduce(x.c["first"])
+
     return over_matrices("finish", matrix)
 
 
 def _lead(field: Field) -> Kernel:
     """Column first + count of a block, or (turn 0) the end of the block's last product."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        call(f, "lead", x["matrix"], x.ld, x["v"], x["tau"], x["d"], x["e"], x["w"], x["y"], f.parameter(3), x.rows, x.c["first"],
-             x.c["count"], x.c["turn"])
+        call(
+            f,
+            "lead",
+            x["matrix"],
+            x.ld,
+            x["v"],
+            x["tau"],
+            x["d"],
+            x["e"],
+            x["w"],
+            x["y"],
+            f.parameter(3),
+            x.rows,
+            x.c["first"],
+            x.c["count"],
+            x.c["turn"],
+        )
+
     return over_matrices("leading", matrix)
 
 
 def _product(field: Field) -> Kernel:
     """The matrix behind columns first + count times the last reflector's vector."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start = x.c["first"] + x.c["count"]
-        call(f, "product", x["matrix"], x.ld, field.at(f, x["v"], (start - 1) * x.ld), field.at(f, x["y"], f["thread"] * x.ld),
-             x.rows, start + first, start + last)
+        call(
+            f,
+            "product",
+            x["matrix"],
+            x.ld,
+            field.at(f, x["v"], (start - 1) * x.ld),
+            field.at(f, x["y"], f["thread"] * x.ld),
+            x.rows,
+            start + first,
+            start + last,
+        )
+
     return over_tiles("products", PIECE, _behind, tile)
 
 
@@ -207,8 +278,19 @@ def _trailing(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start, count = x.c["first"] + x.c["count"], x.c["count"]
-        call(f, "trailing", x["matrix"], x.ld, field.at(f, x["v"], x.c["first"] * x.ld), x["w"], x.rows, count, start + first,
-             start + last)
+        call(
+            f,
+            "trailing",
+            x["matrix"],
+            x.ld,
+            field.at(f, x["v"], x.c["first"] * x.ld),
+            x["w"],
+            x.rows,
+            count,
+            start + first,
+            start + last,
+        )
+
     return over_tiles("behind", TILE_COLUMNS, _behind, tile)
 
 
@@ -218,6 +300,7 @@ def _values(field: Field) -> Kernel:
         x.square()
         call(f, "values", x["d"], x["e"], x.n, x["state"])
         x.give_values()
+
     return over_matrices("found", matrix)
 
 
@@ -225,6 +308,7 @@ def _triangles(field: Field) -> Kernel:
     def block(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.make_triangle("triangles", "v", "tau", x.ld, x.rows, first, x.n - 1)
+
     return over_tiles("triangles", block_of(field), _columns, block)
 
 
@@ -233,6 +317,7 @@ def _multiply(field: Field) -> Kernel:
         x = _Matrix(f, field, batch, batch)
         x.identity("matrix", x.ld, x.rows, first, last)
         x.multiply("matrix", "triangles", "v", x.ld, x.rows, x.n - 1, first, last)
+
     return over_tiles("multiply", TILE_COLUMNS, _columns, tile)
 
 
@@ -259,17 +344,20 @@ def _round(field: Field) -> Kernel:
 
 def _rest(field: Field) -> Kernel:
     """The rotations of the last log, and what is not converged yet."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.rotate("matrix", x.ld, "log", 1, f.load("i64", x.word("made_before")), 0, x.rows * field.parts)
         x.converge()
         x.give_values()
+
     return over_matrices("rest", matrix)
 
 
 def _give(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).give_vectors(first, last)
+
     return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
@@ -286,10 +374,16 @@ def eigh_kernels(field: Field, kind: str) -> str:
         "few": lambda: [*copies, vector_text(field), one_text(field), *reduce, *turn, _one_unit(field, True, False)],
         "many": lambda: [*copies, *blocks, *reduce, *turn, _one_unit(field, True, True)],
         "values": lambda: [*copies, vector_text(field), *reduce, values_text(field), _one_unit(field, False, False)],
-        "reduction": lambda: [*copies, vector_text(field), *reduce, dots_text(field), update_text(field), *block_texts(field),
-                              *(entry(field) for entry in (_take, _begin, _lead, _product, _trailing, _finish))],
-        "vectors": lambda: [*copies, *blocks, *turn,
-                            *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
+        "reduction": lambda: [
+            *copies,
+            vector_text(field),
+            *reduce,
+            dots_text(field),
+            update_text(field),
+            *block_texts(field),
+            *(entry(field) for entry in (_take, _begin, _lead, _product, _trailing, _finish)),
+        ],
+        "vectors": lambda: [*copies, *blocks, *turn, *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
         "found": lambda: [values_text(field), _values(field)],
     }[kind]
     return module(*texts())
@@ -315,7 +409,7 @@ def eigh_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int
     words, size = Work(n, source, vectors, not whole).words(field)
     plain = (*words, 0, 0, 0)
     if whole:
-        grain = grain_of(batch, 60 * n * n + 4 * n ** 3)
+        grain = grain_of(batch, 60 * n * n + 4 * n**3)
         kind = "values" if not vectors else "few" if n <= FEW else "many"
         return [Phase(eigh_kernels(field, kind)["whole"], batch if n else 0, grain, plain)], size * places(batch, grain)
     kernels = eigh_kernels(field, "reduction")
@@ -331,7 +425,7 @@ def eigh_phases(dtype: str, batch: int, n: int, source: tuple[int, int, int, int
     phases.append(Phase(kernels["triangles"], batch * tiles(n, block_of(field)), 1, plain))
     phases.append(Phase(kernels["multiply"], pieces, 1, plain))
     items = batch * (1 + tiles(-(-n // field.lanes) * field.width, TOGETHER * field.width))
-    rounds = 2 * tiles(n, full_sweeps(n))       # an even number, for twice the usual number of sweeps
+    rounds = 2 * tiles(n, full_sweeps(n))  # an even number, for twice the usual number of sweeps
     phases += [Phase(kernels["round"], items, 1, (*words, 0, 0, turn)) for turn in range(rounds)]
     phases.append(Phase(kernels["rest"], batch, 1, plain))
     phases.append(Phase(kernels["give"], pieces, 1, plain))

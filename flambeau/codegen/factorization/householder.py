@@ -26,10 +26,10 @@ from flambeau.codegen.factorization.columns import (
 )
 from flambeau.codegen.kernel import Kernel, suffix, vector
 
-TILE_COLUMNS = 48       # columns that a block of reflectors is applied to together
-TOGETHER = 4            # columns that one reflector is applied to together
-LEAST, LIFT = 2.0 ** 60, 2.0 ** 90      # a column of a norm below LEAST times the least number is multiplied by LIFT before
-IN_RANGE = 1e-280       # sums of squares from this to its reciprocal are neither inaccurate nor infinite
+TILE_COLUMNS = 48  # columns that a block of reflectors is applied to together
+TOGETHER = 4  # columns that one reflector is applied to together
+LEAST, LIFT = 2.0**60, 2.0**90  # a column of a norm below LEAST times the least number is multiplied by LIFT before
+IN_RANGE = 1e-280  # sums of squares from this to its reciprocal are neither inaccurate nor infinite
 
 
 def block_of(field: Field) -> int:
@@ -103,6 +103,7 @@ def _squares(f: Kernel, field: Field, column: Value, first: Value, rows: Value, 
         x = change(x)
         x = x if field.real == "double" else f.convert(x, wide, "fpext")
         sum.set(f.fma(x, x, sum.get()))
+
     with f.when(first < rows):
         add(f.select(below, field.load(f, column, start), 0))
         with f.loop(start + field.lanes, rows, field.lanes) as i:
@@ -118,6 +119,7 @@ def _largest_part(f: Kernel, field: Field, column: Value, first: Value, rows: Va
     def look(x: Value) -> None:
         x = absolute(f, x)
         best.set(f.select(best.get() > x, best.get(), x))
+
     with f.when(first < rows):
         look(f.select(below, field.load(f, column, start), 0))
         with f.loop(start + field.lanes, rows, field.lanes) as i:
@@ -136,7 +138,7 @@ def _norm(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> tupl
     for x in wide:
         sum = f.fma(x, x, sum)
     norm, some = f.variable("double", root(f, sum)), f.variable("i1", behind.differs(0))
-    if field.real == "double":          # whose squares may be out of range: divide the largest part out first
+    if field.real == "double":  # whose squares may be out of range: divide the largest part out first
         usual = (behind > IN_RANGE) & (sum < 1 / IN_RANGE)
         with f.when(f.select(usual, f.value(0, "i1"), f.value(1, "i1"))):
             most = _largest_part(f, field, column, k + 1, rows)
@@ -175,17 +177,18 @@ def reflector(f: Kernel, field: Field, column: Value, k: Value, rows: Value) -> 
 
     def unfit() -> Value:
         return lift.get().equals(0) | (moves.get() & lift.get().equals(1) & (norm.get() < field.smallest * LEAST))
+
     with f.repeat(unfit):
         with f.branches(lift.get().equals(0)) as again:
             lift.set(1)
             again()
-            _lift(f, field, column, k, rows)        # few of its digits may be left
+            _lift(f, field, column, k, rows)  # few of its digits may be left
             lift.set(LIFT)
         size, some = _norm(f, field, column, k, rows)
         norm.set(size)
         moves.set(some | field.element(f, column, k)[1].differs(0) if field.complex else some)
     alpha = field.element(f, column, k)
-    beta = f.select(alpha[0] < 0, norm.get(), -norm.get())      # of the opposite sign; -0.0 counts as positive
+    beta = f.select(alpha[0] < 0, norm.get(), -norm.get())  # of the opposite sign; -0.0 counts as positive
     tau = [f.variable(field.real, 0) for _ in range(field.parts)]
     left = f.variable(field.real, alpha[0])
     with f.when(moves.get()):

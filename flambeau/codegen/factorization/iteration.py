@@ -11,7 +11,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.factorization.columns import Field, absolute
 from flambeau.codegen.kernel import Kernel
 
-MOST_SWEEPS = 30        # to an eigenvalue, on the average
+MOST_SWEEPS = 30  # to an eigenvalue, on the average
 
 #: Words of an iteration's state: where it begins, the end of the block it is in, its direction, sweeps so far, the size below
 #: which a coupling is none, the number that failed to converge.
@@ -23,7 +23,7 @@ class Iteration:
 
     def __init__(self, f: Kernel, field: Field):
         self.f = f
-        self.epsilon = 2.0 ** -24 if field.real == "float" else 2.0 ** -53
+        self.epsilon = 2.0**-24 if field.real == "float" else 2.0**-53
         self.first, self.last = f.variable("i64", self.word("first")), f.variable("i64", 0)
         self.end, self.step, self.sweeps = (f.variable("i64", self.word(x)) for x in ("end", "step", "sweeps"))
         self.cutoff = f.load("double", f["state"], STATE.index("cutoff"))

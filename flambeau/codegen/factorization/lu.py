@@ -8,15 +8,7 @@ pivot's reciprocal. Stands on columns.py and blocked.py.
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.factorization.blocked import (
-    block_phases,
-    extent,
-    grain_of,
-    is_whole,
-    over_matrices,
-    over_tiles,
-    tiles,
-)
+from flambeau.codegen.factorization.blocked import block_phases, extent, grain_of, is_whole, over_matrices, over_tiles, tiles
 from flambeau.codegen.factorization.columns import (
     FIELDS,
     Field,
@@ -37,10 +29,10 @@ from flambeau.codegen.kernel import Kernel, suffix
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.plan import Phase
 
-TOGETHER = 4            # columns whose triangular systems are solved together
-FEW_COLUMNS = 16        # up to so many are factorized without blocks
-TILE_COLUMNS = 48       # columns to a piece of work on a large matrix
-SERIAL_ROWS = 128       # a matrix with fewer rows or columns is one unit of work
+TOGETHER = 4  # columns whose triangular systems are solved together
+FEW_COLUMNS = 16  # up to so many are factorized without blocks
+TILE_COLUMNS = 48  # columns to a piece of work on a large matrix
+SERIAL_ROWS = 128  # a matrix with fewer rows or columns is one unit of work
 
 SHAPE = ("rows", "columns", "ld", "pivot", "source", "offset", "source_batch", "source_row", "source_column", "first", "count")
 _columns = extent(SHAPE, "columns")
@@ -67,6 +59,7 @@ def _largest(f: Kernel, field: Field, column: Value, first: Value, rows: Value) 
 
     def sizes(i: Value) -> Value:
         return field.sizes(f, field.load(f, column, i))
+
     head = f.select(field.rows(f, "sge", first - start), sizes(start), -1)
     best.set(f.select(head > 0, head, 0))
     with f.loop(start + field.lanes, rows, field.lanes) as i:
@@ -78,6 +71,7 @@ def _largest(f: Kernel, field: Field, column: Value, first: Value, rows: Value) 
 
     def found(x: Value) -> Value:
         return f.convert(f.convert(x.equals(wanted), f"i{field.width}", "bitcast"), "i64", "zext")
+
     own = field.element(f, column, first)
     number = own[0].equals(own[0]) & own[-1].equals(own[-1])
     with f.when((most > 0) & number):
@@ -156,8 +150,20 @@ def _advance_text(field: Field) -> Kernel:
     def update(first: Value, depth: Value, start: Value, end: Value) -> None:
         """Take L[start:end, first:first + depth] times the rows found so far off rows [start, end)."""
         place = f["from"] * ld
-        call_update(f, field.at(f, f["matrix"], place + start), ld, field.at(f, f["matrix"], first * ld + start), ld,
-                    field.at(f, f["matrix"], place + first), 1, ld, end - start, columns, depth)
+        call_update(
+            f,
+            field.at(f, f["matrix"], place + start),
+            ld,
+            field.at(f, f["matrix"], first * ld + start),
+            ld,
+            field.at(f, f["matrix"], place + first),
+            1,
+            ld,
+            end - start,
+            columns,
+            depth,
+        )
+
     with f.loop(f["first"], last, lanes) as k:
         count = f.minimum(last - k, lanes)
         call(f, "block", f["matrix"], ld, k, count, f["from"], f["to"])
@@ -201,15 +207,35 @@ class _Matrix:
         """Copy columns from the source."""
         f, c = self.f, self.c
         target = self.field.at(f, self.matrix, f.i64(first) * c["ld"])
-        call(f, "copy", self.field.at(f, self.source, f.i64(first) * c["source_column"]), c["source_row"], c["source_column"],
-             target, 1, c["ld"], c["rows"], columns)
+        call(
+            f,
+            "copy",
+            self.field.at(f, self.source, f.i64(first) * c["source_column"]),
+            c["source_row"],
+            c["source_column"],
+            target,
+            1,
+            c["ld"],
+            c["rows"],
+            columns,
+        )
         call(f, "clear", target, c["ld"], c["rows"], self.rows, columns)
 
     def give(self, first: Value | int, columns: Value) -> None:
         """Copy columns to the result."""
         f, c = self.f, self.c
-        call(f, "copy", self.field.at(f, self.matrix, f.i64(first) * c["ld"]), 1, c["ld"],
-             self.field.at(f, self.result, f.i64(first) * c["rows"]), 1, c["rows"], c["rows"], columns)
+        call(
+            f,
+            "copy",
+            self.field.at(f, self.matrix, f.i64(first) * c["ld"]),
+            1,
+            c["ld"],
+            self.field.at(f, self.result, f.i64(first) * c["rows"]),
+            1,
+            c["rows"],
+            c["rows"],
+            columns,
+        )
 
     def factor(self, first: Value, count: Value) -> None:
         call(self.f, "factor", self.matrix, self.c["ld"], self.rows, first, count, self.pivots, self.info, self.c["pivot"])
@@ -223,12 +249,14 @@ class _Matrix:
 
 def _small(field: Field) -> Kernel:
     """Whole matrices of few columns, without blocks: less to compile."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         f.store(f.value(0, "i32"), x.info)
         x.take(0, x.c["columns"])
         call(f, "panel", x.matrix, x.c["ld"], x.rows, 0, x.least, x.c["columns"], x.pivots, x.info, x.c["pivot"])
         x.give(0, x.c["columns"])
+
     return over_matrices("small", matrix)
 
 
@@ -243,6 +271,7 @@ def _whole(field: Field) -> Kernel:
             x.swap(k, count, 0, k)
             x.advance(k, count, k + count, x.c["columns"])
         x.give(0, x.c["columns"])
+
     return over_matrices("whole", matrix)
 
 
@@ -252,30 +281,36 @@ def _take(field: Field) -> Kernel:
         with f.when(first.equals(0)):
             f.store(f.value(0, "i32"), x.info)
         x.take(first, last - first)
+
     return over_tiles("take", TILE_COLUMNS, _columns, tile)
 
 
 def _give(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).give(first, last - first)
+
     return over_tiles("give", TILE_COLUMNS, _columns, tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The block of columns that the constants tell."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.factor(x.c["first"], x.c["count"])
+
     return over_matrices("leading", matrix)
 
 
 def _following(field: Field) -> Kernel:
     """The other columns after a block: those in front of it only exchange rows."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start, count = x.c["first"], x.c["count"]
         x.swap(start, count, f.minimum(first, start), f.minimum(last, start))
         x.advance(start, count, f.maximum(first, start + count), f.maximum(last, start + count))
+
     return over_tiles("following", TILE_COLUMNS, _columns, tile)
 
 
@@ -289,8 +324,9 @@ def lu_kernels(field: Field, kind: str) -> str:
     return module(*(text(field) for text in (*helpers, *entries)))
 
 
-def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], pivot: bool = True,
-              offset: int = 0) -> tuple[list[Phase], int]:
+def lu_phases(
+    dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], pivot: bool = True, offset: int = 0
+) -> tuple[list[Phase], int]:
     """Phases that factorize (batch, m, n) matrices, and the scratch bytes they take.
 
     source: the input's slot and its strides (batch, row, column). Buffer 0 is LU (in columns), 1 the pivots, 2 the info.
@@ -308,5 +344,8 @@ def lu_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, in
     kernels = lu_kernels(field, "large")
     pieces = batch * tiles(n, TILE_COLUMNS)
     blocks = block_phases(kernels, shape, batch, k, depth_of(field), TILE_COLUMNS, lambda after: n)
-    return [Phase(kernels["take"], pieces, 1, (*shape, 0, 0)), *blocks, Phase(kernels["give"], pieces, 1, (*shape, 0, 0))], \
-        size * batch
+    return [
+        Phase(kernels["take"], pieces, 1, (*shape, 0, 0)),
+        *blocks,
+        Phase(kernels["give"], pieces, 1, (*shape, 0, 0)),
+    ], size * batch

@@ -35,6 +35,7 @@ def factors_kernel(field: Field) -> str:
         def take(target: Value, first: Value, last: Value) -> None:
             with f.loop(first, last) as j:
                 field.move(f, field.at(f, source, j * c["column"]), field.at(f, target, j))
+
         take(lower, f.i64(0), f.minimum(i, k))
         with f.when(i < k):
             field.put(f, one, lower, i)

@@ -37,13 +37,36 @@ from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.plan import Phase
 
-SERIAL_ROWS = 96        # a matrix with fewer reflectors is one unit of work
-FEW_REFLECTORS = 16     # up to so many are applied one by one
-NONE = -1               # the slot of what is not there
+SERIAL_ROWS = 96  # a matrix with fewer reflectors is one unit of work
+FEW_REFLECTORS = 16  # up to so many are applied one by one
+NONE = -1  # the slot of what is not there
 
-SHAPE = ("rows", "columns", "reflectors", "ld", "size", "source", "source_batch", "source_row", "source_column", "factors",
-         "factors_batch", "r", "r_rows", "r_raw", "tau", "q", "q_columns", "start", "start_batch", "start_row", "start_column",
-         "forward", "first", "count")
+SHAPE = (
+    "rows",
+    "columns",
+    "reflectors",
+    "ld",
+    "size",
+    "source",
+    "source_batch",
+    "source_row",
+    "source_column",
+    "factors",
+    "factors_batch",
+    "r",
+    "r_rows",
+    "r_raw",
+    "tau",
+    "q",
+    "q_columns",
+    "start",
+    "start_batch",
+    "start_row",
+    "start_column",
+    "forward",
+    "first",
+    "count",
+)
 _behind = behind(SHAPE, "columns")
 
 
@@ -78,8 +101,23 @@ class Work(NamedTuple):
     forward: bool = False
 
     def words(self, ld: int, size: int) -> tuple[int, ...]:
-        return (self.rows, self.columns, self.reflectors, ld, size, *self.source, *self.factors, self.r, self.r_rows,
-                int(self.raw), self.tau, self.q, self.q_columns, *self.start, int(self.forward))
+        return (
+            self.rows,
+            self.columns,
+            self.reflectors,
+            ld,
+            size,
+            *self.source,
+            *self.factors,
+            self.r,
+            self.r_rows,
+            int(self.raw),
+            self.tau,
+            self.q,
+            self.q_columns,
+            *self.start,
+            int(self.forward),
+        )
 
     def size(self, field: Field, ld: int) -> int:
         """Elements of scratch memory that a matrix takes: itself, its reflectors, Q, triangles, factors."""
@@ -143,8 +181,18 @@ class _Matrix:
     def reflect(self, matrix: Value, first: Value, count: Value, start: Value, end: Value, adjoint: Value) -> None:
         """A block of reflectors, or its adjoint, applied to columns [start, end) of a matrix."""
         f, field, ld = self.f, self.field, self.ld
-        call(f, "reflect", field.at(f, matrix, start * ld + first), ld, field.at(f, self.vectors, first * ld + first), ld,
-             self.triangle(first, adjoint), self.rows - first, count, end - start)
+        call(
+            f,
+            "reflect",
+            field.at(f, matrix, start * ld + first),
+            ld,
+            field.at(f, self.vectors, first * ld + first),
+            ld,
+            self.triangle(first, adjoint),
+            self.rows - first,
+            count,
+            end - start,
+        )
 
     def begin(self, first: Value | int, last: Value) -> None:
         """Columns [first, last) of what Q is applied to."""
@@ -180,8 +228,19 @@ class _Matrix:
         with f.loop(0, k) as step:
             i = f.select(forward, step, k - 1 - step)
             start = f.select(c["start"] < 0, f.minimum(i, c["q_columns"]), f.i64(0))
-            call(f, "one", self.q, self.ld, self.vectors, self.tau, self.rows, i, start, c["q_columns"],
-                 f.select(forward, f.i64(-1), f.i64(1)))
+            call(
+                f,
+                "one",
+                self.q,
+                self.ld,
+                self.vectors,
+                self.tau,
+                self.rows,
+                i,
+                start,
+                c["q_columns"],
+                f.select(forward, f.i64(-1), f.i64(1)),
+            )
 
     def give(self) -> None:
         """Copy R and the reflectors' factors to the results."""
@@ -208,6 +267,7 @@ class _Matrix:
 
 def _small(field: Field) -> Kernel:
     """Whole matrices with few reflectors, without blocks: less to compile."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         c = x.c
@@ -218,6 +278,7 @@ def _small(field: Field) -> Kernel:
             x.begin(0, c["q_columns"])
             x.accumulate_singly()
             x.give_q(0, c["q_columns"])
+
     return over_matrices("small", matrix)
 
 
@@ -236,29 +297,35 @@ def _whole(field: Field) -> Kernel:
             x.begin(0, c["q_columns"])
             x.accumulate(0, c["q_columns"])
             x.give_q(0, c["q_columns"])
+
     return over_matrices("whole", matrix)
 
 
 def _take(field: Field) -> Kernel:
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         _Matrix(f, field, batch, batch).take(first, last - first)
+
     return over_tiles("take", TILE_COLUMNS, extent(SHAPE, "columns"), tile)
 
 
 def _leading(field: Field) -> Kernel:
     """The panel that the constants tell."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.block_factor(x.c["first"], x.c["count"])
+
     return over_matrices("leading", matrix)
 
 
 def _following(field: Field) -> Kernel:
     """The columns behind a panel."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start = x.c["first"] + x.c["count"]
         x.reflect(x.matrix, x.c["first"], x.c["count"], start + first, start + last, f.value(1, "i1"))
+
     return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
@@ -268,11 +335,13 @@ def _give(field: Field) -> Kernel:
 
 def _apply(field: Field) -> Kernel:
     """Q, a tile of columns at a time."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.begin(first, last)
         x.accumulate(first, last)
         x.give_q(first, last)
+
     return over_tiles("apply", TILE_COLUMNS, extent(SHAPE, "q_columns"), tile)
 
 
@@ -298,7 +367,7 @@ def qr_phases(dtype: str, batch: int, work: Work) -> tuple[list[Phase], int]:
         phase = Phase(qr_kernels(field, kind)[kind], batch, grain, (*words, 0, 0))
         return [phase], size * field.bytes * places(batch, grain)
     kernels = qr_kernels(field, "large")
-    behind = work.columns if work.factors[0] == NONE else 0     # given reflectors have been applied to the columns
+    behind = work.columns if work.factors[0] == NONE else 0  # given reflectors have been applied to the columns
     phases = [Phase(kernels["take"], batch * tiles(work.columns, TILE_COLUMNS), 1, (*words, 0, 0))]
     phases += block_phases(kernels, words, batch, k, block_of(field), TILE_COLUMNS, lambda after: behind - after)
     if work.r != NONE or work.tau != NONE:

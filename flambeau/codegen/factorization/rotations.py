@@ -14,10 +14,10 @@ from flambeau.codegen.builder import Value, Variable
 from flambeau.codegen.factorization.columns import Field, helper, root
 from flambeau.codegen.kernel import BYTES, Kernel
 
-HEAD = 4                # words that tell of a sweep: its first column, its step, its rotations, where they are in the log
-TOGETHER = 4            # vectors of rows that are rotated together
-TINY = 1e-250           # sums of squares from which roots are taken as they are
-LIFT = 2.0 ** 500
+HEAD = 4  # words that tell of a sweep: its first column, its step, its rotations, where they are in the log
+TOGETHER = 4  # vectors of rows that are rotated together
+TINY = 1e-250  # sums of squares from which roots are taken as they are
+LIFT = 2.0**500
 
 ROTATE = ("z", "ld", "from", "to", "log", "heads", "sweeps")
 
@@ -153,7 +153,7 @@ class Rotation:
         if self.exact:
             self.c.set(g / size)
             self.s.set(h / size)
-        else:       # sqrt(x) / x, of which root and quotient are found at the same time, is 1 / sqrt(x)
+        else:  # sqrt(x) / x, of which root and quotient are found at the same time, is 1 / sqrt(x)
             inverse = size * (f.value(1, "double") / square)
             self.c.set(g * inverse)
             self.s.set(h * inverse)
@@ -175,6 +175,7 @@ def insert_in_order(f: Kernel, values: Value, order: Value, n: Value, descending
         def goes_on(place: Variable = place, x: Value = x) -> Value:
             before = f.load("double", values, f.maximum(place.get() - 1, 0))
             return f.select(place.get() > 0, before < x if descending else before > x, f.value(0, "i1"))
+
         with f.repeat(goes_on):
             before = place.get() - 1
             f.store(f.load("double", values, before), values, place.get())
@@ -182,5 +183,3 @@ def insert_in_order(f: Kernel, values: Value, order: Value, n: Value, descending
             place.set(before)
         f.store(x, values, place.get())
         f.store(k, order, place.get())
-
-

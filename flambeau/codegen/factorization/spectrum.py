@@ -14,7 +14,7 @@ from flambeau.codegen.factorization.iteration import STATE
 from flambeau.codegen.factorization.rotations import insert_in_order
 from flambeau.codegen.kernel import Kernel, suffix
 
-MILD = 60               # the exponent from which a matrix is scaled
+MILD = 60  # the exponent from which a matrix is scaled
 LINE = 64
 WORDS = (*STATE, "scale", "made", "made_before")
 
@@ -45,6 +45,7 @@ def largest_text(field: Field) -> Kernel:
         size = absolute(f, x)
         best.set(f.select(best.get() > size, best.get(), size))
         strange.set(f.select(size.differs(size), size, strange.get()))
+
     with f.loop(0, f["columns"]) as j:
         column, first = field.at(f, f["matrix"], j * f["ld"]), j * f["slope"]
         start = floor_to(f, first, field.lanes)
@@ -52,8 +53,9 @@ def largest_text(field: Field) -> Kernel:
         with f.loop(start + field.lanes, f["rows"], field.lanes) as i:
             look(field.load(f, column, i))
     most = f.call(field.real, f"llvm.vector.reduce.fmax.{suffix(field.vector)}", best.get())
-    none = f.call(field.real, f"llvm.vector.reduce.fadd.{suffix(field.vector)}", f.value(0, field.real), strange.get(),
-                  fast="reassoc")
+    none = f.call(
+        field.real, f"llvm.vector.reduce.fadd.{suffix(field.vector)}", f.value(0, field.real), strange.get(), fast="reassoc"
+    )
     f.ret(as_double(f, most + none))
     return f
 
@@ -133,8 +135,17 @@ class Spectral:
         """The triangle of the block of reflectors from `first` on, of `total` in all."""
         f = self.f
         with f.when(first < total):
-            call(f, "triangle", self.triangle(part, first), self[v], ld, self[tau], rows, first,
-                 f.minimum(total - first, block_of(self.field)))
+            call(
+                f,
+                "triangle",
+                self.triangle(part, first),
+                self[v],
+                ld,
+                self[tau],
+                rows,
+                first,
+                f.minimum(total - first, block_of(self.field)),
+            )
 
     def identity(self, part: str, ld: Value, rows: Value, first: Value | int, last: Value) -> None:
         """Columns [first, last) of the identity."""
@@ -144,31 +155,63 @@ class Spectral:
         with f.loop(first, last) as j:
             field.put(f, one, self[part], j * ld + j)
 
-    def multiply(self, part: str, triangles: str, v: str, ld: Value, rows: Value, total: Value, first: Value | int,
-                 last: Value) -> None:
+    def multiply(
+        self, part: str, triangles: str, v: str, ld: Value, rows: Value, total: Value, first: Value | int, last: Value
+    ) -> None:
         """The product of `total` reflectors times columns [first, last) of the identity, from the last block to the first."""
         f, field = self.f, self.field
         block = block_of(field)
         panels = f.ceiling_division(total, block)
         with f.loop(0, panels) as step:
             k = (panels - 1 - step) * block
-            start = f.minimum(f.maximum(f.i64(first), k), last)     # columns in front have zeros in those rows
-            call(f, "reflect", field.at(f, self[part], start * ld + k), ld, field.at(f, self[v], k * ld + k), ld,
-                 self.triangle(triangles, k), rows - k, f.minimum(total - k, block), last - start)
+            start = f.minimum(f.maximum(f.i64(first), k), last)  # columns in front have zeros in those rows
+            call(
+                f,
+                "reflect",
+                field.at(f, self[part], start * ld + k),
+                ld,
+                field.at(f, self[v], k * ld + k),
+                ld,
+                self.triangle(triangles, k),
+                rows - k,
+                f.minimum(total - k, block),
+                last - start,
+            )
 
-    def multiply_singly(self, part: str, v: str, tau: str, ld: Value, rows: Value, total: Value, columns: Value,
-                        ahead: int) -> None:
+    def multiply_singly(
+        self, part: str, v: str, tau: str, ld: Value, rows: Value, total: Value, columns: Value, ahead: int
+    ) -> None:
         """The same for all columns, reflector by reflector; ahead: how many rows behind its column one begins."""
         f, field = self.f, self.field
         with f.loop(0, total) as step:
             k = total - 1 - step + ahead
-            call(f, "one", self[part], ld, field.at(f, self[v], ld * -ahead), field.at(f, self[tau], -ahead), rows, k, k, columns,
-                 1)
+            call(
+                f,
+                "one",
+                self[part],
+                ld,
+                field.at(f, self[v], ld * -ahead),
+                field.at(f, self[tau], -ahead),
+                rows,
+                k,
+                k,
+                columns,
+                1,
+            )
 
     def rotate(self, part: str, ld: Value, log: str, turn: Value | int, sweeps: Value, first: Value | int, last: Value) -> None:
         """Apply sweeps to rows [first, last), counted in parts."""
-        call(self.f, "rotate", self[part], ld * self.field.parts, first, last, self.turn(log, turn), self.turn("heads", turn),
-             sweeps)
+        call(
+            self.f,
+            "rotate",
+            self[part],
+            ld * self.field.parts,
+            first,
+            last,
+            self.turn(log, turn),
+            self.turn("heads", turn),
+            sweeps,
+        )
 
     def give_in_order(self, slot: int, count: Value, descending: bool, info_slot: Value) -> None:
         """Sort the values and give them, and how many failed to converge."""

@@ -30,14 +30,7 @@ from flambeau.codegen.factorization.columns import (
     places,
     update_text,
 )
-from flambeau.codegen.factorization.householder import (
-    block_of,
-    dots_text,
-    one_text,
-    reflector_text,
-    reflector_texts,
-    vector_text,
-)
+from flambeau.codegen.factorization.householder import block_of, dots_text, one_text, reflector_text, reflector_texts, vector_text
 from flambeau.codegen.factorization.rotations import HEAD, TOGETHER, rotate_text
 from flambeau.codegen.factorization.spectrum import WORDS, Spectral, full_sweeps, laid_out, largest_text
 from flambeau.codegen.jit import compiled_module
@@ -46,18 +39,56 @@ from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
-FEW = 16                # rows up to which reflectors are multiplied out one by one
-SERIAL_COLUMNS = 96     # a matrix with fewer is one unit of work
-LEFT = 200              # columns that are left to be made bidiagonal one by one
+FEW = 16  # rows up to which reflectors are multiplied out one by one
+SERIAL_COLUMNS = 96  # a matrix with fewer is one unit of work
+LEFT = 200  # columns that are left to be made bidiagonal one by one
 TILE_COLUMNS = 48
-GIVEN = 16              # singular vectors that are given together
-PIECE = 16              # columns to a thread's piece of a product
-HAS_NAN = -4            # LAPACK's info for it
+GIVEN = 16  # singular vectors that are given together
+PIECE = 16  # columns to a thread's piece of a product
+HAS_NAN = -4  # LAPACK's info for it
 
-PARTS = ("matrix", "v", "tau", "u", "u_tau", "q", "p", "triangles", "u_triangles", "d", "e", "order", "state", "x", "y", "sums",
-         "negative", "right", "left", "heads", "log_size", "heads_size")
-SHAPE = ("rows", "n", "ld", "u_ld", "size", "room", "source", "source_batch", "source_row", "source_column", "turned",
-         "q_columns", *PARTS, "first", "count", "turn")
+PARTS = (
+    "matrix",
+    "v",
+    "tau",
+    "u",
+    "u_tau",
+    "q",
+    "p",
+    "triangles",
+    "u_triangles",
+    "d",
+    "e",
+    "order",
+    "state",
+    "x",
+    "y",
+    "sums",
+    "negative",
+    "right",
+    "left",
+    "heads",
+    "log_size",
+    "heads_size",
+)
+SHAPE = (
+    "rows",
+    "n",
+    "ld",
+    "u_ld",
+    "size",
+    "room",
+    "source",
+    "source_batch",
+    "source_row",
+    "source_column",
+    "turned",
+    "q_columns",
+    *PARTS,
+    "first",
+    "count",
+    "turn",
+)
 _columns = extent(SHAPE, "n")
 _behind = behind(SHAPE, "n")
 
@@ -83,14 +114,43 @@ class Work(NamedTuple):
         room = full_sweeps(n) * n if vectors else 0
         log, heads, logs = room * 2 * size // field.parts, 8 * HEAD * max(room, 1), 2 if self.phases else 1
         kept = block if self.phases else 1
-        sizes = {"matrix": ld * n * size, "v": ld * n * size, "tau": n * size, "u": u_ld * n * size, "u_tau": n * size,
-                 "q": ld * self.q_columns * size, "p": u_ld * n * size if vectors else 0, "triangles": triangles,
-                 "u_triangles": triangles, "d": 8 * (n + 1), "e": 8 * (n + 1), "order": 8 * max(n, self.q_columns),
-                 "state": 8 * len(WORDS), "x": ld * kept * size, "y": u_ld * kept * size, "sums": ld * threads * size,
-                 "negative": u_ld * size, "right": logs * log, "left": logs * log, "heads": logs * heads}
+        sizes = {
+            "matrix": ld * n * size,
+            "v": ld * n * size,
+            "tau": n * size,
+            "u": u_ld * n * size,
+            "u_tau": n * size,
+            "q": ld * self.q_columns * size,
+            "p": u_ld * n * size if vectors else 0,
+            "triangles": triangles,
+            "u_triangles": triangles,
+            "d": 8 * (n + 1),
+            "e": 8 * (n + 1),
+            "order": 8 * max(n, self.q_columns),
+            "state": 8 * len(WORDS),
+            "x": ld * kept * size,
+            "y": u_ld * kept * size,
+            "sums": ld * threads * size,
+            "negative": u_ld * size,
+            "right": logs * log,
+            "left": logs * log,
+            "heads": logs * heads,
+        }
         at, total = laid_out(sizes)
-        return (self.rows, n, ld, u_ld, total, room, *self.source, int(self.turned), self.q_columns, *at.values(), log, heads), \
-            total
+        return (
+            self.rows,
+            n,
+            ld,
+            u_ld,
+            total,
+            room,
+            *self.source,
+            int(self.turned),
+            self.q_columns,
+            *at.values(),
+            log,
+            heads,
+        ), total
 
 
 @cache
@@ -126,18 +186,46 @@ class _Matrix(Spectral):
     def begin(self) -> None:
         """Scale the matrix if it has to be; NaN is a failure."""
         f = self.f
-        most = self.begin_scaled(self.rows, self.n, 0, 2.0 ** -26 if self.field.real == "float" else 2.0 ** -53)
+        most = self.begin_scaled(self.rows, self.n, 0, 2.0**-26 if self.field.real == "float" else 2.0**-53)
         f.store(f.select(most.differs(most), f.i64(HAS_NAN), f.i64(0)), self.word("failed"))
 
     def reduce(self, first: Value | int) -> None:
         """Make columns and rows from `first` on bidiagonal."""
-        call(self.f, "reduce", self["matrix"], self.ld, self["v"], self["tau"], self["u"], self.u_ld, self["u_tau"], self["d"],
-             self["e"], self["x"], self["y"], self.rows, self.u_rows, first, self.n)
+        call(
+            self.f,
+            "reduce",
+            self["matrix"],
+            self.ld,
+            self["v"],
+            self["tau"],
+            self["u"],
+            self.u_ld,
+            self["u_tau"],
+            self["d"],
+            self["e"],
+            self["x"],
+            self["y"],
+            self.rows,
+            self.u_rows,
+            first,
+            self.n,
+        )
 
     def chase(self, turn: Value | int) -> Value:
         """Sweeps into the logs: how many."""
-        made = self.f.call("i64", "chase", self["d"], self["e"], self.n, self["state"], self.turn("right", turn),
-                           self.turn("left", turn), self.turn("heads", turn), self.c["room"], declare=False)
+        made = self.f.call(
+            "i64",
+            "chase",
+            self["d"],
+            self["e"],
+            self.n,
+            self["state"],
+            self.turn("right", turn),
+            self.turn("left", turn),
+            self.turn("heads", turn),
+            self.c["room"],
+            declare=False,
+        )
         assert made is not None
         return made
 
@@ -189,6 +277,7 @@ class _Matrix(Spectral):
 
 def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
     """Whole matrices."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, f["thread"])
         x.take(0, x.n)
@@ -213,6 +302,7 @@ def _one_unit(field: Field, vectors: bool, blocks: bool) -> Kernel:
         x.give_values(True)
         with f.loop(0, f.maximum(columns, x.n), GIVEN) as first:
             x.give_vectors(first, first + GIVEN)
+
     return over_matrices("whole", matrix)
 
 
@@ -227,8 +317,9 @@ def _vectors(f: Kernel) -> Value:
 
 
 def _take(field: Field) -> Kernel:
-    return over_tiles("take", TILE_COLUMNS, _columns,
-                      lambda f, batch, first, last: _Matrix(f, field, batch, batch).take(first, last - first))
+    return over_tiles(
+        "take", TILE_COLUMNS, _columns, lambda f, batch, first, last: _Matrix(f, field, batch, batch).take(first, last - first)
+    )
 
 
 def _begin(field: Field) -> Kernel:
@@ -237,51 +328,115 @@ def _begin(field: Field) -> Kernel:
 
 def _step(field: Field, name: str) -> Kernel:
     """One thread's part of a step: "column" or "row" number first + count."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
-        call(f, name, x["matrix"], x.ld, x["v"], x["tau"], x["u"], x.u_ld, x["u_tau"], x["d"], x["e"], x["x"], x["y"], x["sums"],
-             x["negative"], f.parameter(3), x.rows, x.u_rows, x.c["first"], x.c["count"], x.c["turn"])
+        call(
+            f,
+            name,
+            x["matrix"],
+            x.ld,
+            x["v"],
+            x["tau"],
+            x["u"],
+            x.u_ld,
+            x["u_tau"],
+            x["d"],
+            x["e"],
+            x["x"],
+            x["y"],
+            x["sums"],
+            x["negative"],
+            f.parameter(3),
+            x.rows,
+            x.u_rows,
+            x.c["first"],
+            x.c["count"],
+            x.c["turn"],
+        )
+
     return over_matrices(f"{name}_step", matrix)
 
 
 def _across(field: Field) -> Kernel:
     """The products of a column's reflector with the columns behind first + count."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start, step = x.c["first"] + x.c["count"], x.c["count"] - 1
         k = start - 1
-        call(f, "products", x["matrix"], x.ld, field.at(f, x["v"], k * x.ld), field.at(f, x["y"], step * x.u_ld),
-             field.at(f, x["u"], k * x.u_ld), k, start + first, start + last, x.rows)
+        call(
+            f,
+            "products",
+            x["matrix"],
+            x.ld,
+            field.at(f, x["v"], k * x.ld),
+            field.at(f, x["y"], step * x.u_ld),
+            field.at(f, x["u"], k * x.u_ld),
+            k,
+            start + first,
+            start + last,
+            x.rows,
+        )
+
     return over_tiles("across", PIECE, _behind, tile)
 
 
 def _down(field: Field) -> Kernel:
     """The columns behind first + count times a row's reflector."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         start = x.c["first"] + x.c["count"]
-        call(f, "collected", field.at(f, x["sums"], f["thread"] * x.ld), field.at(f, x["matrix"], (start + first) * x.ld), x.ld,
-             field.at(f, x["negative"], start + first), floor_to(f, start, field.lanes), x.rows, last - first)
+        call(
+            f,
+            "collected",
+            field.at(f, x["sums"], f["thread"] * x.ld),
+            field.at(f, x["matrix"], (start + first) * x.ld),
+            x.ld,
+            field.at(f, x["negative"], start + first),
+            floor_to(f, start, field.lanes),
+            x.rows,
+            last - first,
+        )
+
     return over_tiles("down", PIECE, _behind, tile)
 
 
 def _following(field: Field) -> Kernel:
     """The columns behind a block."""
+
     def tile(f: Kernel, batch: Value, first: Value, last: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         c = x.c
         start = c["first"] + c["count"]
-        call(f, "trailing", x["matrix"], x.ld, field.at(f, x["v"], c["first"] * x.ld), x["x"], x["y"],
-             field.at(f, x["u"], c["first"] * x.u_ld), x.u_ld, floor_to(f, start, field.lanes), x.rows, c["count"], start + first,
-             start + last)
+        call(
+            f,
+            "trailing",
+            x["matrix"],
+            x.ld,
+            field.at(f, x["v"], c["first"] * x.ld),
+            x["x"],
+            x["y"],
+            field.at(f, x["u"], c["first"] * x.u_ld),
+            x.u_ld,
+            floor_to(f, start, field.lanes),
+            x.rows,
+            c["count"],
+            start + first,
+            start + last,
+        )
+
     return over_tiles("following", TILE_COLUMNS, _behind, tile)
 
 
 def _finish(field: Field) -> Kernel:
     """What the blocks leave of the matrix, from column `first` on."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.reduce(x.c["first"])
+
     return over_matrices("finish", matrix)
 
 
@@ -290,12 +445,17 @@ def _found(field: Field) -> Kernel:
         x = _Matrix(f, field, batch, batch)
         x.chase(0)
         x.give_values(False)
+
     return over_matrices("found", matrix)
 
 
 def _triangles(field: Field) -> Kernel:
-    return over_tiles("triangles", block_of(field), _columns,
-                      lambda f, batch, first, last: _triangles_of(_Matrix(f, field, batch, batch), first))
+    return over_tiles(
+        "triangles",
+        block_of(field),
+        _columns,
+        lambda f, batch, first, last: _triangles_of(_Matrix(f, field, batch, batch), first),
+    )
 
 
 def _multiply(field: Field) -> Kernel:
@@ -306,6 +466,7 @@ def _multiply(field: Field) -> Kernel:
         with f.when(first < x.n):
             x.identity("p", x.u_ld, x.u_rows, first, f.minimum(last, x.n))
             x.multiply("p", "u_triangles", "u", x.u_ld, x.u_rows, x.n - 1, first, f.minimum(last, x.n))
+
     return over_tiles("multiply", TILE_COLUMNS, _vectors, tile)
 
 
@@ -317,6 +478,7 @@ def _round(field: Field) -> Kernel:
 
     def parts(rows: Value) -> Value:
         return floor_to(f, rows + (field.lanes - 1), field.lanes) * field.parts
+
     q_parts, p_parts = parts(c["rows"]), parts(c["n"])
     q_tiles = f.ceiling_division(q_parts, height)
     items = q_tiles + f.ceiling_division(p_parts, height) + 1
@@ -340,17 +502,20 @@ def _round(field: Field) -> Kernel:
 
 def _rest(field: Field) -> Kernel:
     """The rotations of the last logs, and what is not converged yet."""
+
     def matrix(f: Kernel, batch: Value) -> None:
         x = _Matrix(f, field, batch, batch)
         x.rotate_rows(1, f.load("i64", x.word("made_before")))
         x.converge()
         x.give_values(True)
+
     return over_matrices("rest", matrix)
 
 
 def _give(field: Field) -> Kernel:
-    return over_tiles("give", GIVEN, _vectors,
-                      lambda f, batch, first, last: _Matrix(f, field, batch, batch).give_vectors(first, last))
+    return over_tiles(
+        "give", GIVEN, _vectors, lambda f, batch, first, last: _Matrix(f, field, batch, batch).give_vectors(first, last)
+    )
 
 
 @compiled_module(LIGHT)
@@ -366,11 +531,18 @@ def svd_kernels(field: Field, kind: str) -> str:
         "few": lambda: [*copies, vector_text(field), one_text(field), *reduce, *turn, _one_unit(field, True, False)],
         "many": lambda: [*copies, *blocks, *reduce, *turn, _one_unit(field, True, True)],
         "values": lambda: [*copies, vector_text(field), *reduce, chase_text(field, False), _one_unit(field, False, False)],
-        "reduction": lambda: [*copies, vector_text(field), *reduce, dots_text(field), update_text(field),
-                              *bidiagonal_block_texts(field), _step(field, "column"), _step(field, "row"),
-                              *(entry(field) for entry in (_take, _begin, _across, _down, _following, _finish))],
-        "vectors": lambda: [*copies, *blocks, *turn,
-                            *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
+        "reduction": lambda: [
+            *copies,
+            vector_text(field),
+            *reduce,
+            dots_text(field),
+            update_text(field),
+            *bidiagonal_block_texts(field),
+            _step(field, "column"),
+            _step(field, "row"),
+            *(entry(field) for entry in (_take, _begin, _across, _down, _following, _finish)),
+        ],
+        "vectors": lambda: [*copies, *blocks, *turn, *(entry(field) for entry in (_triangles, _multiply, _round, _rest, _give))],
         "found": lambda: [chase_text(field, False), _found(field)],
     }[kind]
     return module(*texts())
@@ -388,8 +560,9 @@ def _block_phases(kernels: dict[str, int], words: tuple[int, ...], batch: int, n
     yield Phase(kernels["following"], batch * tiles(n - first - block, TILE_COLUMNS), 1, (*words, first, block, 0))
 
 
-def svd_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int],
-               vectors: str) -> tuple[list[Phase], int]:
+def svd_phases(
+    dtype: str, batch: int, m: int, n: int, source: tuple[int, int, int, int], vectors: str
+) -> tuple[list[Phase], int]:
     """Phases that find the singular values of (batch, m, n) matrices, and the scratch bytes they take.
 
     source: the input's slot and its strides (batch, row, column); vectors: "none", "reduced" or "full". Buffers are U (in
@@ -421,7 +594,7 @@ def svd_phases(dtype: str, batch: int, m: int, n: int, source: tuple[int, int, i
     phases.append(Phase(kernels["multiply"], batch * tiles(most, TILE_COLUMNS), 1, plain))
     height = TOGETHER * field.width
     items = batch * (1 + sum(tiles(-(-rows // field.lanes) * field.width, height) for rows in (m, n)))
-    rounds = 2 * tiles(n, full_sweeps(n))       # an even number, for twice the usual number of sweeps
+    rounds = 2 * tiles(n, full_sweeps(n))  # an even number, for twice the usual number of sweeps
     phases += [Phase(kernels["round"], items, 1, (*words, 0, 0, turn)) for turn in range(rounds)]
     phases.append(Phase(kernels["rest"], batch, 1, plain))
     phases.append(Phase(kernels["give"], batch * tiles(most, GIVEN), 1, plain))

@@ -12,30 +12,36 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.factorization.columns import (
-    FIELDS,
-    PIVOT_ERROR,
-    Field,
-    Scalar,
-    call,
-    clear_text,
-    copy_text,
-    helper,
-    places,
-)
+from flambeau.codegen.factorization.columns import FIELDS, PIVOT_ERROR, Field, Scalar, call, clear_text, copy_text, helper, places
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import DIRECT
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
-VECTORS = 2             # of a tile's rows
-FEW_ROWS = 16           # up to so many are solved for from row to row
-IDENTITY = -1           # the slot of right-hand sides that are the identity
-KEEP, BEFORE, BEHIND = 0, 1, 2          # when rows are exchanged
+VECTORS = 2  # of a tile's rows
+FEW_ROWS = 16  # up to so many are solved for from row to row
+IDENTITY = -1  # the slot of right-hand sides that are the identity
+KEEP, BEFORE, BEHIND = 0, 1, 2  # when rows are exchanged
 
-HEAD = ("n", "columns", "tiles", "b_slot", "b_offset", "b_batch", "b_row", "b_column", "x_slot", "x_batch", "x_row", "x_column",
-        "exchange", "pivots_slot", "pivots_batch", "passes")
+HEAD = (
+    "n",
+    "columns",
+    "tiles",
+    "b_slot",
+    "b_offset",
+    "b_batch",
+    "b_row",
+    "b_column",
+    "x_slot",
+    "x_batch",
+    "x_row",
+    "x_column",
+    "exchange",
+    "pivots_slot",
+    "pivots_batch",
+    "passes",
+)
 PASS = ("slot", "batch", "first", "row", "column", "unit", "sign", "backward")
 
 
@@ -54,8 +60,16 @@ class Triangle(NamedTuple):
         """PASS's words: an upper triangle is a lower one read from its last element."""
         turn = -1 if self.upper else 1
         first = (n - 1) * (self.row + self.column) if self.upper else 0
-        return (self.slot, self.batch, first, turn * self.row, turn * self.column, int(self.unit), -1 if self.conjugated else 1,
-                int(self.upper))
+        return (
+            self.slot,
+            self.batch,
+            first,
+            turn * self.row,
+            turn * self.column,
+            int(self.unit),
+            -1 if self.conjugated else 1,
+            int(self.upper),
+        )
 
     def adjoint(self, conjugated: bool) -> Triangle:
         return self._replace(row=self.column, column=self.row, upper=not self.upper, conjugated=self.conjugated != conjugated)
@@ -103,8 +117,19 @@ def _substitute_text(field: Field) -> Kernel:
                     y = f.fma(-field.turned(f, cell[1].get()), sign, y)
                 field.store(f, y, line, v * field.lanes)
         corner = field.at(f, f["a"], i * f["row"] + i * f["column"])
-        call(f, "finish", field.at(f, f["tile"], i * f["step"]), f["step"], corner, f["row"], f["column"], count, f["unit"],
-             f["sign"])
+        call(
+            f,
+            "finish",
+            field.at(f, f["tile"], i * f["step"]),
+            f["step"],
+            corner,
+            f["row"],
+            f["column"],
+            count,
+            f["unit"],
+            f["sign"],
+        )
+
     together = _rows(field)
     whole = f["n"] & -together
     with f.loop(0, whole, together) as i:
@@ -123,6 +148,7 @@ def _finish_text(field: Field) -> Kernel:
     def element(i: Value, k: Value) -> Scalar:
         x = field.element(f, f["a"], i * f["row"] + k * f["column"])
         return (x[0], x[1] * sign) if field.complex else x
+
     with f.loop(0, f["n"]) as i:
         line = field.at(f, f["tile"], i * f["step"])
         found = [field.load(f, line, v * field.lanes) for v in range(VECTORS)]
@@ -200,8 +226,17 @@ def solve_kernel(field: Field, small: bool) -> str:
     return module(*(text(field) for text in helpers), f)
 
 
-def solve_phase(dtype: str, batch: int, n: int, columns: int, b: Block | None, x: Block, passes: list[Triangle],
-                exchange: int = KEEP, pivots: tuple[int, int] = (0, 0)) -> tuple[list[Phase], int]:
+def solve_phase(
+    dtype: str,
+    batch: int,
+    n: int,
+    columns: int,
+    b: Block | None,
+    x: Block,
+    passes: list[Triangle],
+    exchange: int = KEEP,
+    pivots: tuple[int, int] = (0, 0),
+) -> tuple[list[Phase], int]:
     """The phase that solves triangular systems one after the other, and the scratch bytes it takes.
 
     b: the right-hand sides, None for the identity; x: where the solutions go; pivots: slot and batch stride of row exchanges

@@ -15,7 +15,7 @@ from flambeau.codegen.factorization.householder import block_of, call_reflector
 from flambeau.codegen.factorization.spectrum import as_double
 from flambeau.codegen.kernel import Kernel
 
-STRIP = 16              # columns whose mirror images are written together
+STRIP = 16  # columns whose mirror images are written together
 
 
 @cache
@@ -62,6 +62,7 @@ def _pass_text(field: Field, together: int) -> Kernel:
         def across(name: str, conjugated: bool) -> list:
             found = [field.element(f, f[name], j + c) for c in range(count)]
             return [field.spread(f, field.conjugate(f, x) if conjugated else x) for x in found]
+
         vs, ws, nexts = across("v", True), across("w", True), across("next", False)
         with f.loop(f["start"], f["rows"], field.lanes) as i:
             v, w, sum = (field.load(f, f[name], i) for name in ("v", "w", "y"))
@@ -70,6 +71,7 @@ def _pass_text(field: Field, together: int) -> Kernel:
                 field.store(f, a, column, i)
                 sum = field.more(f, sum, a, nexts[c])
             field.store(f, sum, f["y"], i)
+
     by_columns(f, together, columns)
     return f
 
@@ -78,7 +80,7 @@ def half_product(f: Kernel, field: Field, v: Value, y: Value, w: Value, tau: tup
     """w = tau y - |tau|^2 / 2 (v^H y) v in rows from `first` on, zeros in front of them, from y = A v."""
     start = floor_to(f, first, field.lanes)
     sum = f.variable(field.vector, 0)
-    with f.loop(start, rows, field.lanes) as i:     # v is zero in front; the product is real
+    with f.loop(start, rows, field.lanes) as i:  # v is zero in front; the product is real
         sum.set(f.fma(field.load(f, v, i), field.load(f, y, i), sum.get()))
     size = tau[0] * tau[0] + tau[1] * tau[1] if field.complex else tau[0] * tau[0]
     half = f.splat(size * total(f, sum.get()) * 0.5, field.width)
@@ -86,6 +88,7 @@ def half_product(f: Kernel, field: Field, v: Value, y: Value, w: Value, tau: tup
 
     def made(i: Value) -> Value:
         return f.fma(-field.load(f, v, i), half, field.times(f, field.load(f, y, i), scale))
+
     field.store(f, f.select(field.rows(f, "sge", first - start), made(start), 0), w, start)
     with f.loop(start + field.lanes, rows, field.lanes) as i:
         field.store(f, made(i), w, i)
@@ -102,9 +105,17 @@ def column_reflector(f: Kernel, field: Field, k: Value, rows: Value) -> tuple:
     f.store(as_double(f, field.element(f, column, k)[0]), f["d"], k)
     tau = field.at(f, f["tau"], k)
     f.store(call_reflector(f, field, column, k + 1, rows, tau), f["e"], k)
-    ahead = -f["ld"]    # reflector k has its one in row k + 1
-    call(f, "vector", field.at(f, f["matrix"], ahead), f["ld"], field.at(f, f["v"], ahead), rows, floor_to(f, k, block_of(field)),
-         k + 1)
+    ahead = -f["ld"]  # reflector k has its one in row k + 1
+    call(
+        f,
+        "vector",
+        field.at(f, f["matrix"], ahead),
+        f["ld"],
+        field.at(f, f["v"], ahead),
+        rows,
+        floor_to(f, k, block_of(field)),
+        k + 1,
+    )
     return field.element(f, tau)
 
 
@@ -140,5 +151,3 @@ def _reduce_text(field: Field) -> Kernel:
 def tridiagonal_texts(field: Field, few: bool = False) -> tuple[Kernel, ...]:
     """The functions of this file; they call `vector` and `reflector` of householder.py. few: for few columns, less to compile."""
     return mirror_text(field), _pass_text(field, columns_together(field, few)), _reduce_text(field)
-
-

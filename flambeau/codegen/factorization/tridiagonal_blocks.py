@@ -16,10 +16,10 @@ from flambeau.codegen.factorization.householder import block_of, collect, crosse
 from flambeau.codegen.factorization.tridiagonal import clear_column, column_reflector, half_product
 from flambeau.codegen.kernel import Kernel
 
-LEFT = 256              # columns that are left to be made tridiagonal one by one
-TOGETHER = 4            # columns whose products are found together
-TILE_COLUMNS = 48       # columns that a block is taken off together
-PIECE = 16              # columns to a thread's piece of a product
+LEFT = 256  # columns that are left to be made tridiagonal one by one
+TOGETHER = 4  # columns whose products are found together
+TILE_COLUMNS = 48  # columns that a block is taken off together
+PIECE = 16  # columns to a thread's piece of a product
 
 
 @cache
@@ -35,6 +35,7 @@ def collected_text(field: Field) -> Kernel:
             for x, factor in zip(starts, factors):
                 y = field.less(f, y, field.load(f, x, i), factor)
             field.store(f, y, f["y"], i)
+
     whole = f["count"] & -TOGETHER
     with f.loop(0, whole, TOGETHER) as j:
         columns(j, TOGETHER)
@@ -63,8 +64,19 @@ def _lead_text(field: Field) -> Kernel:
             with f.loop(start, rows, field.lanes) as i:
                 field.store(f, field.load(f, f["y"], i) + field.load(f, other, i), f["y"], i)
         for left, right in ((f["w"], block), (block, f["w"])):
-            call(f, "dots", factors, block_of(field), field.at(f, left, start), ld, field.at(f, own, start), ld, rows - start,
-                 before, 1)
+            call(
+                f,
+                "dots",
+                factors,
+                block_of(field),
+                field.at(f, left, start),
+                ld,
+                field.at(f, own, start),
+                ld,
+                rows - start,
+                before,
+                1,
+            )
             call(f, "collected", f["y"], right, ld, factors, start, rows, before)
         half_product(f, field, own, f["y"], w, field.element(f, f["tau"], k - 1), k, rows)
     with f.when(f["more"].differs(0)):
@@ -103,6 +115,7 @@ def _product_text(field: Field) -> Kernel:
                 y = field.more(f, y, a, factors[c])
                 collect(f, field, dots[c], below, v, turned)
             field.store(f, y, f["y"], i)
+
         inside = f.minimum(floor_to(f, j + (count - 1), lanes) + lanes, f["rows"])
         with f.loop(floor_to(f, j, lanes), inside, lanes) as i:
             row(i, True)
@@ -111,6 +124,7 @@ def _product_text(field: Field) -> Kernel:
         for c, dot in enumerate(dots):
             own = field.element(f, f["y"], j + c)
             field.put(f, tuple(x + y for x, y in zip(own, summed(f, field, dot))), f["y"], j + c)
+
     whole = f["from"] + ((f["to"] - f["from"]) & -TOGETHER)
     with f.loop(f["from"], whole, TOGETHER) as j:
         columns(j, TOGETHER)
@@ -127,8 +141,20 @@ def _trailing_text(field: Field) -> Kernel:
     j, ld = f["from"], f["ld"]
     start = floor_to(f, j, field.lanes)
     for left, right in (("v", "w"), ("w", "v")):
-        call_update(f, field.at(f, f["matrix"], j * ld + start), ld, field.at(f, f[left], start), ld, field.at(f, f[right], j),
-                    ld, 1, f["rows"] - start, f["to"] - j, f["count"], -1)
+        call_update(
+            f,
+            field.at(f, f["matrix"], j * ld + start),
+            ld,
+            field.at(f, f[left], start),
+            ld,
+            field.at(f, f[right], j),
+            ld,
+            1,
+            f["rows"] - start,
+            f["to"] - j,
+            f["count"],
+            -1,
+        )
     return f
 
 

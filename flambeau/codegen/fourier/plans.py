@@ -17,7 +17,7 @@ from flambeau.codegen.fourier.rows import columns, complex_rows, hermitian_rows,
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.targets import lowered
 
-_FIRST_OUT = 4          # slot of the output; the input's is the next
+_FIRST_OUT = 4  # slot of the output; the input's is the next
 
 
 def _result(x: Layout, batch: Sequence[int], dims: Sequence[int], shape: Sequence[int], dtype: DType) -> Layout:
@@ -45,8 +45,9 @@ def _by_stride(dims: Sequence[int], strides: Sequence[int]) -> list[int]:
     return sorted(dims, key=lambda d: -strides[d])
 
 
-def fourier_plan(kind: str, x: Layout, dims: Sequence[int], n: int, direction: int, scale: float,
-                 window: Layout | None = None) -> tuple[Callable, int]:
+def fourier_plan(
+    kind: str, x: Layout, dims: Sequence[int], n: int, direction: int, scale: float, window: Layout | None = None
+) -> tuple[Callable, int]:
     """(launch(None, x[, window]) -> `scale` times the transform along dims, of n points along the last one; bytes of tables).
 
     kind: "complex" (real input counts as complex), "real" (the first n // 2 + 1 numbers of the last dimension) or "hermitian"
@@ -73,6 +74,6 @@ def fourier_plan(kind: str, x: Layout, dims: Sequence[int], n: int, direction: i
     rows = {"complex": complex_rows, "real": real_rows, "hermitian": hermitian_rows}[kind]
     rows(work, _axes(x, y, [*batch, *order[:-1]]), (_FIRST_OUT + 1, 0), (_FIRST_OUT, 0), source, n, direction, scale)
     for at, d in enumerate(order[:-1]):
-        count = math.prod(shape[e] for e in order[at + 1:])
+        count = math.prod(shape[e] for e in order[at + 1 :])
         columns(work, _axes(y, y, [*batch, *order[:at]]), (_FIRST_OUT, 0), x.shape[d], count, direction)
     return work.plan(y, inputs)

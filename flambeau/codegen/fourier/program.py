@@ -24,10 +24,10 @@ from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 
 NOWHERE = Place(ABSOLUTE)
-GRAIN = 1 << 16         # points times binary logarithms of lengths that are worth another thread
-_FIRST_OUT = 4          # slot of the output; the input's and the window's are next
-Axis = tuple[int, int, int]     # size, bytes between neighbours in the input, in the output
-Start = tuple[int, int]         # slot of an operand, bytes to its first row
+GRAIN = 1 << 16  # points times binary logarithms of lengths that are worth another thread
+_FIRST_OUT = 4  # slot of the output; the input's and the window's are next
+Axis = tuple[int, int, int]  # size, bytes between neighbours in the input, in the output
+Start = tuple[int, int]  # slot of an operand, bytes to its first row
 
 
 def _bits(x: float) -> int:
@@ -84,8 +84,18 @@ class Program:
         self.passes(size, -1, scale / size, other, one, (third, one))
         self.step(steps.multiplied, one, y, n, n, table=chirp)
 
-    def passes(self, n: int, direction: int, scale: float, x: Place, y: Place, between: tuple[Place, Place], width: int = 1,
-               x_step: int = 1, y_step: int = 1) -> None:
+    def passes(
+        self,
+        n: int,
+        direction: int,
+        scale: float,
+        x: Place,
+        y: Place,
+        between: tuple[Place, Place],
+        width: int = 1,
+        x_step: int = 1,
+        y_step: int = 1,
+    ) -> None:
         """Transforms of n points, `width` side by side, which lie x_step (y_step) numbers apart. between: where results lie
         in between, the first's before the last pass; the second is not x."""
         forms = tables.forms(n, width, complex_lanes(self.item))
@@ -121,11 +131,18 @@ class Work:
     def program(self) -> Program:
         return Program(self.item, self.tables)
 
-    def phase(self, p: Program, axes: Sequence[Axis], x: tuple[int, int], y: tuple[int, int], inner: Axis | None = None,
-              table_step: int = 0) -> None:
+    def phase(
+        self,
+        p: Program,
+        axes: Sequence[Axis],
+        x: tuple[int, int],
+        y: tuple[int, int],
+        inner: Axis | None = None,
+        table_step: int = 0,
+    ) -> None:
         """Run a program for every row of the axes (and along `inner`, whose number is the steps' part). x, y: slot and offset."""
         kept = 3 if inner is None else 2
-        further, near = axes[:max(0, len(axes) - kept)], [*axes[max(0, len(axes) - kept):], *([] if inner is None else [inner])]
+        further, near = axes[: max(0, len(axes) - kept)], [*axes[max(0, len(axes) - kept) :], *([] if inner is None else [inner])]
         near = [(1, 0, 0)] * (3 - len(near)) + near
         sizes, x_strides, y_strides = zip(*near)
         for index in itertools.product(*(range(axis[0]) for axis in further)):
@@ -147,8 +164,9 @@ class Work:
         phases, scratch, threads, weight = [], self.shared, planned_threads(), 0.0
         for p, sizes, x, y, table_step in self.pending:
             total = math.prod(sizes)
-            words = steps.phase_words(p.calls, sizes, x, y, self.shared, p.own, _FIRST_OUT + 2 if len(inputs) > 1 else SHARED,
-                                      table_step)
+            words = steps.phase_words(
+                p.calls, sizes, x, y, self.shared, p.own, _FIRST_OUT + 2 if len(inputs) > 1 else SHARED, table_step
+            )
             grain = max(1, math.ceil(GRAIN / max(p.weight, 1)), -(-total // (16 * threads)))
             phases.append(Phase(steps.steps_kernel(), total, grain, words))
             scratch = max(scratch, self.shared + p.own * min(threads, total))

@@ -30,9 +30,9 @@ from flambeau.codegen.llvm import DIRECT
 
 #: Parameters of every step of a transform: where it reads, where it writes, its table, its numbers, which part of the work it is.
 STEP = (("x", "ptr"), ("y", "ptr"), ("table", "ptr"), ("numbers", "ptr"), ("part", "i64"))
-PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)       # of the radices
-MOST_ALONG = 13     # the largest radix for vectors along p
-FIRST, WIDE, NARROW = "first", "wide", "narrow"     # vectors along p; along q, at least as many as a vector's; fewer
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)  # of the radices
+MOST_ALONG = 13  # the largest radix for vectors along p
+FIRST, WIDE, NARROW = "first", "wide", "narrow"  # vectors along p; along q, at least as many as a vector's; fewer
 
 
 def complex_lanes(item: str) -> int:
@@ -92,7 +92,7 @@ class Step(Kernel):
         """a (real + i imaginary), whose parts are given twice each."""
         direct, crossed = a * real, self.swapped(a) * imaginary
         order = [i + (i & 1) * 2 * self.lanes for i in range(2 * self.lanes)]
-        return self.shuffle(direct - crossed, direct + crossed, order)      # one instruction
+        return self.shuffle(direct - crossed, direct + crossed, order)  # one instruction
 
     def times_vector(self, a: Value, b: Value) -> Value:
         """a b, number by number."""
@@ -127,7 +127,7 @@ class Butterfly:
 
     def __init__(self, f: Step, direction: Value):
         self.f = f
-        self.turn = f.signs(direction, -direction)          # times i conj(a) is -i a, or i a backward
+        self.turn = f.signs(direction, -direction)  # times i conj(a) is -i a, or i a backward
         self.turn_back = f.signs(-direction, direction)
 
     def add_turned(self, a: Value, b: Value, back: bool = False) -> Value:
@@ -159,8 +159,7 @@ class Butterfly:
             return [a[0] + a[1], a[0] - a[1]]
         if n == 4:
             sums, differences = [a[0] + a[2], a[1] + a[3]], [a[0] - a[2], a[1] - a[3]]
-            return [sums[0] + sums[1], self.add_turned(*differences), sums[0] - sums[1],
-                    self.add_turned(*differences, back=True)]
+            return [sums[0] + sums[1], self.add_turned(*differences), sums[0] - sums[1], self.add_turned(*differences, back=True)]
         first = next((p for p in (4, *PRIMES) if n % p == 0 and n > p), n)
         return self._odd(a) if first == n else self._composite(a, first, n // first)
 
@@ -205,7 +204,7 @@ def _interleaved(f: Step, values: Sequence[Value]) -> list[Value]:
         made = []
         for a, b in zip(even, odd):
             order = [e for i in range(lanes) for e in (2 * i, 2 * i + 1, 2 * (i + lanes), 2 * (i + lanes) + 1)]
-            made += [f.shuffle(a, b, order[:2 * lanes]), f.shuffle(a, b, order[2 * lanes:])]
+            made += [f.shuffle(a, b, order[: 2 * lanes]), f.shuffle(a, b, order[2 * lanes :])]
         return made
     made = []
     for vector_number in range(count):
@@ -231,6 +230,7 @@ def _first_pass(f: Step, radix: int, last: bool) -> None:
             values[j] = f.times_vector(values[j], f.read(f["table"], p + m * (j - 1)))
         for i, value in enumerate(_interleaved(f, values)):
             f.write(value, f["y"], p * radix + i * f.lanes)
+
     f.overlapping(m, write)
 
 

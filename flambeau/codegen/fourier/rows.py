@@ -27,11 +27,11 @@ from flambeau.codegen.fourier.steps import INPUT, MOVING, OUTPUT, SHARED, WINDOW
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 
-LONG = 1 << 15          # points from which a row is worked on by all threads
-COLUMNS = 256           # bytes of a row of a block of columns
-BLOCK = 8 << 20         # bytes of the largest block of columns
-CHUNK = 1 << 13         # numbers of a part of a long row
-FEW = 8                 # long rows that are worked on one after the other by all threads, where each needs its own phases
+LONG = 1 << 15  # points from which a row is worked on by all threads
+COLUMNS = 256  # bytes of a row of a block of columns
+BLOCK = 8 << 20  # bytes of the largest block of columns
+CHUNK = 1 << 13  # numbers of a part of a long row
+FEW = 8  # long rows that are worked on one after the other by all threads, where each needs its own phases
 
 
 def _complex_row(p: Program, source: Source, x: Place, n: int) -> Place:
@@ -56,8 +56,9 @@ def _real_row(p: Program, source: Source, x: Place, n: int) -> Place:
     return p.step(steps.gathered_real, x, p.room(n // 2 + 1), count, n, source.step // item)
 
 
-def complex_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int,
-                 scale: float) -> None:
+def complex_rows(
+    work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int, scale: float
+) -> None:
     """`scale` times the transform of n points of every row of x, to neighbouring numbers of y."""
     lanes, size = complex_lanes(work.item), work.size
     smooth = tables.radices(n) is not None
@@ -103,7 +104,7 @@ def columns(work: Work, axes: Sequence[Axis], y: Start, n: int, count: int, dire
         p.step(steps.gathered, other, here, n, n, 1, count)
         work.phase(p, axes, y, y, (count, size, size))
         return
-    for width in (wide, lanes, count % lanes):      # of whole vectors: a single pass in place must not do a number twice
+    for width in (wide, lanes, count % lanes):  # of whole vectors: a single pass in place must not do a number twice
         blocks = (count - done) // width if width else 0
         if blocks:
             p = work.program()
@@ -141,8 +142,12 @@ def _rows(axes: Sequence[Axis], x: Start, y: Start) -> list[tuple[Start, Start]]
     """Where each of some rows begins."""
     made = []
     for index in itertools.product(*(range(axis[0]) for axis in axes)):
-        made.append(((x[0], x[1] + sum(i * axis[1] for i, axis in zip(index, axes))),
-                     (y[0], y[1] + sum(i * axis[2] for i, axis in zip(index, axes)))))
+        made.append(
+            (
+                (x[0], x[1] + sum(i * axis[1] for i, axis in zip(index, axes))),
+                (y[0], y[1] + sum(i * axis[2] for i, axis in zip(index, axes))),
+            )
+        )
     return made
 
 
@@ -224,8 +229,9 @@ def real_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Sour
     work.phase(p, axes, x, y)
 
 
-def hermitian_rows(work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int,
-                   scale: float) -> None:
+def hermitian_rows(
+    work: Work, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int, scale: float
+) -> None:
     """n real numbers for every row of x: `scale` times the transform of n numbers of which the first n // 2 + 1 are given."""
     if short_rows(work, HERMITIAN, axes, x, y, source, n, direction, scale):
         return

@@ -14,13 +14,14 @@ from flambeau.codegen.fourier.radix import NARROW, complex_lanes
 from flambeau.codegen.fourier.steps import INPUT, OUTPUT, Place
 from flambeau.codegen.kernel import BYTES
 
-SHORT = 32              # vectors' points up to which it pays
+SHORT = 32  # vectors' points up to which it pays
 COMPLEX, REAL, HERMITIAN = "complex", "real", "hermitian"
 _RESULT = Place(OUTPUT)
 
 
-def short_rows(work: Work, kind: str, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int,
-               scale: float) -> bool:
+def short_rows(
+    work: Work, kind: str, axes: Sequence[Axis], x: Start, y: Start, source: Source, n: int, direction: int, scale: float
+) -> bool:
     """Do the rows, a vector's at a time, if that is the way for them; returns whether it is."""
     lanes, size = complex_lanes(work.item), work.size
     item = size // 2 if source.real else size

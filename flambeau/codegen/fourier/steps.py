@@ -20,12 +20,29 @@ from flambeau.codegen.llvm import DIRECT
 #: What an operand's place is counted from: this row of the input, this row of the output, the thread's memory, address 0, the
 #: window, and 0 moved on by the phase's `table_step` for each part.
 INPUT, OUTPUT, OWN, ABSOLUTE, WINDOW, MOVING = range(6)
-SHARED = 1          # the slot of the plan's working memory; operands' are 4 ...
+SHARED = 1  # the slot of the plan's working memory; operands' are 4 ...
 MOST_NUMBERS = 7
-FINE = 64           # numbers of a row of factors that have one coarse factor
+FINE = 64  # numbers of a row of factors that have one coarse factor
 _STEP_WORDS = 7 + MOST_NUMBERS
-_HEAD = ("steps", "shared", "own", "middle", "inner", "x_slot", "x_offset", "x0", "x1", "x2", "y_slot", "y_offset", "y0", "y1",
-         "y2", "window_slot", "table_step")
+_HEAD = (
+    "steps",
+    "shared",
+    "own",
+    "middle",
+    "inner",
+    "x_slot",
+    "x_offset",
+    "x0",
+    "x1",
+    "x2",
+    "y_slot",
+    "y_offset",
+    "y0",
+    "y1",
+    "y2",
+    "window_slot",
+    "table_step",
+)
 
 
 class Place(NamedTuple):
@@ -64,8 +81,9 @@ class Rows(NamedTuple):
         return (self.slot, self.offset, *self.strides)
 
 
-def phase_words(calls: Sequence[Call], sizes: tuple[int, int, int], x: Rows, y: Rows, shared: int, own: int, window_slot: int,
-                table_step: int) -> list[Address]:
+def phase_words(
+    calls: Sequence[Call], sizes: tuple[int, int, int], x: Rows, y: Rows, shared: int, own: int, window_slot: int, table_step: int
+) -> list[Address]:
     """The constants of a phase; shared, own: bytes of working memory of all threads, of each."""
     head = (len(calls), shared, own, *sizes[1:], *x.words, *y.words, window_slot, table_step)
     return [*head, *(word for call in calls for word in call.words)]
@@ -93,8 +111,9 @@ def steps_kernel() -> str:
         f.store(row[2] * c["table_step"], bases, MOVING)
         with f.loop(0, c["steps"]) as i:
             words = f.at("i64", list_start, i * _STEP_WORDS)
-            places = [f.pointer(f.load("i64", bases, f.load("i64", words, at)) + f.load("i64", words, at + 1))
-                      for at in (1, 3, 5)]
+            places = [
+                f.pointer(f.load("i64", bases, f.load("i64", words, at)) + f.load("i64", words, at + 1)) for at in (1, 3, 5)
+            ]
             f.call_pointer("void", f.load("ptr", words), *places, f.at("i64", words, 7), row[2])
         odometer.advance()
     return module(f)
@@ -165,6 +184,7 @@ def widened(f: Step) -> None:
 
     def put(x: Value, i: Value) -> None:
         f.write(x, f["y"], i)
+
     with f.loop(0, count) as i:
         one = f.load(f.item, f["x"], i * step)
         put(f.emit(zero.type, f"insertelement {zero.type} zeroinitializer, {one.type} {one.name}, i32 0"), i)
@@ -182,6 +202,7 @@ def windowed(f: Step) -> None:
         a = f.load(type, f["x"], i * step, align=BYTES[f.item])
         b = f.load(type, f["table"], i, align=BYTES[f.item])
         f.store(a * b, f["y"], i, align=BYTES[f.item])
+
     whole = f.select(step.equals(1), count & -lanes, f.i64(0))
     with f.loop(0, whole, lanes) as i:
         write(i, vector(f.item, lanes))
@@ -199,6 +220,7 @@ def transposed(f: Step) -> None:
         rows = [f.read(f["x"], i * x_near + x_step * k) for k in range(f.lanes)]
         for c, value in enumerate(_interleaved(f, rows)):
             f.write(value, f["y"], i * y_near + y_step * c)
+
     lanes = f.lanes
     with f.branches(count >= lanes) as otherwise:
         f.overlapping(count, write)
@@ -223,6 +245,7 @@ def crossed(f: Step) -> None:
             real, imaginary = (f.splat(f.load(f.item, coarse, e), 2 * f.lanes) for e in (0, 1))
             factor = f.times(f.read(table, i), real, imaginary)
             f.write(f.times_vector(f.read(first, i), factor), first, i)
+
         f.over(f.minimum(count - block * FINE, FINE), write)
 
 
@@ -247,6 +270,7 @@ def folded(f: Step) -> None:
         order = [2 * (f.lanes - 1 - i) + e for i in range(f.lanes) for e in (0, 1)]
         mirrored = f.shuffle(opposite, opposite, order) * f.signs(1.0, -1.0)
         f.write((direct + mirrored) + f.times_vector(direct - mirrored, f.read(table, i)), y, i)
+
     f.over(end, write)
     with f.when(real_ends.differs(0) & first.equals(0)):
         a, b = f.load(f.item, x), f.load(f.item, f.place(x, h))
@@ -287,6 +311,7 @@ def widened_rows(f: Step) -> None:
         def write(i: Value, x: Value = x, y: Value = y) -> None:
             a = f.load(vector(f.item, f.lanes), x, i, align=BYTES[f.item])
             f.write(f.shuffle(a, f.value(0, a.type), [e * f.lanes + k for k in range(f.lanes) for e in (0, 1)]), y, i)
+
         f.over(count, write)
 
 
@@ -300,6 +325,7 @@ def real_rows(f: Step) -> None:
         def write(i: Value, x: Value = x, y: Value = y) -> None:
             a = f.read(x, i)
             f.store(f.shuffle(a, a, [2 * k for k in range(f.lanes)]), y, i, align=BYTES[f.item])
+
         f.over(count, write)
 
 

@@ -65,17 +65,21 @@ def _kept(key: tuple, item: str, direction: int, make: Callable[[], np.ndarray])
 
 def pass_table(radix: int, m: int, form: str, item: str, direction: int) -> np.ndarray:
     """The factors of a pass: w^(p j) for p < m and 0 < j < radix, w = exp(-2 pi i / (radix m))."""
+
     def make() -> np.ndarray:
         exponents = np.outer(np.arange(m), np.arange(1, radix))
         return roots(exponents.T if form == FIRST else exponents, radix * m)
+
     return _kept(("pass", radix, m, form == FIRST), item, direction, make)
 
 
 def crossing_table(rows: int, columns: int, item: str, direction: int) -> np.ndarray:
     """For each row b, numbers whose products are exp(-2 pi i b c / (rows columns)) for column c: see fourier_steps.crossed."""
+
     def make() -> np.ndarray:
         fine, coarse = np.arange(FINE), np.arange(0, columns, FINE)
         return roots(np.arange(rows)[:, None] * np.concatenate((fine, coarse)), rows * columns)
+
     return _kept(("crossing", rows, columns), item, direction, make)
 
 
@@ -86,20 +90,24 @@ def chirp_table(n: int, item: str, direction: int) -> np.ndarray:
 
 def chirp_spectrum(n: int, size: int, item: str, direction: int) -> np.ndarray:
     """The transform of `size` points of the chirp's conjugate, from -(n - 1) to n - 1 around 0."""
+
     def make() -> np.ndarray:
         chirp = np.zeros(size, np.complex128)
         chirp[:n] = roots(-(np.arange(n) ** 2), 2 * n)
-        chirp[size - n + 1:] = chirp[n - 1:0:-1]
+        chirp[size - n + 1 :] = chirp[n - 1 : 0 : -1]
         return np.fft.fft(chirp)
+
     # of the conjugated chirp, which is symmetric, it is the conjugate
     return _kept(("spectrum", n, size), item, direction, make)
 
 
 def folding_table(n: int, item: str, direction: int, back: bool) -> np.ndarray:
     """The factors between real numbers' transform of n points and the complex one of n / 2: -i w^k, or i w^k for the way back."""
+
     def make() -> np.ndarray:
         return direction * (1j if back else -1j) * roots(np.arange(n // 2 + 1), n)
-    return _kept(("folding", n, back), item, direction, make)     # only the root is conjugated backward
+
+    return _kept(("folding", n, back), item, direction, make)  # only the root is conjugated backward
 
 
 def forms(n: int, width: int, lanes: int) -> list[tuple[int, int, int, str]]:

@@ -15,7 +15,7 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.launch import OUTSIDE
 from flambeau.codegen.targets import lowered
 
-REGISTER = 64   # bytes of a vector: wider ones are not compressed by one instruction
+REGISTER = 64  # bytes of a vector: wider ones are not compressed by one instruction
 
 
 class _Chunk:

@@ -25,11 +25,11 @@ from flambeau.codegen.plan import Phase
 from flambeau.codegen.runtime.threads import planned_threads
 
 INDEX_ERROR = 1
-COMPLEX_PRODUCT = "product"     # how complex numbers combine by "mul"; sums are those of their parts
-UNIT = 32768        # bytes of work worth waking a second thread for, times four
+COMPLEX_PRODUCT = "product"  # how complex numbers combine by "mul"; sums are those of their parts
+UNIT = 32768  # bytes of work worth waking a second thread for, times four
 MOVED = {1: "i8", 2: "i16", 4: "i32", 8: "i64", 16: "i128"}
-BYTES = {type: size for size, type in MOVED.items() if size <= 8}   # of the elements that vectors are made of
-VECTOR = 64         # bytes
+BYTES = {type: size for size, type in MOVED.items() if size <= 8}  # of the elements that vectors are made of
+VECTOR = 64  # bytes
 ARITHMETIC = {
     "uint8": "i8",
     "int8": "i8",
@@ -92,8 +92,8 @@ class _Form:
     type: str
     unsigned: bool
     outer: int
-    classes: str                    # inner stride of place and other: 0, 1, r (-1) or x
-    indices: tuple[str, ...]        # integer type and inner class of each index
+    classes: str  # inner stride of place and other: 0, 1, r (-1) or x
+    indices: tuple[str, ...]  # integer type and inner class of each index
     write: bool
     combine: str | None
     wraps: bool
@@ -102,8 +102,13 @@ class _Form:
     def in_vectors(self) -> bool:
         """Whether rows are plain copies into neighbouring elements, which the text states in vectors."""
         target, source = tuple(self.classes) if self.write else tuple(reversed(self.classes))
-        return (target == "1" and source in "01r" and self.combine is None and self.type in BYTES
-                and all(described[-1] == "0" for described in self.indices))
+        return (
+            target == "1"
+            and source in "01r"
+            and self.combine is None
+            and self.type in BYTES
+            and all(described[-1] == "0" for described in self.indices)
+        )
 
 
 def _class(stride: int) -> str:
@@ -116,7 +121,7 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
     if type == "half":
         wide = combined(f, combine, f.convert(a, "float", "fpext"), f.convert(b, "float", "fpext"), unsigned)
         return f.convert(wide, type, "fptrunc")
-    if type == "bfloat":    # in integers: where the processor has no instruction, LLVM calls a function of its own library
+    if type == "bfloat":  # in integers: where the processor has no instruction, LLVM calls a function of its own library
         kind = kind_of("bfloat16")
         x, y = (widen(f, kind, f.convert(value, kind.storage, "bitcast")) for value in (a, b))
         return f.convert(narrow(f, kind, combined(f, combine, x, y, unsigned)), type, "bitcast")
@@ -133,9 +138,14 @@ def combined(f: Function, combine: str, a: Value, b: Value, unsigned: bool) -> V
 
 @cache
 def _kernel(form: _Form) -> KernelRef:
-    single = {*form.classes, *(described[-1] for described in form.indices)} == {"0"}     # elements to a row
-    return KernelRef(_text, (form,), LIGHT if single or form.in_vectors() else VECTORISED, describe=repr,
-                     name=f"move.{form.combine or ('write' if form.write else 'read')}.{form.type}")
+    single = {*form.classes, *(described[-1] for described in form.indices)} == {"0"}  # elements to a row
+    return KernelRef(
+        _text,
+        (form,),
+        LIGHT if single or form.in_vectors() else VECTORISED,
+        describe=repr,
+        name=f"move.{form.combine or ('write' if form.write else 'read')}.{form.type}",
+    )
 
 
 def _text(form: _Form) -> str:
@@ -153,8 +163,10 @@ class _Writer:
         self.chunks, self.length, self.chunk, self.units, self.parts = (self._constant() for _ in range(5))
         self.place, self.place_strides, self.place_inner = self._buffer(form.type), self._several(), self._constant()
         self.other, self.other_strides, self.other_inner = self._buffer(form.type), self._several(), self._constant()
-        self.indices = [_Indices(described, self._buffer(described[:-1]), self._several(), *(self._constant() for _ in range(3)))
-                        for described in form.indices]
+        self.indices = [
+            _Indices(described, self._buffer(described[:-1]), self._several(), *(self._constant() for _ in range(3)))
+            for described in form.indices
+        ]
         self.error = f.variable("i64", 0)
 
     def _constant(self) -> Value:
@@ -210,6 +222,7 @@ class _Writer:
                 own = f.at(form.type, base, _step(f, form.classes[0], j, self.place_inner))
                 theirs = f.at(form.type, partner, _step(f, form.classes[1], j, self.other_inner))
                 self._resolve(varying, rows, j, own, owned, lambda place: self._transfer(place, theirs))
+
         # the first index decides ownership, so it is resolved first when it is fixed along the row
         self._resolve(fixed, rows, None, base, owned, run)
 
@@ -234,8 +247,15 @@ class _Writer:
             begin = last
         return begin
 
-    def _resolve(self, which: list[int], rows: list[Value], j: Value | None, base: Value, owned: list[Value] | None,
-                 then: Callable[[Value], None]) -> None:
+    def _resolve(
+        self,
+        which: list[int],
+        rows: list[Value],
+        j: Value | None,
+        base: Value,
+        owned: list[Value] | None,
+        then: Callable[[Value], None],
+    ) -> None:
         """Move `base` by the indices `which` (nested, so that a bad one stops the move), then write `then(base)`."""
         if not which:
             then(base)
@@ -268,7 +288,7 @@ class _Writer:
         elif form.combine == COMPLEX_PRODUCT:
             part = "float" if form.type == "i64" else "double"
             (a, b), (c, d) = ([f.load(part, pointer, i) for i in (0, 1)] for pointer in (place, other))
-            f.store(a.exact_mul(c) - b.exact_mul(d), place, 0)      # the bits of a product anywhere else (ir.complex)
+            f.store(a.exact_mul(c) - b.exact_mul(d), place, 0)  # the bits of a product anywhere else (ir.complex)
             f.store(a.exact_mul(d) + b.exact_mul(c), place, 1)
         else:
             f.store(combined(f, form.combine, f.load(form.type, place), f.load(form.type, other), form.unsigned), place)
@@ -314,7 +334,7 @@ def _axes(move: Move, buffers: list[Buffer]) -> tuple[list[int], list[tuple[int,
         target = move.place if move.write else move.other
         order.sort(key=lambda d: -abs(target.strides[d]) if target.strides[d] else 0)
     elif len(order) > 1 and not any(move.place.strides[d] for d in (order[0], order[-1])):
-        order.sort(key=lambda d: not move.place.strides[d])     # an axis that no index reaches can be divided among threads
+        order.sort(key=lambda d: not move.place.strides[d])  # an axis that no index reaches can be divided among threads
     sizes: list[int] = []
     steps: list[tuple[int, ...]] = []
     for d in order:
@@ -454,10 +474,12 @@ def _check_reach(move: Move, operands: Sequence[Layout]) -> None:
     chosen = [(index.extent, index.stride) for index in move.indices]
     for buffer, more in ((move.place, chosen), (move.other, []), *[(index.buffer, []) for index in move.indices]):
         if buffer is move.place and 0 in [index.extent for index in move.indices]:
-            continue        # which no index is in range of
+            continue  # which no index is in range of
         layout = operands[buffer.slot]
         steps = [(n - 1) * stride for n, stride in (*zip(move.sizes, buffer.strides), *more) if n > 0]
         low, high = buffer.offset + sum(s for s in steps if s < 0), buffer.offset + sum(s for s in steps if s > 0)
         if low < 0 or high >= extent(layout.shape, layout.strides):
-            raise RuntimeError(f"elements {low} to {high} of an operand of size {list(layout.shape)} and strides "
-                               f"{list(layout.strides)} would be read or written: the sizes of the operands don't fit")
+            raise RuntimeError(
+                f"elements {low} to {high} of an operand of size {list(layout.shape)} and strides "
+                f"{list(layout.strides)} would be read or written: the sizes of the operands don't fit"
+            )

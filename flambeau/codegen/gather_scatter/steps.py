@@ -27,12 +27,17 @@ class Moves(NamedTuple):
         return tuple(dict.fromkeys((m.place if m.write else m.other).slot for m in self.moves))
 
     def __str__(self) -> str:
-        return " and ".join(f"{'scatter' if m.write else 'gather'}{f' by {m.combine}' if m.combine else ''} of {list(m.sizes)}"
-                            for m in self.moves) or "no move"
+        return (
+            " and ".join(
+                f"{'scatter' if m.write else 'gather'}{f' by {m.combine}' if m.combine else ''} of {list(m.sizes)}"
+                for m in self.moves
+            )
+            or "no move"
+        )
 
 
 @CPU.lowers(Moves)
 def _lowered(moves: Sequence[Move], operands: Sequence[Layout]) -> tuple[list[Phase], int]:
-    if any(layout.device.type == "meta" for layout in operands):    # one that is read: what it would be tells nothing
+    if any(layout.device.type == "meta" for layout in operands):  # one that is read: what it would be tells nothing
         return [], 0
     return phases(moves, operands), 0

@@ -30,6 +30,7 @@ def _address(type: str, lower: bool, unit_stride: bool) -> str:
 
         def place(j, step):
             return j if unit_stride else j * step
+
         with f.loop(0 if lower else edge, edge if lower else n) as j:
             f.store(f.load(type, source, place(j, column), align=align), target, place(j, out_column), align=align)
         with f.loop(edge if lower else 0, n if lower else edge) as j:
@@ -45,13 +46,11 @@ def triangle_plan(layout: Layout, out: Layout, batch: tuple[int, int, int], lowe
     unit = out.strides[-1] == 1 and layout.strides[-1] == 1
     total = count * m
     grain = total if serial else max(1, 32768 // max(n, 1))
-    phases = (
-        [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
-    )
+    phases = [Phase(_address(MOVED[layout.dtype.itemsize], lower, unit), total, grain, constants)] if layout.numel else []
     return lowered(Plan(phases, [out], [layout], release=layout.numel > 1 << 20))
 
 
-LANES = 8       # indices written at once
+LANES = 8  # indices written at once
 
 
 @compiled()

@@ -45,8 +45,10 @@ class Partials:
         old = self._values(registers)
         new = combine(self.frame, low, self.fold, old, lifted)
         if low.mask is not None:
-            new = [joined([low.select(low.mask, llvm_type(start.dtype), a, b) for a, b in zip(parts_of(fresh), parts_of(former))])
-                   for start, fresh, former in zip(self.fold.start, new, old)]
+            new = [
+                joined([low.select(low.mask, llvm_type(start.dtype), a, b) for a, b in zip(parts_of(fresh), parts_of(former))])
+                for start, fresh, former in zip(self.fold.start, new, old)
+            ]
         self._set(registers, new)
 
     def _half(self, width: int, values: list, upper: bool) -> list:
@@ -57,8 +59,11 @@ class Partials:
         for start, value in zip(self.fold.start, values):
             kind = llvm_type(start.dtype)
             type = low.type(kind)
-            text = f"extractelement {type} %s, i64 {int(upper)}" if half == 1 else \
-                f"shufflevector {type} %s, {type} poison, <{half} x i32> <{order}>"
+            text = (
+                f"extractelement {type} %s, i64 {int(upper)}"
+                if half == 1
+                else f"shufflevector {type} %s, {type} poison, <{half} x i32> <{order}>"
+            )
             result.append(joined([self.f.emit(kind, text % part).name for part in parts_of(value)]))
         return result
 

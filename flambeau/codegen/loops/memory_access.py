@@ -15,14 +15,15 @@ from flambeau.ir.functions import expand
 from flambeau.ir.loops import Fold, Loop
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, outlined, part_dtype, topological
 
-VECTOR = 64        # bytes of a machine vector; LLVM splits them where the machine's are shorter
-LONG = 200         # instructions of a body that is not worth writing twice
-TOGETHER = 120     # instructions of a body that is worth writing for several vectors at once, none of which waits for the others
-AHEAD = 16384      # bytes between what a block reads and what it asks for
-PICK_ERROR = 1     # error word: a picked index is out of range
+VECTOR = 64  # bytes of a machine vector; LLVM splits them where the machine's are shorter
+LONG = 200  # instructions of a body that is not worth writing twice
+TOGETHER = 120  # instructions of a body that is worth writing for several vectors at once, none of which waits for the others
+AHEAD = 16384  # bytes between what a block reads and what it asks for
+PICK_ERROR = 1  # error word: a picked index is out of range
 #: A few instructions each; a loop body with any other op counts as long.
-SHORT_OPS = frozenset("leaf constant add sub mul cast where neg abs minimum maximum lt gt le ge eq ne and or not xor bitcast fma "
-                      "pick".split())
+SHORT_OPS = frozenset(
+    "leaf constant add sub mul cast where neg abs minimum maximum lt gt le ge eq ne and or not xor bitcast fma pick".split()
+)
 
 
 def is_short(expressions) -> bool:
@@ -50,7 +51,7 @@ class Prepared:
 class Operands(Frame):
     """A frame whose operands can be loaded and stored by expression leaf."""
 
-    arrays: dict[str, list[Value]]      # lane mode: the results of folds, by name and part
+    arrays: dict[str, list[Value]]  # lane mode: the results of folds, by name and part
 
     def steps(self, expressions, outputs, blocks: int = 1, together: bool = False) -> tuple[int, int]:
         """How many elements a loop takes at a time, and at its end: vectors as long as the widest operand allows; where memory
@@ -61,8 +62,11 @@ class Operands(Frame):
         nodes = list(topological(*expressions))
         used = {j for node in nodes if (j := self._operand_of(node)) is not None}.union(outputs)
         width = VECTOR // max((part_dtype(compute_dtype(self.dtypes[j])).itemsize for j in used), default=8)
-        if any(self.form.classes[j] == "x" for j in used) or any(self.form.classes[j] != "1" for j in outputs) or any(
-                node.op == "pick" and not self._known(node) for node in nodes):
+        if (
+            any(self.form.classes[j] == "x" for j in used)
+            or any(self.form.classes[j] != "1" for j in outputs)
+            or any(node.op == "pick" and not self._known(node) for node in nodes)
+        ):
             return width, 0
         if is_short(expressions):
             return blocks * width, width
@@ -73,8 +77,10 @@ class Operands(Frame):
 
     def _known(self, pick: Expr) -> bool:
         """Whether a pick's index is the same along the innermost loop."""
-        return all(x in self.env or ((j := self._operand_of(x)) is not None and self.form.classes[j] == "0")
-                   for x in leaves_of(*pick.args))
+        return all(
+            x in self.env or ((j := self._operand_of(x)) is not None and self.form.classes[j] == "0")
+            for x in leaves_of(*pick.args)
+        )
 
     def _shifted(self, j: int, indices: list[Value]) -> Value:
         """Operand j's row moved by the indices of the outer inner-axes."""
@@ -243,8 +249,11 @@ class Operands(Frame):
         inputs: what was just read is in the caches already.
         """
         f, classes = self.f, self.form.classes
-        addresses = {j: f.address(self.address(j, self._shifted(j, indices), first)) for j in range(len(classes))
-                     if j in streamed or (streamed and j >= len(self.nest.outputs) and classes[j] == "1")}
+        addresses = {
+            j: f.address(self.address(j, self._shifted(j, indices), first))
+            for j in range(len(classes))
+            if j in streamed or (streamed and j >= len(self.nest.outputs) and classes[j] == "1")
+        }
         result = None
         for j in sorted(streamed):
             for k, other in addresses.items():
@@ -256,8 +265,10 @@ class Operands(Frame):
         """The operands whose cache lines the stage asks for ahead of time: the ones that no stage with a longer body reads, nor a
         later one as long. Whether another stage has read this row of it: then it is the next row that is to come.
         """
+
         def reads(s: Loop) -> set[int | None]:
             return {self._operand_of(node) for e in s.expressions for node in topological(e)}
+
         loops = [s for s in self.nest.stages if isinstance(s, Loop)]
         lengths = [length_of(s.expressions) for s in loops]
         own, found = loops.index(stage), {}

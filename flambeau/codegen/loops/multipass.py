@@ -37,8 +37,12 @@ def can_stage(nest: Nest) -> bool:
     loops = [stage for stage in nest.stages if isinstance(stage, Loop)]
     used = [e for stage in nest.stages for e in stage.expressions]
     starts = [e for stage in loops for fold in stage.folds for e in fold.start]
-    return (any(stage.folds for stage in loops) and not any(stage.scan for stage in loops) and not leaves_of(*starts)
-            and not any(n.op in ("pick", "guard") for n in topological(*used)))
+    return (
+        any(stage.folds for stage in loops)
+        and not any(stage.scan for stage in loops)
+        and not leaves_of(*starts)
+        and not any(n.op in ("pick", "guard") for n in topological(*used))
+    )
 
 
 class Stager:
@@ -49,8 +53,17 @@ class Stager:
     along the chunks.
     """
 
-    def __init__(self, nest: Nest, outputs: Sequence[Place], inputs: Sequence[Place], outer: Strides, lane: int | None, axes: int,
-                 chunks: int, phase: Callable):
+    def __init__(
+        self,
+        nest: Nest,
+        outputs: Sequence[Place],
+        inputs: Sequence[Place],
+        outer: Strides,
+        lane: int | None,
+        axes: int,
+        chunks: int,
+        phase: Callable,
+    ):
         self.nest, self.outputs, self.inputs = nest, list(outputs), list(inputs)
         self.lanes, self.axes, self.chunks, self.phase = lane is not None, axes, chunks, phase
         lane = self.lane = lane or 1
@@ -60,7 +73,7 @@ class Stager:
             step *= size
         self.cells, self.cell_strides = step, tuple(strides)
         self.scratch = 0
-        self.known: dict[Expr, Place] = {}      # what was folded, by its leaf
+        self.known: dict[Expr, Place] = {}  # what was folded, by its leaf
         self.phases: list = []
 
     def run(self) -> None:
@@ -107,11 +120,17 @@ class Stager:
             finals.append(Fold(fold.names, fold.start, lifted, fold.combine))
         results = self._values([dtype for _, dtype in names], 1)
         stores = tuple((i, folded(*name)) for i, name in enumerate(names))
-        final = Nest(self.nest.name, tuple(p.dtype for p in results), tuple(p.dtype for p in partial),
-                     (Loop(tuple(finals)), Row(stores)), self.nest.scalars)
+        final = Nest(
+            self.nest.name,
+            tuple(p.dtype for p in results),
+            tuple(p.dtype for p in partial),
+            (Loop(tuple(finals)), Row(stores)),
+            self.nest.scalars,
+        )
         along = [Place(p.dtype, SCRATCH, p.outer, 1, (self.lane,), p.offset) for p in partial]
-        self.phases.append(self.phase(final, [*[Place(p.dtype, SCRATCH, p.outer, 1, (0,), p.offset) for p in results], *along],
-                                      False, False))
+        self.phases.append(
+            self.phase(final, [*[Place(p.dtype, SCRATCH, p.outer, 1, (0,), p.offset) for p in results], *along], False, False)
+        )
         self.known |= {folded(*name): place for name, place in zip(names, results)}
 
     def _add(self, stage: Loop | Row, stores: tuple, partial: list[Place], rest: tuple, chunked: bool) -> None:

@@ -25,11 +25,11 @@ from flambeau.codegen.scalar import Lowering, joined, llvm_type, parts_of
 from flambeau.ir.loops import Fold, Loop, Nest, Row, combined, steady
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, substitute, topological
 
-BLOCK = 4          # vectors of a block, if an element takes but a few instructions
-FOLD_BLOCK = 8     # the same where elements are only folded: each vector waits for its own last partial result
-HELD = 1536        # bytes of partial results that registers can hold
+BLOCK = 4  # vectors of a block, if an element takes but a few instructions
+FOLD_BLOCK = 8  # the same where elements are only folded: each vector waits for its own last partial result
+HELD = 1536  # bytes of partial results that registers can hold
 SCANNED = 1 << 12  # steps of a scan in lane mode between two looks whether the job is to end
-LANE_STEP = 8      # elements of each row of lane mode that are combined before they reach the partial results in memory
+LANE_STEP = 8  # elements of each row of lane mode that are combined before they reach the partial results in memory
 
 
 class _Emitter(Operands):
@@ -65,6 +65,7 @@ class _Emitter(Operands):
                 return
             with f.loop(low, high) as index:
                 level(i + 1, [*indices, index])
+
         level(0, [])
 
     def _loop(self, stage: Loop) -> None:
@@ -105,8 +106,7 @@ class _Emitter(Operands):
             for name, start, value in zip(fold.names, fold.start, partial.total(count)):
                 self.env[leaf(f"acc:{name}", start.dtype)] = value
 
-    def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span,
-                       streamed: frozenset) -> None:
+    def _store_checked(self, low: Lowering, stores, env: dict, indices: list[Value], span: Span, streamed: frozenset) -> None:
         """Store elements up to the first one that a guard complains of, and nothing from there on."""
         f = self.f
         found: list[str] = []
@@ -130,8 +130,10 @@ class _Emitter(Operands):
 
     def _with_lanes_prepared(self, stage: Loop) -> Loop:
         """The stage with what is the same along its rows in an array, like a fold's results: computed once for each row."""
+
         def known(x: Expr) -> bool:
             return x.op == "leaf" and str(x.value)[:4] == "acc:" and str(x.value)[4:] in self.arrays
+
         found = steady(stage.expressions, known)
         if not found:
             return stage
@@ -145,8 +147,11 @@ class _Emitter(Operands):
         names = [f"steady{len(self.arrays) + i}" for i in range(len(found))]
         self.arrays.update(zip(names, arrays))
         replaced = {e: leaf(f"acc:{name}", e.dtype) for e, name in zip(found, names)}
-        return replace(stage, stores=tuple((j, substitute(e, replaced)) for j, e in stage.stores), folds=tuple(
-            replace(fold, lift=tuple(substitute(e, replaced) for e in fold.lift)) for fold in stage.folds))
+        return replace(
+            stage,
+            stores=tuple((j, substitute(e, replaced)) for j, e in stage.stores),
+            folds=tuple(replace(fold, lift=tuple(substitute(e, replaced) for e in fold.lift)) for fold in stage.folds),
+        )
 
     def _lane_spans(self, stage: Loop | Row, expressions) -> Iterator[Span]:
         return self.spans(0, self.lane_count, *self.steps(expressions, [j for j, _ in stage.stores]))
@@ -195,13 +200,14 @@ class _Emitter(Operands):
             prepared = [self.prepare(expressions, place) for place in places]
             for span in self.spans(0, self.lane_count, *self.steps(expressions, [], 2)):
                 lows = [self.lowering(span.width, span.mask) for _ in places]
-                environments = [self.environment(low, ready, place, span.index)
-                                for low, ready, place in zip(lows, prepared, places)]
+                environments = [
+                    self.environment(low, ready, place, span.index) for low, ready, place in zip(lows, prepared, places)
+                ]
                 totals = []
                 for fold in folds:
                     values = [[low.value(e, env) for e in fold.lift] for low, env in zip(lows, environments)]
                     while len(values) > 1:
-                        values = [combine(self, lows[0], fold, *values[i:i + 2]) for i in range(0, len(values), 2)]
+                        values = [combine(self, lows[0], fold, *values[i : i + 2]) for i in range(0, len(values), 2)]
                     totals.append(values[0])
                 fold_into_arrays(lows[0], span.index, totals)
 
@@ -218,6 +224,7 @@ class _Emitter(Operands):
                 low = whole
             with f.loop(low, high) as index:
                 several(outer, index, 1)
+
         level(0, [])
 
     def _row(self, stage: Row) -> None:
@@ -243,7 +250,7 @@ class _Emitter(Operands):
         f = self.f
         expressions = stage.expressions
         width = self.steps(expressions, [j for j, _ in stage.stores])[1]
-        if not width:       # elements that lie apart
+        if not width:  # elements that lie apart
             self._scan(stage)
             return
         outcomes = [combined(fold) for fold in stage.folds]
@@ -260,12 +267,13 @@ class _Emitter(Operands):
             lifted, before = [], []
             for fold, arrays in accumulators:
                 values = [low.value(e, env) for e in fold.lift]
-                if span.mask is not None:   # what isn't there changes nothing
+                if span.mask is not None:  # what isn't there changes nothing
                     starts = [low.spread(s.dtype, start_of(self, self.lowering(), s)) for s in fold.start]
                     values = [self._chosen(low, span.mask, s, a, b) for s, a, b in zip(fold.start, values, starts)]
                 lifted.append(values)
-                before.append([low.spread(s.dtype, self.read(self.lowering(), array, f.i64(0), s))
-                               for array, s in zip(arrays, fold.start)])
+                before.append(
+                    [low.spread(s.dtype, self.read(self.lowering(), array, f.i64(0), s)) for array, s in zip(arrays, fold.start)]
+                )
 
             def store(results: list[list]) -> None:
                 own = self.lowering(width, span.mask)
@@ -326,16 +334,22 @@ class _Emitter(Operands):
         for start, value in zip(fold.start, values):
             type = low.type(llvm_type(start.dtype))
             first = low.spread(start.dtype, start_of(self, self.lowering(), start))
-            moved.append(joined([
-                self.f.emit(type, f"shufflevector {type} {part}, {type} {begin}, <{width} x i32> <{order}>").name
-                for part, begin in zip(parts_of(value), parts_of(first))]))
+            moved.append(
+                joined(
+                    [
+                        self.f.emit(type, f"shufflevector {type} {part}, {type} {begin}, <{width} x i32> <{order}>").name
+                        for part, begin in zip(parts_of(value), parts_of(first))
+                    ]
+                )
+            )
         return moved
 
     def _last(self, low: Lowering, like: Expr, value):
         """The last element of a register."""
         kind = llvm_type(like.dtype)
-        return joined([self.f.emit(kind, f"extractelement {low.type(kind)} {part}, i64 {low.width - 1}").name
-                       for part in parts_of(value)])
+        return joined(
+            [self.f.emit(kind, f"extractelement {low.type(kind)} {part}, i64 {low.width - 1}").name for part in parts_of(value)]
+        )
 
     def _scan(self, stage: Loop) -> None:
         """Running values along the (single) inner axis, stored in order."""
@@ -380,16 +394,19 @@ class _Emitter(Operands):
 
 def show(nest: Nest, form: Form) -> str:
     """A nest as text: its operands and, stage by stage, what it folds and stores."""
-    lines = [f"{nest.name}: {', '.join(map(str, nest.inputs)) or 'nothing'} -> {', '.join(map(str, nest.outputs))}; "
-             f"{form.outer} outer axes, {form.inner} inner, {'lanes, ' if form.lanes else ''}strides {''.join(form.classes)}"]
+    lines = [
+        f"{nest.name}: {', '.join(map(str, nest.inputs)) or 'nothing'} -> {', '.join(map(str, nest.outputs))}; "
+        f"{form.outer} outer axes, {form.inner} inner, {'lanes, ' if form.lanes else ''}strides {''.join(form.classes)}"
+    ]
     for stage in nest.stages:
         if isinstance(stage, Row):
             lines.append("  once per row")
         else:
             lines.append("  along the row, in order" if stage.scan else "  along the row")
             for fold in stage.folds:
-                lines += [f"    fold {name} from {start} with "
-                          f"{lift}" for name, start, lift in zip(fold.names, fold.start, fold.lift)]
+                lines += [
+                    f"    fold {name} from {start} with {lift}" for name, start, lift in zip(fold.names, fold.start, fold.lift)
+                ]
         lines += [f"    store {nest.outputs[j]} <- {expression}" for j, expression in stage.stores]
     return "\n".join(lines)
 
@@ -415,8 +432,9 @@ def kernel_of(nest: Nest, form: Form) -> KernelRef:
         if flags.debug >= 3:
             print(show(nest, form))
         dtype = (nest.inputs or nest.outputs)[0]
-        found = _kernels[key] = KernelRef(_text, (nest, form), _pipeline(nest), name=f"{nest.name}.{dtype.name}{form.word}",
-                                          describe=_description)
+        found = _kernels[key] = KernelRef(
+            _text, (nest, form), _pipeline(nest), name=f"{nest.name}.{dtype.name}{form.word}", describe=_description
+        )
     return found
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from flambeau.codegen.object_cache.digest import sha256
 
 _PURE = "noinline nounwind willreturn memory(none)"
-_SMALL = f"{_PURE} minsize optsize"     # entered often, left at once
-_COLD = f"{_PURE} cold optnone"         # LLVM spends as little time as it can on it
+_SMALL = f"{_PURE} minsize optsize"  # entered often, left at once
+_COLD = f"{_PURE} cold optnone"  # LLVM spends as little time as it can on it
 _SUFFIX = {"float": "f32", "double": "f64"}
 
 
@@ -39,11 +39,13 @@ def sometimes_function(types: list[str], body: str, result: str, width: int) -> 
         f"define internal {kind} @{name}({parameters}) {_PURE} {{\n"
         f"{any}  br i1 {wanted}, label %other, label %done\n"
         f"other:\n{body}  %chosen = select {mask} %needed, {kind} {result}, {kind} %common\n  ret {kind} %chosen\n"
-        f"done:\n  ret {kind} %common\n}}"}
+        f"done:\n  ret {kind} %common\n}}"
+    }
 
 
-def repeat_function(types: list[str], test: tuple[str, str], step: tuple[str, list[str]], limit: int,
-                    width: int) -> tuple[str, set[str]]:
+def repeat_function(
+    types: list[str], test: tuple[str, str], step: tuple[str, list[str]], limit: int, width: int
+) -> tuple[str, set[str]]:
     """(name, declarations) of a function (x0, x1 ...) of those types that gives the first of its states after the last step.
 
     test, step: instructions on %x0, %x1 ... and the registers of the condition and of the next states, the first parameters.
@@ -62,7 +64,8 @@ def repeat_function(types: list[str], test: tuple[str, str], step: tuple[str, li
         f"  %left = icmp ult i64 %steps, {limit}\n"
         f"  %goes = and i1 {wanted}, %left\n  br i1 %goes, label %body, label %done\n"
         f"body:\n{body}{kept}  %next = add i64 %steps, 1\n  br label %head\n"
-        f"done:\n  ret {types[0]} %x0\n}}"}
+        f"done:\n  ret {types[0]} %x0\n}}"
+    }
 
 
 def rare_function(kind: str, limit: str, operands: int, body: str, result: str, width: int) -> tuple[str, set[str]]:

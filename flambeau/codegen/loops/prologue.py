@@ -17,7 +17,7 @@ from flambeau.ir.loops import Nest
 from flambeau.ir.scalar import Expr, cast, leaf, topological
 
 LANE_CHUNK = 4096  # most rows side by side in lane mode
-GUARD_ERROR = 2    # error word: a guard's condition held
+GUARD_ERROR = 2  # error word: a guard's condition held
 # the constants of a plan between its outer and its inner extents
 LANE_CHUNKS, CHUNKS, LANE_EXTENT, CHUNK_SIZE, LANE_SIZE, FIRST_SCALAR, HEAD_WORDS = range(7)
 
@@ -34,9 +34,9 @@ class Form:
     # constants which they are
     slots: tuple[int, ...] = field(compare=False, repr=False)
     scalar_slot: int = field(compare=False, repr=False)
-    large: bool = False         # the operands are larger than the caches: results are written past them, inputs fetched ahead
-    chunked: bool = True        # a row may be several units; else it is one
-    partial: bool = False       # what a unit stores lies apart for every chunk
+    large: bool = False  # the operands are larger than the caches: results are written past them, inputs fetched ahead
+    chunked: bool = True  # a row may be several units; else it is one
+    partial: bool = False  # what a unit stores lies apart for every chunk
 
     @property
     def word(self) -> str:
@@ -121,7 +121,7 @@ class Frame:
         with self.f.at_entry():
             self._block = self.f.pointer(self.f.parameter(0))
         self._constants: dict[int, Value] = {}
-        self.env: dict[Expr, str | tuple[str, str]] = {}   # values known for the whole row
+        self.env: dict[Expr, str | tuple[str, str]] = {}  # values known for the whole row
         self.error = self.f.variable("i64", 0) if self._may_fail() else None
 
     def _may_fail(self) -> bool:
@@ -208,7 +208,7 @@ class Frame:
             with f.when(code.differs(0)):
                 f.store(code, f["p"], 2)
         if form.large:
-            f.line("fence seq_cst")     # such stores are seen by other threads only after a fence
+            f.line("fence seq_cst")  # such stores are seen by other threads only after a fence
             f.metadata.append(STREAMS_METADATA)
         text = module(f)
         missing = sorted(d for d in self.declarations if d not in text)
@@ -219,6 +219,7 @@ class Frame:
 
         def word(type: str, number: int) -> str:
             return f.load(type, f["p"], self.head_constant(FIRST_SCALAR) + number).name
+
         for i, (kind, dtype) in enumerate(self.nest.scalars):
             low = self.lowering()
             target = leaf(f"s{i}", dtype)
@@ -231,8 +232,10 @@ class Frame:
                 at += 1
                 part = leaf("part", float64)
                 real_dtype = target.dtype.to_real()
-                self.env[target] = (low.value(cast(part, real_dtype), {part: raw}),
-                                    self.lowering().value(cast(part, real_dtype), {part: imaginary}))
+                self.env[target] = (
+                    low.value(cast(part, real_dtype), {part: raw}),
+                    self.lowering().value(cast(part, real_dtype), {part: imaginary}),
+                )
             else:
                 source_leaf = leaf("number", source)
                 self.env[target] = low.value(cast(source_leaf, dtype), {source_leaf: raw})

@@ -22,19 +22,19 @@ from flambeau.ir import special, zeta
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded
 from flambeau.ir.scalar import Expr, topological
 
-UNIT = 32768            # cheap elements worth waking a second thread for
-SPLIT = 1 << 16         # elements of one reduction above which it is cut into chunks
-LARGE = 32 << 20        # bytes of an operand that no cache keeps
-LANE_RUN = 256          # rows side by side that fit the cache between two stages
-LANE_ROWS = 512           # longest run of rows that one lane adds up, for accuracy
-LEAST_LANES = 32          # rows side by side that threads are not to share
-TILE = 16               # edge of a tile of a transposition
-_COSTLY = 12            # what a named function (exp, ...) weighs against an addition
-_LONG = 60              # and one of long polynomials or loops
+UNIT = 32768  # cheap elements worth waking a second thread for
+SPLIT = 1 << 16  # elements of one reduction above which it is cut into chunks
+LARGE = 32 << 20  # bytes of an operand that no cache keeps
+LANE_RUN = 256  # rows side by side that fit the cache between two stages
+LANE_ROWS = 512  # longest run of rows that one lane adds up, for accuracy
+LEAST_LANES = 32  # rows side by side that threads are not to share
+TILE = 16  # edge of a tile of a transposition
+_COSTLY = 12  # what a named function (exp, ...) weighs against an addition
+_LONG = 60  # and one of long polynomials or loops
 _LONG_OPS = (special.BODIES.keys() | zeta.BODIES.keys() | {"repeat", "apart"}) - {"erf", "gelu", "normal_cdf"}
 _costs: dict[tuple, int] = {}
 
-Scheduled = tuple[list[Phase], int]     # and the bytes of working memory that they share
+Scheduled = tuple[list[Phase], int]  # and the bytes of working memory that they share
 
 
 def cost(nest: Nest) -> int:
@@ -68,8 +68,15 @@ def lay(
     slots = slots or tuple(range(operands))
     picks = picks or {}
     if nest.pointwise() and not ordered:
-        return _pointwise(nest, tuple(kept) + tuple(inner), [a + b for a, b in zip(kept_strides, inner_strides)], picks, slots,
-                          offsets, len(slots) if scalar_slot is None else scalar_slot)
+        return _pointwise(
+            nest,
+            tuple(kept) + tuple(inner),
+            [a + b for a, b in zip(kept_strides, inner_strides)],
+            picks,
+            slots,
+            offsets,
+            len(slots) if scalar_slot is None else scalar_slot,
+        )
     inputs_first = list(range(len(nest.outputs), operands)) + list(range(len(nest.outputs)))
     kept, kept_strides = _collapse(kept, kept_strides, inputs_first)
     inner, inner_strides = _merge(inner, inner_strides) if ordered else _collapse(inner, inner_strides, inputs_first)
@@ -127,10 +134,24 @@ def _pointwise(nest: Nest, shape, strides, picks, slots, offsets, scalar_slot) -
     if row > 2 * unit and rows < 64:
         per_index = row // inner[0]
         chunk = max(1, unit // per_index)
-        chunk = chunk & -64 or chunk    # whole cache lines
+        chunk = chunk & -64 or chunk  # whole cache lines
     form = Form(len(outer), m, False, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
-    return [_phase(nest, form, outer, [s[:-m] for s in strides], inner, [s[-m:] for s in strides], None, picks, chunk,
-                   [0] * len(strides), unit, offsets)], 0
+    return [
+        _phase(
+            nest,
+            form,
+            outer,
+            [s[:-m] for s in strides],
+            inner,
+            [s[-m:] for s in strides],
+            None,
+            picks,
+            chunk,
+            [0] * len(strides),
+            unit,
+            offsets,
+        )
+    ], 0
 
 
 def _crossing(shape, strides) -> int | None:
@@ -150,16 +171,43 @@ def _tiled(nest: Nest, shape, strides, axis: int, picks, slots, unit, scalar_slo
     outer = tuple(n for i, n in enumerate(shape[:-1]) if i != axis)
     outer_strides = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in strides]
     form = Form(len(outer), 1, True, tuple(_class(s[-1]) for s in strides), slots, scalar_slot)
-    return [_phase(nest, form, outer, outer_strides, (shape[axis],), [(s[axis],) for s in strides],
-                   (shape[-1], [s[-1] for s in strides]), picks, TILE, [0] * len(strides), unit, lane_size=TILE)], 0
+    return [
+        _phase(
+            nest,
+            form,
+            outer,
+            outer_strides,
+            (shape[axis],),
+            [(s[axis],) for s in strides],
+            (shape[-1], [s[-1] for s in strides]),
+            picks,
+            TILE,
+            [0] * len(strides),
+            unit,
+            lane_size=TILE,
+        )
+    ], 0
 
 
 def _class(stride: int) -> str:
     return "0" if stride == 0 else "1" if stride == 1 else "x"
 
 
-def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, picks, chunk, chunk_strides, unit,
-           offsets=None, lane_size=None) -> Phase:
+def _phase(
+    nest,
+    form: Form,
+    outer,
+    outer_strides,
+    inner,
+    inner_strides,
+    lane,
+    picks,
+    chunk,
+    chunk_strides,
+    unit,
+    offsets=None,
+    lane_size=None,
+) -> Phase:
     """Constants in the order that the kernel reads them (see nest.Form)."""
     chunks = -(-inner[0] // chunk) if inner[0] else 1
     lane_extent, lane_strides = lane if lane else (1, [0] * len(outer_strides))
@@ -175,8 +223,16 @@ def _phase(nest, form: Form, outer, outer_strides, inner, inner_strides, lane, p
     for j, slot in enumerate(form.slots):
         stride, extent = picks.get(j, (0, 0))
         offset = offsets.get(j, 0) if offsets else 0
-        constants += [*outer_strides[j], chunk_strides[j], lane_strides[j], *inner_strides[j], stride, extent,
-                      SCRATCH_WORD if slot == SCRATCH else BUFFER_WORDS + slot, offset]
+        constants += [
+            *outer_strides[j],
+            chunk_strides[j],
+            lane_strides[j],
+            *inner_strides[j],
+            stride,
+            extent,
+            SCRATCH_WORD if slot == SCRATCH else BUFFER_WORDS + slot,
+            offset,
+        ]
     widest = max((d.itemsize for d, kind in zip(nest.outputs + nest.inputs, form.classes) if kind == "1"), default=0)
     if not lane and rows * math.prod(inner) * widest >= LARGE:
         form = replace(form, large=True)
@@ -197,14 +253,24 @@ def _rows(nest: Nest, kept, kept_strides, inner, inner_strides, lane, picks, slo
     length = math.prod(inner)
     classes = tuple(_class(lane[1][j] if lane else inner_strides[j][-1]) for j in range(len(kept_strides)))
     form = Form(len(kept), len(inner), lane is not None, classes, slots, len(slots), chunked=False)
-    splits = _splittable(nest) and math.prod(kept) * lane_extent > 0 and (
-        (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * planned_threads())
-        or (lane is not None and length > 2 * LANE_ROWS))
+    splits = (
+        _splittable(nest)
+        and math.prod(kept) * lane_extent > 0
+        and (
+            (length * min(lane_extent, LANE_RUN) > SPLIT and units < 2 * planned_threads())
+            or (lane is not None and length > 2 * LANE_ROWS)
+        )
+    )
     if splits:
         return _split(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, unit)
     threads = planned_threads()
-    if (threads > 1 and not picks and math.prod(kept) * -(-lane_extent // LEAST_LANES) < 2 * threads
-            and length * lane_extent > SPLIT and can_stage(nest)):
+    if (
+        threads > 1
+        and not picks
+        and math.prod(kept) * -(-lane_extent // LEAST_LANES) < 2 * threads
+        and length * lane_extent > SPLIT
+        and can_stage(nest)
+    ):
         return _staged(nest, form, kept, kept_strides, inner, inner_strides, lane, unit)
     phase = _phase(nest, form, kept, kept_strides, inner, inner_strides, lane, picks, max(inner[0], 1), [0] * len(slots), unit)
     return [phase], 0
@@ -222,17 +288,40 @@ def _staged(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, la
         extents = inner if whole else (-(-inner[0] // chunk),)
         classes = tuple(_class(p.lane if lane else p.inner[-1]) for p in places)
         slots = tuple(p.slot for p in places)
-        staged = Form(len(kept), len(extents), lane is not None, classes, slots, form.scalar_slot, chunked=chunked,
-                      partial=any(p.chunk for p in places))
-        return _phase(own, staged, kept, [p.outer for p in places], extents, [p.inner for p in places],
-                      (lane_extent, [p.lane for p in places]) if lane else None, {}, chunk if chunked else extents[0],
-                      [p.chunk for p in places], unit, {j: p.offset for j, p in enumerate(places)})
+        staged = Form(
+            len(kept),
+            len(extents),
+            lane is not None,
+            classes,
+            slots,
+            form.scalar_slot,
+            chunked=chunked,
+            partial=any(p.chunk for p in places),
+        )
+        return _phase(
+            own,
+            staged,
+            kept,
+            [p.outer for p in places],
+            extents,
+            [p.inner for p in places],
+            (lane_extent, [p.lane for p in places]) if lane else None,
+            {},
+            chunk if chunked else extents[0],
+            [p.chunk for p in places],
+            unit,
+            {j: p.offset for j, p in enumerate(places)},
+        )
+
     dtypes = nest.outputs + nest.inputs
-    places = [Place(dtype, slot, tuple(outer), step, tuple(along))
-              for dtype, slot, outer, step, along in zip(dtypes, form.slots, kept_strides, lane_strides, inner_strides)]
+    places = [
+        Place(dtype, slot, tuple(outer), step, tuple(along))
+        for dtype, slot, outer, step, along in zip(dtypes, form.slots, kept_strides, lane_strides, inner_strides)
+    ]
     count = len(nest.outputs)
-    stager = Stager(nest, places[:count], places[count:], kept, lane_extent if lane else None, len(inner),
-                    -(-inner[0] // chunk), phase)
+    stager = Stager(
+        nest, places[:count], places[count:], kept, lane_extent if lane else None, len(inner), -(-inner[0] // chunk), phase
+    )
     stager.run()
     return stager.phases, stager.scratch
 
@@ -242,9 +331,15 @@ def _splittable(nest: Nest) -> bool:
     if len(nest.stages) != 2:
         return False
     loop, row = nest.stages
-    return (isinstance(loop, Loop) and isinstance(row, Row) and not loop.stores and not loop.scan and
-            not any(n.op == "pick" or (n.op == "leaf" and str(n.value).startswith("in"))
-                    for _, e in row.stores for n in topological(e)))
+    return (
+        isinstance(loop, Loop)
+        and isinstance(row, Row)
+        and not loop.stores
+        and not loop.scan
+        and not any(
+            n.op == "pick" or (n.op == "leaf" and str(n.value).startswith("in")) for _, e in row.stores for n in topological(e)
+        )
+    )
 
 
 def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lane, picks, unit) -> Scheduled:
@@ -279,9 +374,20 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     lane_strides = [1] * count + list(lane[1][n_out:]) if lane else None
     classes = tuple(("1" if lane else "0") for _ in range(count)) + form.classes[n_out:]
     first_form = replace(form, classes=classes, slots=(SCRATCH,) * count + form.slots[n_out:], chunked=True, partial=True)
-    first = _phase(partial, first_form, kept, outer_strides, inner, own_inner, (lane_extent, lane_strides) if lane else None,
-                   {count + j - n_out: pick for j, pick in picks.items()}, chunk,
-                   [lane_extent] * count + [0] * len(nest.inputs), unit, offsets)
+    first = _phase(
+        partial,
+        first_form,
+        kept,
+        outer_strides,
+        inner,
+        own_inner,
+        (lane_extent, lane_strides) if lane else None,
+        {count + j - n_out: pick for j, pick in picks.items()},
+        chunk,
+        [lane_extent] * count + [0] * len(nest.inputs),
+        unit,
+        offsets,
+    )
     # the second phase reads the partial results as its inputs
     final_folds = []
     k = 0
@@ -293,10 +399,26 @@ def _split(nest: Nest, form: Form, kept, kept_strides, inner, inner_strides, lan
     final_outer = list(kept_strides[:n_out]) + [tuple(partial_outer)] * count
     final_inner = [(0,)] * n_out + [(lane_extent,)] * count
     final_lane = (lane_extent, list(lane[1][:n_out]) + [1] * count) if lane else None
-    final_classes = tuple(_class(lane[1][j]) for j in range(n_out)) + ("1",) * count if lane else \
-        ("0",) * n_out + (_class(lane_extent),) * count
-    final_form = Form(len(kept), 1, lane is not None, final_classes, form.slots[:n_out] + (SCRATCH,) * count,
-                      form.scalar_slot, chunked=False)
-    second = _phase(final, final_form, kept, final_outer, (chunks,), final_inner, final_lane, {}, chunks, [0] * (n_out + count),
-                    unit, {n_out + i: o for i, o in offsets.items()})
+    final_classes = (
+        tuple(_class(lane[1][j]) for j in range(n_out)) + ("1",) * count
+        if lane
+        else ("0",) * n_out + (_class(lane_extent),) * count
+    )
+    final_form = Form(
+        len(kept), 1, lane is not None, final_classes, form.slots[:n_out] + (SCRATCH,) * count, form.scalar_slot, chunked=False
+    )
+    second = _phase(
+        final,
+        final_form,
+        kept,
+        final_outer,
+        (chunks,),
+        final_inner,
+        final_lane,
+        {},
+        chunks,
+        [0] * (n_out + count),
+        unit,
+        {n_out + i: o for i, o in offsets.items()},
+    )
     return [first, second], at

@@ -22,7 +22,7 @@ from flambeau.codegen.strip_mine import gather
 LABEL_ERROR = 1
 CONSTANTS = ("count", "time", "classes", "time_stride", "sample_stride", "blank", "pitch", "slice", "zero_infinity")
 NEVER = float("-inf")
-BEFORE = 2                  # elements of a row before its first state
+BEFORE = 2  # elements of a row before its first state
 
 
 def pitch_of(states: int, kind: Kind) -> int:
@@ -48,8 +48,7 @@ class _Sample:
         self.targets = f.at("i64", targets, start)
         own = f.scratch(f["thread"] * c["slice"])
         self.labels = own
-        self.skips, self.logs, self.shares = (
-            f.at("i8", own, c["pitch"] * (4 + k * self.size)) for k in range(3))
+        self.skips, self.logs, self.shares = (f.at("i8", own, c["pitch"] * (4 + k * self.size)) for k in range(3))
 
     def constant(self, value: float) -> Value:
         return self.f.value(value, self.row)
@@ -86,8 +85,9 @@ class _Sample:
         """The log-probabilities of the labels of states s, s + 1, ... at time t."""
         f = self.f
         labels = f.load(vector("i32", self.lanes), f.at("i32", self.labels, s), align=4)
-        return gather(f, self.kind.compute, f.at(self.kind.compute, self.log_probs, t * self.c["time_stride"]), labels, None,
-                      self.lanes)
+        return gather(
+            f, self.kind.compute, f.at(self.kind.compute, self.log_probs, t * self.c["time_stride"]), labels, None, self.lanes
+        )
 
     def existing(self, s: Value, value: Value) -> Value:
         """Elements of states, -inf after the last."""
@@ -101,7 +101,7 @@ class _Sample:
         f = self.f
         most, rest = logs[0], []
         for log in logs[1:]:
-            more = most > log           # of a NaN nothing is known, and it stays
+            more = most > log  # of a NaN nothing is known, and it stays
             rest.append(f.select(more, log, most))
             most = f.select(more, most, log)
         nothing = most.equals(NEVER)
@@ -173,7 +173,7 @@ def gradient_kernel(dtype: Any) -> str:
         sample = _Sample(f, kind, c, f.buffer(1), f.buffer(2), f.buffer(3), n)
         rows = f.at(compute, f.buffer(5), n * c["time"] * c["pitch"])
         loss, upstream = (f.load(compute, f.buffer(k), n) for k in (4, 6))
-        impossible = loss.differs(loss - 0.0 * loss)        # inf or NaN
+        impossible = loss.differs(loss - 0.0 * loss)  # inf or NaN
         is_zero = f.emit("i1", f"and i1 {loss.equals(float('inf')).name}, {c['zero_infinity'].differs(0).name}")
         nothing = f.select(is_zero, f.i64(0), f.select(impossible, sample.time, f.i64(0)))
         good = sample.read_labels()
@@ -197,8 +197,12 @@ def gradient_kernel(dtype: Any) -> str:
                     skipping = sample.load(sample.logs, s + 2) + sample.load(sample.skips, s + 2)
                     reached = sample.together(sample.load(sample.logs, s), sample.load(sample.logs, s + 1), skipping)
                     # at the last time only the two last states are ends
-                    is_end = f.emit(vector("i1", lanes), "xor {} {}, {}".format(
-                        vector("i1", lanes), f.mask(sample.states - s, lanes).name, f.mask(sample.states - 2 - s, lanes).name))
+                    is_end = f.emit(
+                        vector("i1", lanes),
+                        "xor {} {}, {}".format(
+                            vector("i1", lanes), f.mask(sample.states - s, lanes).name, f.mask(sample.states - 2 - s, lanes).name
+                        ),
+                    )
                     first = f.select(is_end, sample.constant(0.0), sample.constant(NEVER))
                     beta = f.select(f.splat(step.equals(0), lanes), first, reached) + emitted
                     beta = sample.existing(s, beta)

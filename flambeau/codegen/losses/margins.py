@@ -19,7 +19,7 @@ from flambeau.codegen.simd import total_of
 from flambeau.codegen.strip_mine import Strip, strips
 
 TARGET_ERROR = 1
-CONSTANTS = ("classes", "divisor", "pitch")         # of a row's loss or gradient; elements between two gradients of losses
+CONSTANTS = ("classes", "divisor", "pitch")  # of a row's loss or gradient; elements between two gradients of losses
 
 
 def _both(f: Kernel, a: Value, b: Value | None) -> Value:
@@ -96,11 +96,13 @@ def single_kernel(dtype: Any, power: int, weighted: bool, reduced: bool) -> str:
         with f.branches(target.unsigned_below(c["classes"])) as otherwise:
             base, total = margin - f.load(kind.compute, scores, target), f.variable(sum_type, 0)
 
-            def add(strip: Strip, scores: Value = scores, target: Value = target, base: Value = base,
-                    total: Variable = total) -> None:
+            def add(
+                strip: Strip, scores: Value = scores, target: Value = target, base: Value = base, total: Variable = total
+            ) -> None:
                 excess, positive = _above(strip, kind, scores, base, _is_not(strip, target))
                 term = excess if power == 1 else excess * excess
                 _add_wide(f, kind, total, f.select(positive, term, f.value(0.0, term.type)))
+
             strips(f, c["classes"], kind.lanes, add)
             result = total_of(f, total.get())
             if weighted:
@@ -127,13 +129,21 @@ def single_gradient_kernel(dtype: Any, power: int, weighted: bool) -> str:
             if weighted:
                 scale = scale * f.load(kind.compute, f.buffer(4), target)
 
-            def put(strip: Strip, out: Value = out, scores: Value = scores, target: Value = target, base: Value = base,
-                    scale: Value = scale, total: Variable = total) -> None:
+            def put(
+                strip: Strip,
+                out: Value = out,
+                scores: Value = scores,
+                target: Value = target,
+                base: Value = base,
+                scale: Value = scale,
+                total: Variable = total,
+            ) -> None:
                 excess, positive = _above(strip, kind, scores, base, _is_not(strip, target))
                 slope = f.splat(scale, strip.lanes)
                 slope = f.select(positive, slope if power == 1 else slope * excess, f.value(0.0, slope.type))
                 strip.store(slope, kind.compute, f.at(kind.compute, out, strip.x))
                 total.add(slope)
+
             strips(f, c["classes"], kind.lanes, put)
             f.store(-total_of(f, total.get()), out, target)
             otherwise()
@@ -175,19 +185,27 @@ def several_kernel(dtype: Any, reduced: bool) -> str:
         count = _count_targets(f, c, targets)
         total = f.variable(vector("double", kind.lanes), 0)
         with f.branches(count.get() >= 0) as otherwise:
-            strips(f, c["classes"], kind.lanes, lambda strip, chosen=chosen: strip.store(
-                f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, chosen, strip.x)))
+            strips(
+                f,
+                c["classes"],
+                kind.lanes,
+                lambda strip, chosen=chosen: strip.store(
+                    f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, chosen, strip.x)
+                ),
+            )
             with f.loop(0, count.get()) as i:
                 f.store(f.value(1.0, kind.compute), chosen, _target(f, c, targets, i))
             with f.loop(0, count.get()) as i:
                 base = 1.0 - f.load(kind.compute, scores, _target(f, c, targets, i))
                 part = f.variable(kind.accumulator, 0)
 
-                def add(strip: Strip, base: Value = base, part: Variable = part, scores: Value = scores,
-                        chosen: Value = chosen) -> None:
+                def add(
+                    strip: Strip, base: Value = base, part: Variable = part, scores: Value = scores, chosen: Value = chosen
+                ) -> None:
                     other = _load(strip, kind.compute, chosen)
                     excess, positive = _above(strip, kind, scores, base, other.equals(f.value(0.0, other.type)))
                     part.add(f.select(positive, excess, f.value(0.0, excess.type)))
+
                 strips(f, c["classes"], kind.lanes, add)
                 _add_wide(f, kind, total, part.get())
             _put_loss(f, kind, c, row, total_of(f, total.get()), reduced)
@@ -208,16 +226,28 @@ def several_gradient_kernel(dtype: Any) -> str:
         targets = f.at("i64", f.buffer(3), start)
         count = _count_targets(f, c, targets)
         with f.branches(count.get() >= 0) as otherwise:
-            strips(f, c["classes"], kind.lanes, lambda strip, out=out: strip.store(
-                f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, out, strip.x)))
+            strips(
+                f,
+                c["classes"],
+                kind.lanes,
+                lambda strip, out=out: strip.store(
+                    f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, out, strip.x)
+                ),
+            )
             # whole numbers first: how often a class that is no target comes too near, and how many come too near to a target
             with f.loop(0, count.get()) as i:
                 target = _target(f, c, targets, i)
                 base = 1.0 - f.load(kind.compute, scores, target)
                 near = f.variable("i64", 0)
 
-                def add(strip: Strip, base: Value = base, near: Variable = near, scores: Value = scores, chosen: Value = chosen,
-                        out: Value = out) -> None:
+                def add(
+                    strip: Strip,
+                    base: Value = base,
+                    near: Variable = near,
+                    scores: Value = scores,
+                    chosen: Value = chosen,
+                    out: Value = out,
+                ) -> None:
                     other = _load(strip, kind.compute, chosen)
                     _, positive = _above(strip, kind, scores, base, other.equals(f.value(0.0, other.type)))
                     place = f.at(kind.compute, out, strip.x)
@@ -225,6 +255,7 @@ def several_gradient_kernel(dtype: Any) -> str:
                     strip.store(strip.load(kind.compute, place) + one, kind.compute, place)
                     bits = f.convert(positive, f"i{strip.lanes}", "bitcast")
                     near.add(f.convert(f.call(bits.type, f"llvm.ctpop.{bits.type}", bits), "i64", "zext"))
+
                 strips(f, c["classes"], kind.lanes, add)
                 own = f.load(kind.compute, out, target, align=size)
                 f.store(own - f.convert(near.get(), kind.compute, "sitofp"), out, target, align=size)
@@ -233,6 +264,7 @@ def several_gradient_kernel(dtype: Any) -> str:
             def multiply(strip: Strip, out: Value = out, scale: Value = scale) -> None:
                 place = f.at(kind.compute, out, strip.x)
                 strip.store(strip.load(kind.compute, place) * f.splat(scale, strip.lanes), kind.compute, place)
+
             strips(f, c["classes"], kind.lanes, multiply)
             otherwise()
             f.store(f.i64(TARGET_ERROR), f["p"], 2)

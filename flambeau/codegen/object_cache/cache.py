@@ -21,11 +21,11 @@ from flambeau.codegen.object_cache.digest import sha256
 from flambeau.codegen.object_cache.image import Image
 
 FORMAT = 2
-ROOMS = ("base", "ir", "codegen")       # where the sources lie that write kernels
-LARGEST = 1 << 28                       # bytes of a file that is read
-_DIGEST = 32                            # bytes of a digest
+ROOMS = ("base", "ir", "codegen")  # where the sources lie that write kernels
+LARGEST = 1 << 28  # bytes of a file that is read
+_DIGEST = 32  # bytes of a digest
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC     # not to wait for who writes to a pipe
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not to wait for who writes to a pipe
 
 
 @cache
@@ -50,7 +50,7 @@ def directory() -> str | None:
 def _usual() -> str:
     """Where caches are. Raises RuntimeError for a user without a home."""
     home = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(home):         # the standard says to ignore it
+    if not os.path.isabs(home):  # the standard says to ignore it
         home = os.path.join(os.path.expanduser("~"), ".cache")
     if not os.path.isabs(home):
         raise RuntimeError("no home directory")
@@ -63,7 +63,7 @@ def _make(folder: str) -> None:
         _make(os.path.dirname(folder))
         try:
             os.mkdir(folder, 0o700)
-        except FileExistsError:         # another process was faster, or it is no directory
+        except FileExistsError:  # another process was faster, or it is no directory
             if not os.path.isdir(folder):
                 raise
 
@@ -86,7 +86,7 @@ def _unexchangeable(folder: str) -> bool:
     status = os.stat(folder)
     if status.st_uid not in (0, os.geteuid()):
         return False
-    if status.st_mode & stat.S_ISVTX:   # as /tmp: there, things are exchanged by their owners only
+    if status.st_mode & stat.S_ISVTX:  # as /tmp: there, things are exchanged by their owners only
         return True
     # a group that has its user's number is nobody else's, by the convention that makes such groups
     others = 0o002 if status.st_gid == os.getegid() == os.geteuid() else 0o022
@@ -99,6 +99,7 @@ def machine() -> str:
     import importlib.util
 
     from flambeau.version import __version__
+
     spec = importlib.util.find_spec("llvmlite")
     compiler = ""
     if spec and spec.origin:
@@ -114,12 +115,12 @@ def sources() -> str:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = []
     rooms = [os.path.join(package, room) for room in ROOMS]
-    for room in rooms:      # rooms in a room are entered as they are found
+    for room in rooms:  # rooms in a room are entered as they are found
         with os.scandir(room) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    found.append(f"{entry.path[len(package):]} {status.st_size} {int(status.st_mtime)}")
+                    found.append(f"{entry.path[len(package) :]} {status.st_size} {int(status.st_mtime)}")
                 elif entry.is_dir() and entry.name != "__pycache__":
                     rooms.append(entry.path)
     return sha256("\n".join(sorted(found)).encode()).hexdigest()
@@ -173,9 +174,9 @@ def read_bytes(name: str) -> memoryview | None:
     except OSError:
         return None
     content, end = data[_DIGEST:], name.encode()
-    if sha256(content).digest() != data[:_DIGEST] or content[-len(end):] != end:    # of another name, it is not valid
+    if sha256(content).digest() != data[:_DIGEST] or content[-len(end) :] != end:  # of another name, it is not valid
         return None
-    return content[:-len(end)]
+    return content[: -len(end)]
 
 
 def _open_own(root: str) -> int:
@@ -190,6 +191,7 @@ def _open_own(root: str) -> int:
 def write_bytes(name: str, payload: bytes) -> None:
     """Store a cache file atomically; a cache that can't be written is no error."""
     from flambeau.base.whole_files import replacing, sweep  # a program whose kernels are all cached can do without
+
     root = directory()
     if root is None or len(payload) > LARGEST - _DIGEST:
         return

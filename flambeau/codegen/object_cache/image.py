@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PAGE = 4096
-FAR = 1 << 40       # bytes; no address in an image is as far from its beginning
+FAR = 1 << 40  # bytes; no address in an image is as far from its beginning
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 _mmap = _LIBRARY.mmap
-_mmap.restype, _mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                                                 ctypes.c_int, ctypes.c_long]
+_mmap.restype, _mmap.argtypes = (
+    ctypes.c_void_p,
+    [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long],
+)
 _mprotect = _LIBRARY.mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 READ, WRITE, EXECUTE, PRIVATE_ANONYMOUS = 1, 2, 4, 0x22
@@ -27,8 +29,8 @@ class Image:
     """Linked code: position-independent but for the absolute addresses listed in `bases` and `externals`."""
 
     code: bytes
-    functions: dict[str, int]                                   # name -> offset
-    externals: dict[int, str] = field(default_factory=dict)     # offset of an 8-byte slot -> symbol
+    functions: dict[str, int]  # name -> offset
+    externals: dict[int, str] = field(default_factory=dict)  # offset of an 8-byte slot -> symbol
     bases: list[tuple[int, int]] = field(default_factory=list)  # offset of an 8-byte word = base + addend
 
     def to_tuple(self) -> tuple:
@@ -41,7 +43,8 @@ class Image:
             code, functions, externals, bases = parts
             slots = len(code) - 8
             whole = (
-                type(code) is bytes and len(functions) > 0
+                type(code) is bytes
+                and len(functions) > 0
                 and all([type(name) is str and 0 <= at < len(code) for name, at in functions.items()])
                 and all([type(name) is str and 0 <= at <= slots for at, name in externals.items()])
                 and all([0 <= at <= slots and -FAR < addend < FAR for at, addend in bases])

@@ -10,11 +10,11 @@ import struct
 from flambeau.codegen.object_cache.image import Image, aligned
 from flambeau.codegen.object_cache.relocations import MACHINES, Machine, Reach
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")     # name, type, flags, address, offset, size, link, info, align, entry size
+_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry size
 _SYMBOL, _RELOCATION = struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
-PROGRAM, SYMBOLS, RELOCATIONS, ZEROS = 1, 2, 4, 8       # section types
-WRITABLE, ALLOCATED = 1, 2                              # section flags
-FUNCTION = 2                                            # symbol type
+PROGRAM, SYMBOLS, RELOCATIONS, ZEROS = 1, 2, 4, 8  # section types
+WRITABLE, ALLOCATED = 1, 2  # section flags
+FUNCTION = 2  # symbol type
 
 
 class _Slots:
@@ -62,12 +62,13 @@ class _Object:
     """An object file whose sections have been put behind others."""
 
     def __init__(self, elf: bytes, code: bytearray, image: Image) -> None:
-        number, = struct.unpack_from("<H", elf, 18)
+        (number,) = struct.unpack_from("<H", elf, 18)
         if elf[:6] != b"\x7fELF\x02\x01" or number not in MACHINES:
-            raise NotImplementedError("kernels can be loaded on x86-64 and AArch64 Linux only; this object is for another "
-                                      "platform")
+            raise NotImplementedError(
+                "kernels can be loaded on x86-64 and AArch64 Linux only; this object is for another platform"
+            )
         self.elf, self.machine = elf, MACHINES[number]
-        start, = struct.unpack_from("<Q", elf, 40)
+        (start,) = struct.unpack_from("<Q", elf, 40)
         size, count = struct.unpack_from("<HH", elf, 58)
         self.sections = [_SECTION.unpack_from(elf, start + i * size) for i in range(count)]
         self.place = _laid_out(elf, self.sections, code)
@@ -78,13 +79,13 @@ class _Object:
         for _, kind, _, _, offset, length, _, target, _, _ in self.sections:
             if kind != RELOCATIONS or target not in self.place:
                 continue
-            for at, info, addend in _RELOCATION.iter_unpack(self.elf[offset:offset + length]):
+            for at, info, addend in _RELOCATION.iter_unpack(self.elf[offset : offset + length]):
                 name, where = self.symbols[info >> 32]
                 self._resolve(slots, at + self.place[target], info & 0xFFFFFFFF, name, where, addend)
 
     def _resolve(self, slots: _Slots, at: int, number: int, name: str, where: int | None, addend: int) -> None:
         if where is None:
-            where = slots.image.functions.get(name)     # in another of the objects
+            where = slots.image.functions.get(name)  # in another of the objects
         rule = self.machine.relocations.get(number)
         if rule is None or ((where is None) != (rule.reach is Reach.ADDRESS) and rule.reach is not Reach.CALL):
             raise NotImplementedError(f"relocation {number} against {name!r} is not supported")
@@ -112,7 +113,7 @@ def _laid_out(elf: bytes, sections: list[tuple], code: bytearray) -> dict[int, i
     for i, start in place.items():
         _, kind, _, _, offset, length, *_ = sections[i]
         if kind == PROGRAM:
-            code[start:start + length] = elf[offset:offset + length]
+            code[start : start + length] = elf[offset : offset + length]
     return place
 
 
@@ -123,9 +124,9 @@ def _symbols(elf: bytes, sections: list[tuple], place: dict[int, int], image: Im
         if kind != SYMBOLS:
             continue
         strings = sections[link_to][4]
-        for name_at, info, _, home, value, _ in _SYMBOL.iter_unpack(elf[offset:offset + length]):
+        for name_at, info, _, home, value, _ in _SYMBOL.iter_unpack(elf[offset : offset + length]):
             end = elf.index(b"\0", strings + name_at)
-            name = elf[strings + name_at:end].decode()
+            name = elf[strings + name_at : end].decode()
             where = place[home] + value if home in place else None
             symbols.append((name, where))
             if info & 15 == FUNCTION and where is not None:

@@ -15,7 +15,7 @@ from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.targets import lowered
 
-WORK = 32768        # elements worth waking another thread for
+WORK = 32768  # elements worth waking another thread for
 
 
 @compiled(INDEXED)
@@ -38,6 +38,7 @@ def _kernel(type: str, r: int, again: bool) -> str:
         first = place_before if again else place_before + 1
         with f.loop(first, n if again else n - (r - 1 - len(chosen))) as i:
             choose([*chosen, f.load(type, x, i * step, align=align)], i)
+
     with f.loop(f["begin"], f["end"]) as i:
         place.set(f.load("i64", constants, i + 2) * r)
         choose([f.load(type, x, i * step, align=align)], i)

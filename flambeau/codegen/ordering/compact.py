@@ -19,14 +19,14 @@ from flambeau.codegen.targets import lowered
 
 CHUNK = 16384
 BLOCK = 1024
-LANES = 16      # elements that are counted at once
+LANES = 16  # elements that are counted at once
 _FLOATS = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "float64": "double"}
 
 
 def element_type(dtype: DType) -> str:
     """The LLVM type in which elements of a real dtype are compared. NotImplementedError for float8."""
     if dtype in FLOAT8:
-        raise NotImplementedError(f'"nonzero_count_cpu" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"nonzero_count_cpu\" not implemented for '{dtype.scalar_name}'")
     return _FLOATS.get(dtype.name, f"i{8 * dtype.itemsize}")
 
 
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
     type: str
     parts: int
-    begins: bool        # those that differ from the one before them, and the first; otherwise those that are not zero
+    begins: bool  # those that differ from the one before them, and the first; otherwise those that are not zero
 
     def holds(self, f: Function, x: Value, i: Value) -> Value:
         """Whether element i is one, as an i1."""
@@ -69,7 +69,7 @@ class Wanted(NamedTuple):
         own = f.load(type, f.at(self.type, x, i * self.parts), align=1)
         differs = own.differs(f.load(type, f.at(self.type, x, (i - 1) * self.parts), align=1) if self.begins else 0)
         bits = f.convert(f.convert(differs, f"i{count}", "bitcast"), "i64", "zext")
-        if self.parts == 2:     # one of two adjacent bits is enough
+        if self.parts == 2:  # one of two adjacent bits is enough
             bits = (bits | (bits >> 1)) & 0x55555555
         return f.call("i64", "llvm.ctpop.i64", bits)
 
@@ -84,7 +84,7 @@ def _count_kernel(wanted: Wanted) -> str:
         count = f.variable("i64", 0)
         last = f.minimum(first + CHUNK, n)
         start = first
-        if wanted.begins:       # the first of all is looked at by itself
+        if wanted.begins:  # the first of all is looked at by itself
             start = first + f.convert(first.equals(0), "i64", "zext")
             count.set(start - first)
         whole = start + ((last - start) & -LANES)
@@ -110,15 +110,17 @@ def _add_kernel() -> str:
     return module(g)
 
 
-def _write_positions(f: Function, wanted: Wanted, x: Value, out: Value, begin: Variable, last: Value, at: Variable,
-                     end: Value) -> None:
+def _write_positions(
+    f: Function, wanted: Wanted, x: Value, out: Value, begin: Variable, last: Value, at: Variable, end: Value
+) -> None:
     """Positions of whole vectors from `begin` on, which are stored at `at` while they surely fit."""
     lanes, kind = 8, "<8 x i64>"
     steps = Value(f, kind, "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">")
     with f.repeat(lambda: (begin.get() + lanes <= last) & (at.get() + lanes <= end)):
         mask = wanted.mask(f, x, begin.get(), lanes)
-        dense = f.call(kind, "llvm.experimental.vector.compress.v8i64", f.splat(begin.get(), lanes) + steps, mask,
-                       Value(f, kind, "poison"))
+        dense = f.call(
+            kind, "llvm.experimental.vector.compress.v8i64", f.splat(begin.get(), lanes) + steps, mask, Value(f, kind, "poison")
+        )
         f.store(dense, out, at.get(), align=8)
         bits = f.convert(f.convert(mask, f"i{lanes}", "bitcast"), "i64", "zext")
         at.add(f.call("i64", "llvm.ctpop.i64", bits))
@@ -180,12 +182,14 @@ def counting_plan(layout: Layout, counts: Layout, begins: bool):
     chunks = -(-layout.numel // CHUNK)
     wanted = Wanted(*_element(layout.dtype), begins)
     constants = [layout.numel, chunks]
-    return lowered(Plan(
-        [Phase(_count_kernel(wanted), chunks, 4, constants), Phase(_add_kernel(), 1, 1, constants)],
-        [counts],
-        [layout],
-        release=layout.numel > 1 << 20,
-    ))
+    return lowered(
+        Plan(
+            [Phase(_count_kernel(wanted), chunks, 4, constants), Phase(_add_kernel(), 1, 1, constants)],
+            [counts],
+            [layout],
+            release=layout.numel > 1 << 20,
+        )
+    )
 
 
 def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins: bool):
@@ -193,16 +197,18 @@ def writing_plan(layout: Layout, starts: Layout, out: Layout, ndim: int, begins:
     number of elements.
     """
     chunks = -(-layout.numel // CHUNK)
-    return lowered(Plan(
-        [
-            Phase(
-                _writing(Wanted(*_element(layout.dtype), begins), ndim),
-                chunks,
-                4,
-                [layout.numel, out.shape[0], *(layout.shape[:ndim] if ndim > 1 else (layout.numel,))],
-            )
-        ],
-        [out],
-        [layout, starts],
-        release=layout.numel > 1 << 20,
-    ))
+    return lowered(
+        Plan(
+            [
+                Phase(
+                    _writing(Wanted(*_element(layout.dtype), begins), ndim),
+                    chunks,
+                    4,
+                    [layout.numel, out.shape[0], *(layout.shape[:ndim] if ndim > 1 else (layout.numel,))],
+                )
+            ],
+            [out],
+            [layout, starts],
+            release=layout.numel > 1 << 20,
+        )
+    )

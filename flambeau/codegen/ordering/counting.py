@@ -21,8 +21,8 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 
-PART = 2048             # points worth waking another thread for
-LONG = 1 << 20          # points worth letting other Python threads run
+PART = 2048  # points worth waking another thread for
+LONG = 1 << 20  # points worth letting other Python threads run
 
 
 class Form(NamedTuple):
@@ -32,8 +32,8 @@ class Form(NamedTuple):
     "searched": by binary search in the edges.
     """
 
-    kind: Kind              # of coordinates and edges
-    counts: Kind | None     # of weights and counts; None: 64-bit integers, each point counts 1
+    kind: Kind  # of coordinates and edges
+    counts: Kind | None  # of weights and counts; None: 64-bit integers, each point counts 1
     way: str | None
     dims: int
     weighted: bool
@@ -81,7 +81,7 @@ class _Axis:
         return widen(self.f, self.kind, self.f.load(self.kind.storage, self.edges, at))
 
     def inside(self, x: Value) -> Value:
-        above, below = x >= self.low, x <= self.high        # neither holds for NaN
+        above, below = x >= self.low, x <= self.high  # neither holds for NaN
         return self.f.emit("i1", f"and i1 {above.name}, {below.name}")
 
     def bin(self, x: Value) -> Value:
@@ -173,8 +173,15 @@ def _sum_kernel(kind: Kind | None) -> str:
     return module(f)
 
 
-def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str | None, edges: Sequence[Layout],
-                  weights: Layout | None, in_order: bool):
+def counting_plan(
+    out: Layout,
+    points: Layout,
+    bins: tuple[int, ...],
+    way: str | None,
+    edges: Sequence[Layout],
+    weights: Layout | None,
+    in_order: bool,
+):
     """launch(None, points, [edges ...], [weights], [low, high]) -> counts; all contiguous.
 
     out: (product of bins,), of the weights' dtype if there are any; points: (number, len(bins)), or bin numbers (int64) with no
@@ -188,5 +195,6 @@ def counting_plan(out: Layout, points: Layout, bins: tuple[int, ...], way: str |
     if parts > 1:
         phases.append(Phase(_sum_kernel(form.counts), total, 16384, [parts, total]))
     given = [points, *edges, *([] if weights is None else [weights])]
-    return lowered(Plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0,
-                        release=count >= LONG))
+    return lowered(
+        Plan(phases, [out], given, "ff" if way == "equal" else "", parts * out.nbytes if parts > 1 else 0, release=count >= LONG)
+    )

@@ -13,7 +13,7 @@ from flambeau.codegen.ordering.compact import element_type
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.targets import lowered
 
-WORK = 16384            # elements worth waking another thread for
+WORK = 16384  # elements worth waking another thread for
 
 
 @compiled(LIGHT)
@@ -30,7 +30,7 @@ def _longest_kernel(type: str) -> str:
         with f.stretches(1, size) as (first, last), f.loop(first, last) as i:
             goes_on = f.load(type, row, i).equals(f.load(type, row, i - 1))
             run.set(f.select(goes_on, run.get() + 1, f.i64(1)))
-            with f.when(run.get() > longest.get()):         # the first of equally long ones, the smallest value, stays
+            with f.when(run.get() > longest.get()):  # the first of equally long ones, the smallest value, stays
                 longest.set(run.get())
                 end.set(i)
         f.store(f.load(type, row, end.get()), value_out, r)
@@ -42,5 +42,11 @@ def longest_run_plan(layout: Layout, out: Layout) -> Callable:
     """launch(None, None, values, places) -> (values, places) in the shape of `out`, from contiguous sorted rows (*, size)."""
     dtype, size = layout.dtype, layout.shape[-1]
     phase = Phase(_longest_kernel(element_type(dtype)), out.numel, max(1, WORK // size), [size])
-    return lowered(Plan([phase], [out, Layout.contiguous(out.shape, int64, layout.device)], [layout, layout.with_dtype(int64)],
-                        release=layout.numel > 1 << 20))
+    return lowered(
+        Plan(
+            [phase],
+            [out, Layout.contiguous(out.shape, int64, layout.device)],
+            [layout, layout.with_dtype(int64)],
+            release=layout.numel > 1 << 20,
+        )
+    )

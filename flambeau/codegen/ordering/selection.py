@@ -17,8 +17,8 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 
-MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407    # Knuth's linear congruential generator
-TOGETHER = 4        # elements whose number of equal ones is counted at once
+MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407  # Knuth's linear congruential generator
+TOGETHER = 4  # elements whose number of equal ones is counted at once
 
 
 class _Keys:
@@ -29,7 +29,7 @@ class _Keys:
         self.element = f"i{8 * dtype.itemsize}"
         self.type, self.lanes, self.bytes = ("i64", 8, 8) if dtype.itemsize == 8 else ("i32", 16, 4)
         self.vector = f"<{self.lanes} x {self.type}>"
-        self.largest = (1 << 8 * dtype.itemsize) - 1 if dtype.itemsize < 4 else -1      # that of NaN
+        self.largest = (1 << 8 * dtype.itemsize) - 1 if dtype.itemsize < 4 else -1  # that of NaN
 
     def of(self, x: Value) -> Value:
         """The key of an element, or of a vector of them."""
@@ -62,8 +62,13 @@ class _Keys:
 
     def keep(self, keys: Value, value: Value, mask: Value, place: Value) -> None:
         """Store those of a vector for which the mask holds, in one piece."""
-        dense = self.f.call(self.vector, f"llvm.experimental.vector.compress.v{self.lanes}{self.type}", value, mask,
-                            Value(self.f, self.vector, "poison"))
+        dense = self.f.call(
+            self.vector,
+            f"llvm.experimental.vector.compress.v{self.lanes}{self.type}",
+            value,
+            mask,
+            Value(self.f, self.vector, "poison"),
+        )
         self.f.store(dense, keys, place, align=self.bytes)
 
 
@@ -87,7 +92,7 @@ def _build(f: Function, own: _Keys, x: Value, step: Value, length: Value, keys: 
             if floating:
                 missing.add(own.number(key.equals(own.largest)))
         begin.set(whole)
-    if own.dtype.itemsize == own.bytes:     # of what lies apart the bits are collected first
+    if own.dtype.itemsize == own.bytes:  # of what lies apart the bits are collected first
         with f.when(step.differs(1)):
             with f.stretches(0, length) as (first, last), f.loop(first, last) as i:
                 f.store(f.load(own.element, x, i * step), keys, i)
@@ -130,7 +135,7 @@ def _find(f: Function, own: _Keys, keys: Value, length: Value, place: Value) -> 
             less.add(own.number(key.unsigned_below(pivots)))
             more.add(own.number(pivots.unsigned_below(key)))
         read = (count.get() + (own.lanes - 1)) & -own.lanes
-        within = f.minimum(read - more.get(), count.get())      # not above the pivot; what pads the end may equal it
+        within = f.minimum(read - more.get(), count.get())  # not above the pivot; what pads the end may equal it
         below = rank.get() < less.get()
         with f.branches(below | (rank.get() >= within)) as otherwise:
             end = f.variable("i64")
@@ -167,6 +172,7 @@ def _position(f: Function, own: _Keys, x: Value, step: Value, length: Value, key
         same = own.of(f.load(own.element, x, f.minimum(at.get(), length - 1) * step)).equals(key)
         left.add(f.i64(0) - f.convert(same, "i64", "zext"))
         return (left.get() >= 0) & (at.get() < length - 1)
+
     with f.repeat(elsewhere):
         at.add(1)
     return at.get()
@@ -177,14 +183,14 @@ def _most_frequent(f: Function, own: _Keys, x: Value, step: Value, keys: Value, 
     best, most = f.variable(own.type), f.variable("i64", 0)
     counts = [f.variable("i64") for _ in range(TOGETHER)]
     best.set(-1)
-    padding = ((length + (own.lanes - 1)) & -own.lanes) - length        # of largest keys, compared as well
+    padding = ((length + (own.lanes - 1)) & -own.lanes) - length  # of largest keys, compared as well
     with f.loop(0, length, TOGETHER) as i:
         some = [f.load(own.type, keys, f.minimum(i + n, length - 1)) for n in range(TOGETHER)]
         alike = [f.splat(key, own.lanes) for key in some]
         for count in counts:
             count.set(0)
         f.leave_if_ended()
-        with f.loop(i & -own.lanes, length, own.lanes) as j:        # those before have been counted with an equal one there
+        with f.loop(i & -own.lanes, length, own.lanes) as j:  # those before have been counted with an equal one there
             others = own.load(keys, j)
             for count, key in zip(counts, alike):
                 count.add(own.number(others.equals(key)))
@@ -245,8 +251,9 @@ def middle_of_equals(length: int) -> int:
     return place
 
 
-def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], rows: int, which: str,
-                   place: int = 0):
+def selection_plan(
+    layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], rows: int, which: str, place: int = 0
+):
     """launch(None, None, x) -> (values, positions), contiguous, an element for each row.
 
     geometry: length of a row, rows per outer step, the input's (outer, inner, element) strides.
@@ -257,5 +264,12 @@ def selection_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tup
     size = 8 if dtype.itemsize == 8 else 4
     work = length * (length // 32 + 1) if which == "mode" else length
     threads = min(planned_threads(), rows)
-    return lowered(Plan([Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])], outputs, [layout],
-                        scratch=(length + 32) * size * max(threads, 1), release=rows * length > 1 << 17))
+    return lowered(
+        Plan(
+            [Phase(_kernel(dtype, which), rows, max(1, 16384 // work), [*geometry, place])],
+            outputs,
+            [layout],
+            scratch=(length + 32) * size * max(threads, 1),
+            release=rows * length > 1 << 17,
+        )
+    )

@@ -21,11 +21,11 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 
-INSERTION = 48          # rows up to this length are sorted by insertion
-LONG = 1 << 16          # rows from this length are cut among threads when there are few of them
-BLOCK = 64              # elements that topk looks at together
-LANES = 16              # elements that become words together
-STRETCH = 1 << 18       # elements between two looks whether the job is to end
+INSERTION = 48  # rows up to this length are sorted by insertion
+LONG = 1 << 16  # rows from this length are cut among threads when there are few of them
+BLOCK = 64  # elements that topk looks at together
+LANES = 16  # elements that become words together
+STRETCH = 1 << 18  # elements between two looks whether the job is to end
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 
 
@@ -43,7 +43,7 @@ def sort_key(f: Function, dtype: DType, descending: bool, x: Value) -> Value:
     if dtype.is_floating_point:
         infinity = _INFINITY.get(dtype.name)
         if infinity is None:
-            raise NotImplementedError(f'"sorting_kernel_method_name" not implemented for \'{dtype.scalar_name}\'')
+            raise NotImplementedError(f"\"sorting_kernel_method_name\" not implemented for '{dtype.scalar_name}'")
         magnitude = x & ((1 << (bits - 1)) - 1)
         sign = f.emit(type, f"ashr {type} {x.name}, {f.value(bits - 1, type).name}")
         key = f.select(magnitude.equals(0), f.value(0, type), x) ^ (
@@ -107,15 +107,20 @@ class _Words:
         """Where `count` words lie sorted: at `source` or at `spare`, which is as large."""
         f = self.f
         found = f.call("ptr", "sort", source, spare, count, f["p"], f["thread"], declare=False)
-        with f.when(count > STRETCH):       # it may have left them unsorted
+        with f.when(count > STRETCH):  # it may have left them unsorted
             f.leave_if_ended()
         return found
 
 
 def _sort_function(dtype: DType) -> Function:
     """sort(source, spare, count) -> which of both holds the sorted words: short rows by insertion, others digit by digit."""
-    f = Function("sort", [("source", "ptr"), ("spare", "ptr"), ("count", "i64"), ("p", "ptr"), ("thread", "i64")], "ptr",
-                 "internal", "noinline nounwind")
+    f = Function(
+        "sort",
+        [("source", "ptr"), ("spare", "ptr"), ("count", "i64"), ("p", "ptr"), ("thread", "i64")],
+        "ptr",
+        "internal",
+        "noinline nounwind",
+    )
     words, source, count = _Words(f, dtype), f["source"], f["count"]
     with f.when(count <= INSERTION):
         _insertion(f, words, source, count)
@@ -155,6 +160,7 @@ def _insertion(f: Function, words: _Words, source: Value, count: Value) -> None:
         def smaller() -> Value:
             before = words.load(source, f.maximum(hole.get() - 1, 0))
             return (hole.get() > 0) & own.unsigned_below(before)
+
         with f.repeat(smaller):
             words.store(words.load(source, hole.get() - 1), source, hole.get())
             hole.add(-1)
@@ -172,6 +178,7 @@ def _count_digits(f: Function, words: _Words, digits: int, source: Value, count:
             for d in range(digits):
                 slot = f.at("i64", counts, words.digit(word, d) + 256 * d)
                 f.store(f.load("i64", slot) + 1, slot)
+
     if digits < 8:
         tally(digits)
         return
@@ -193,8 +200,17 @@ class _Rows:
 
     def __init__(self, f: Function, dtype: DType):
         constants = f.pointer(f.parameter(0))
-        (self.length, self.inner, self.out_outer, self.out_inner, self.out_step, self.outer, self.own_inner, self.step,
-         self.extra) = (f.load("i64", constants, i) for i in range(9))
+        (
+            self.length,
+            self.inner,
+            self.out_outer,
+            self.out_inner,
+            self.out_step,
+            self.outer,
+            self.own_inner,
+            self.step,
+            self.extra,
+        ) = (f.load("i64", constants, i) for i in range(9))
         self.f, self.dtype, self.type = f, dtype, f"i{8 * dtype.itemsize}"
         self.values, self.indices, self.x = f.buffer(0), f.buffer(1), f.buffer(2)
 
@@ -202,8 +218,11 @@ class _Rows:
         f = self.f
         outer, inner = r.unsigned_div(self.inner), r.unsigned_rem(self.inner)
         target = outer * self.out_outer + inner * self.out_inner
-        return (f.at(self.type, self.values, target), f.at("i64", self.indices, target),
-                f.at(self.type, self.x, outer * self.outer + inner * self.own_inner))
+        return (
+            f.at(self.type, self.values, target),
+            f.at("i64", self.indices, target),
+            f.at(self.type, self.x, outer * self.outer + inner * self.own_inner),
+        )
 
     def put(self, row: tuple[Value, Value, Value], i: Value, word: Value, descending: bool) -> None:
         """Element i of the result: from the word alone where that is possible, which spares a random access."""
@@ -218,9 +237,7 @@ class _Rows:
         f.store(position, indices, i * self.out_step)
 
 
-def _build(
-    f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value, words: Value
-) -> None:
+def _build(f: Function, dtype: DType, descending: bool, rows: _Rows, x: Value, first: Value, last: Value, words: Value) -> None:
     """Words of the elements first..last of a row."""
     begin = f.variable("i64", first)
     if word_type(dtype) == "i64":
@@ -292,6 +309,7 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> str:
 
     def load(pointer: Value, index: Value) -> Value:
         return f.load(word, pointer, index, align=8)
+
     with f.loop(f["begin"], f["end"]) as t:
         pair, piece = t.unsigned_div(pieces), t.unsigned_rem(pieces)
         start = f.minimum(pair * run * 2, rows.length)
@@ -310,6 +328,7 @@ def _merge_kernel(dtype: DType, descending: bool, final: bool) -> str:
                 low.set(f.select(taken, at + 1, low.get()))
                 high.set(f.select(taken, high.get(), at))
             return low.get()
+
         first, last = (m + n) * piece, (m + n) * (piece + 1)
         first, last = first.unsigned_div(pieces), last.unsigned_div(pieces)
         i.set(split(first))
@@ -349,13 +368,9 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     if length < LONG or threads == 1 or count >= threads:
         grain = max(1, 8192 // length)
         phases = [Phase(_rows_kernel(dtype, descending), count, grain, [*geometry, 0])]
-        return lowered(Plan(
-            phases,
-            outputs,
-            [layout],
-            scratch=2 * size * length * min(threads, count),
-            release=count * length > 1 << 15,
-        ))
+        return lowered(
+            Plan(phases, outputs, [layout], scratch=2 * size * length * min(threads, count), release=count * length > 1 << 15)
+        )
     chunks = 1
     while chunks < threads:
         chunks *= 2
@@ -380,7 +395,7 @@ def sort_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
 # ---------------------------------------------------------------- the k best
 
 
-FEW = 16                # best ones that are kept in order by insertion, candidate by candidate
+FEW = 16  # best ones that are kept in order by insertion, candidate by candidate
 
 
 @compiled(INDEXED)
@@ -442,6 +457,7 @@ def _best_kernel(dtype: DType, descending: bool, few: bool) -> str:
             with f.when(count.get() > room - (BLOCK + 1)):
                 best_first()
                 set_threshold()
+
     with f.loop(f["begin"], f["end"]) as r:
         row = rows.row(r)
         count.set(0)
@@ -476,9 +492,7 @@ def _block_keys(
     return keys, least.get()
 
 
-def topk_plan(
-    layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool
-):
+def topk_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int, descending: bool):
     """launch(None, None, x) -> (values, indices) of the k first elements of each row in order. See sort_plan for the
     geometry."""
     length, dtype = geometry[0], layout.dtype
@@ -489,19 +503,21 @@ def topk_plan(
     threads = planned_threads()
     room = min(k + max(k, 128), length) + 2 * BLOCK + 2
     phases = [Phase(_best_kernel(dtype, descending, k <= FEW), count, max(1, 32768 // length), [*geometry, 0, k, room])]
-    return lowered(Plan(
-        phases,
-        outputs,
-        [layout],
-        scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
-        release=count * length > 1 << 17,
-    ))
+    return lowered(
+        Plan(
+            phases,
+            outputs,
+            [layout],
+            scratch=2 * word_bytes(dtype) * room * min(threads, max(count, 1)),
+            release=count * length > 1 << 17,
+        )
+    )
 
 
 # ---------------------------------------------------------------- binary search
 
 
-SCANNED = 96        # boundaries that are counted one after the other
+SCANNED = 96  # boundaries that are counted one after the other
 
 
 def _scan(f: Function, type: str, unsigned: bool, index: str, right: bool, n: Value, begin: Variable) -> None:
@@ -545,7 +561,7 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
     begin = f.variable("i64", f["begin"])
     if not sorted_by and type not in ("half", "bfloat"):
         last = f.load(type, boundaries, f.maximum(n - 1, 0))
-        with f.when(shared.differs(0) & (n > 0) & (n <= SCANNED) & last.equals(last)):     # NaN sorts behind, but counts before
+        with f.when(shared.differs(0) & (n > 0) & (n <= SCANNED) & last.equals(last)):  # NaN sorts behind, but counts before
             _scan(f, type, unsigned, index, right, n, begin)
     with f.loop(begin.get(), f["end"]) as position:
         first = f.select(shared.differs(0), f.i64(0), position.unsigned_div(per_row) * n)
@@ -562,15 +578,14 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
                 # written so that NaN comes last
                 stop = bound > value if right else bound >= value
             elif unsigned:
-                stop = value.unsigned_below(bound) if right else f.emit(
-                    "i1", f"xor i1 {bound.unsigned_below(value).name}, true")
+                stop = value.unsigned_below(bound) if right else f.emit("i1", f"xor i1 {bound.unsigned_below(value).name}, true")
             else:
                 stop = bound > value if right else bound >= value
             return f.convert(f.emit("i1", f"xor i1 {stop.name}, true"), "i64", "zext")
 
         found.set(0)
         length.set(n)
-        with f.repeat(lambda: length.get() > 1):        # no branch depends on the value
+        with f.repeat(lambda: length.get() > 1):  # no branch depends on the value
             half = length.get() >> 1
             found.add(half & -before(found.get() + half - 1))
             length.set(length.get() - half)
@@ -578,7 +593,7 @@ def _search_kernel(type: str, unsigned: bool, index: str, right: bool, sorted_by
             found.add(before(found.get()))
         result = found.get()
         f.store(result if index == "i64" else f.convert(result, index, "trunc"), out, position)
-    return module(f)      # simplification would make branches of it, which are mispredicted
+    return module(f)  # simplification would make branches of it, which are mispredicted
 
 
 def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, sorter: Layout | None):
@@ -590,5 +605,6 @@ def search_plan(boundaries: Layout, values: Layout, out: Layout, right: bool, so
     per_row = values.shape[-1] if values.ndim else 1
     address = _search_kernel(type, not dtype.is_signed, f"i{8 * out.dtype.itemsize}", right, sorter is not None)
     phases = [Phase(address, values.numel, 1024, [n, per_row, int(shared)])] if values.numel else []
-    return lowered(Plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])],
-                        release=values.numel > 1 << 15))
+    return lowered(
+        Plan(phases, [out], [boundaries, values, *([] if sorter is None else [sorter])], release=values.numel > 1 << 15)
+    )

@@ -22,9 +22,9 @@ from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 
-SHORT = 256         # longest row whose ties are resolved so
-INSERTED = 16       # longest stretch that introsort leaves to insertion
-HEAPED = 64         # a heap serves where a row is so many times as long as what is wanted of it
+SHORT = 256  # longest row whose ties are resolved so
+INSERTED = 16  # longest stretch that introsort leaves to insertion
+HEAPED = 64  # a heap serves where a row is so many times as long as what is wanted of it
 
 Pair = tuple[Value, Value]
 
@@ -70,6 +70,7 @@ def _insertion_sort(f: Function, rows: _Pairs, first: Value, last: Value) -> Non
         def above() -> Value:
             before = f.maximum(hole.get() - 1, first)
             return (hole.get() > first) & pair[0].unsigned_below(rows.key(before))
+
         with f.repeat(above):
             rows.put(hole.get(), rows.get(hole.get() - 1))
             hole.add(-1)
@@ -118,6 +119,7 @@ def _sink(f: Function, rows: _Pairs, first: Value, hole_at: Value, length: Value
         below_top = hole.get() > hole_at
         parent.set(f.select(below_top, (hole.get() - 1) >> 1, hole.get()))
         return below_top & rows.key(first + parent.get()).unsigned_below(pair[0])
+
     with f.repeat(rises):
         rows.put(first + hole.get(), rows.get(first + parent.get()))
         hole.set(parent.get())
@@ -172,7 +174,7 @@ def _introselect(f: Function, rows: _Pairs, place: Value, length: Value) -> None
 
 def _introsort(f: Function, rows: _Pairs, count: Value) -> None:
     """The first `count` pairs in order."""
-    stack = f.stack("i64", 3 * 64)      # stretches still to be partitioned: first, last, partitions left
+    stack = f.stack("i64", 3 * 64)  # stretches still to be partitioned: first, last, partitions left
     waiting, first, last, left = (f.variable("i64") for _ in range(4))
     f.store(f.i64(0), stack, 0)
     f.store(count, stack, 1)
@@ -268,8 +270,15 @@ def _kernel(dtype: DType, which: str, descending: bool) -> str:
     return module(f)
 
 
-def ties_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[int, ...], count: int, k: int,
-              descending: bool = False, alone: bool = False) -> Callable:
+def ties_plan(
+    layout: Layout,
+    outputs: tuple[Layout, Layout],
+    geometry: tuple[int, ...],
+    count: int,
+    k: int,
+    descending: bool = False,
+    alone: bool = False,
+) -> Callable:
     """launch(None, None, x) -> (values, places) of the k first of each of `count` rows in order, or of the k-th `alone`.
 
     geometry: length of a row, rows per outer step, then strides outwards, inwards and along a row, of the results and the input.
@@ -279,5 +288,12 @@ def ties_plan(layout: Layout, outputs: tuple[Layout, Layout], geometry: tuple[in
     phases = []
     if count:
         phases.append(Phase(_kernel(layout.dtype, which, descending), count, max(1, 4096 // length), [*geometry, k]))
-    return lowered(Plan(phases, outputs, [layout], scratch=16 * length * max(1, min(planned_threads(), count)),
-                        release=count * length > 1 << 15))
+    return lowered(
+        Plan(
+            phases,
+            outputs,
+            [layout],
+            scratch=16 * length * max(1, min(planned_threads(), count)),
+            release=count * length > 1 << 15,
+        )
+    )

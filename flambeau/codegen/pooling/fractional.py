@@ -16,7 +16,7 @@ from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.targets import lowered
 
-WORK = 8192         # positions worth waking another thread for
+WORK = 8192  # positions worth waking another thread for
 AXIS = ("sample", "size", "count", "taps")
 
 
@@ -29,6 +29,7 @@ def _tables_kernel(kind: Kind, dims: int) -> str:
 
     def whole(value: Value) -> Value:
         return f.call("i64", f"llvm.fptosi.sat.i64.{'f64' if type == 'double' else 'f32'}", value)
+
     with f.loop(f["begin"], f["end"]) as plane:
         table = f.at("i64", f.buffer(0), plane * c["words"])
         for i in range(3 * (3 - dims)):
@@ -44,7 +45,7 @@ def _tables_kernel(kind: Kind, dims: int) -> str:
             with f.loop(0, count) as i:
                 spread = whole((f.convert(i, type, "sitofp") + sample) * alpha) - first
                 place = f.select(i.equals(count - 1), size - taps, spread)
-                f.store(f.minimum(f.maximum(place, 0), size - taps), own, i)       # also where samples are none
+                f.store(f.minimum(f.maximum(place, 0), size - taps), own, i)  # also where samples are none
                 f.store(taps, own, count + i)
                 f.store(taps, own, count * 2 + i)
             start = start + count * 3
@@ -54,7 +55,7 @@ def _tables_kernel(kind: Kind, dims: int) -> str:
 def tables_plan(samples: Layout, sizes: Sequence[int], counts: Sequence[int], taps: Sequence[int]) -> Callable:
     """launch(None, samples) -> (planes, words) int64, from contiguous samples (..., dims)."""
     dims = len(sizes)
-    order = (1, 0) if dims == 2 else (0, 1, 2)      # PyTorch's first sample of two is the width's
+    order = (1, 0) if dims == 2 else (0, 1, 2)  # PyTorch's first sample of two is the width's
     words = 3 * (3 - dims) + 3 * sum(counts)
     planes = samples.numel // dims
     constants = [words]

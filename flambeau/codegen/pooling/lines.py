@@ -14,7 +14,7 @@ from flambeau.codegen.pooling.rows import row_of
 from flambeau.codegen.pooling.windows import BEGIN, COUNT, GEOMETRY, Windows, planes, replaces, unordered
 from flambeau.codegen.strip_mine import Strip, strips
 
-LINE = ("size", "count", "pad", "first", "last")        # of a row; outputs first ... last - 1 have windows without padding
+LINE = ("size", "count", "pad", "first", "last")  # of a row; outputs first ... last - 1 have windows without padding
 
 
 def _better(f: Kernel, kind: Kind, b: tuple[Value, Value | None], a: tuple[Value, Value | None]) -> Value:
@@ -62,6 +62,7 @@ def wide_kernel(kind: Kind, index: str | None) -> str:
                     if where is not None:
                         place = f.splat(f.convert(flat + strip.x, "i32", "trunc"), lanes) + steps
                         where.set(f.select(taken, place, where.get()))
+
                 strips(f, count_x, lanes, take)
             value, place = _of_lanes(f, kind, best, where)
             f.store(narrow(f, kind, value), f.buffer(0), target + ox * c["o_x"])
@@ -84,6 +85,7 @@ def _of_lanes(f: Kernel, kind: Kind, best: Variable, where: Variable | None) -> 
 
     def only(x: Value, type: str) -> Value:
         return f.emit(type, f"extractelement {x.type} {x.name}, i64 0")
+
     return only(value, kind.compute), None if place is None else only(place, "i32")
 
 
@@ -118,12 +120,13 @@ def line_kernel(kind: Kind, taps: int, step: int, spread: int) -> str:
                 many = f.i64(needed) if strip.left is None else (strip.left - 1) * step + 1
                 if step == 1:
                     read = strip.load(kind.storage, place)
-                else:       # all that lies between them, but nothing behind the last
+                else:  # all that lies between them, but nothing behind the last
                     run = f.masked_load(wide, place, f.mask(many, lanes * step), size)
                     read = f.shuffle(run, run, range(0, lanes * step, step))
                 read = widen(f, kind, read)
                 best = read if best is None else f.select(replaces(f, kind, read, best), read, best)
             strip.store(narrow(f, kind, best), kind.storage, f.at(kind.storage, out, c["first"] + strip.x))
+
         with f.loop(0, c["first"]) as x:
             one(x)
         strips(f, c["last"] - c["first"], lanes, several)

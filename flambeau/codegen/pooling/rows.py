@@ -120,7 +120,8 @@ class Maxima:
         f, c, kind = self.f, self.c, self.kind
         target = planes(f, c, row.plane, "o_") + row.z * c["o_z"] + row.y * c["o_y"]
         begin, count = (
-            f.at("i64", self.windows.place, (c["out_z"] + c["out_y"]) * 3 + c["out_x"] * what) for what in (BEGIN, COUNT))
+            f.at("i64", self.windows.place, (c["out_z"] + c["out_y"]) * 3 + c["out_x"] * what) for what in (BEGIN, COUNT)
+        )
         most = c["divisor"]  # the most taps that a window has along x
         step = f.splat(f.convert(c["step_x"], "i32", "trunc"), self.lanes)
 

@@ -87,8 +87,14 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, t
                 z, y = first_z + kz * c["step_z"], first_y + ky * c["step_y"]
                 return f.at(kind.storage, image, z * c["z"] + y * c["y"]), (z * c["size_y"] + y) * c["size_x"]
 
-            def meet(line: Value, start: Value, kx: Value, first_x: Value = first_x, best: Variable = best,
-                     where: Variable | None = where) -> None:
+            def meet(
+                line: Value,
+                start: Value,
+                kx: Value,
+                first_x: Value = first_x,
+                best: Variable = best,
+                where: Variable | None = where,
+            ) -> None:
                 x = first_x + kx * c["step_x"]
                 value = widen(f, kind, f.load(kind.storage, line, x * c["x"]))
                 if reduce == "mean":
@@ -98,6 +104,7 @@ def forward_kernel(kind: Kind, reduce: str, index: str | None, buffered: bool, t
                 best.set(f.select(taken, value, best.get()))
                 if where is not None:
                     where.set(f.select(taken, start + x, where.get()))
+
             if taps is not None:
                 for kz, ky in itertools.product(range(taps[0]), range(taps[1])):
                     line = line_of(f.i64(kz), f.i64(ky))
@@ -217,9 +224,7 @@ def spread_kernel(kind: Kind, unit: bool) -> str:
             extent = windows.entry("z", EXTENT, oz) * windows.entry("y", EXTENT, oy)
             with loops[2] as ox:
                 divisor = f.select(c["divisor"].equals(0), extent * windows.entry("x", EXTENT, ox), c["divisor"])
-                g = widen(
-                    f, kind, f.load(kind.storage, f.buffer(1), place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"])
-                )
+                g = widen(f, kind, f.load(kind.storage, f.buffer(1), place + oz * c["o_z"] + oy * c["o_y"] + ox * c["o_x"]))
                 if kind.floating:
                     share = g / f.convert(divisor, kind.compute, "sitofp")
                 else:

@@ -15,8 +15,8 @@ from flambeau.codegen.llvm import LIGHT
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.matrix import SCRATCH, Matrix
 
-PARTS = {"complex64": ("float32", "float"), "complex128": ("float64", "double")}    # by dtype: that of a part, and its LLVM type
-TOGETHER = 32           # columns that are copied together
+PARTS = {"complex64": ("float32", "float"), "complex128": ("float64", "double")}  # by dtype: that of a part, and its LLVM type
+TOGETHER = 32  # columns that are copied together
 CONSTANTS = ("slot", "offset", "batch1", "batch0_stride", "batch1_stride", "row", "column", "rows", "columns", "destination")
 
 
@@ -31,8 +31,9 @@ def part(matrix: Matrix, imaginary: int) -> Matrix:
     return Matrix(matrix.slot, tuple(2 * s for s in matrix.strides), 2 * matrix.offset + imaginary)  # type: ignore[arg-type]
 
 
-def copied(dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, int], turned: bool, place: int, serial: bool
-           ) -> tuple[Phase, Matrix, int]:
+def copied(
+    dtype: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, int], turned: bool, place: int, serial: bool
+) -> tuple[Phase, Matrix, int]:
     """(the phase that copies a matrix to `place` of the scratch memory, the matrix of its parts there, where that ends); turned:
     each row is followed by i times it. A thread copies a stretch of the columns, as it then multiplies such a stretch.
     """
@@ -77,8 +78,11 @@ def copy_kernel(item: str, turned: bool, unit: bool) -> str:
         stretches = f.ceiling_division(columns, TOGETHER)
         batch, start = index.unsigned_div(stretches), index.unsigned_rem(stretches) * TOGETHER
         stop = f.minimum(start + TOGETHER, columns)
-        first = c["offset"] + batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(
-            c["batch1"]) * c["batch1_stride"]
+        first = (
+            c["offset"]
+            + batch.unsigned_div(c["batch1"]) * c["batch0_stride"]
+            + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
+        )
         source = f.at(item, f.slot(c["slot"]), first * 2)
         target = f.at(item, f.scratch(c["destination"]), batch * rows * (1 + turned) * length)
         with f.loop(0, rows) as i:

@@ -26,8 +26,10 @@ def _width(kind: Kind) -> int:
 
 def _dot_micro(kind: Kind, rows: int) -> Kernel:
     """void dot_rows(k, a, a_row, b, b_column, columns, tile): rows x 4 dot products along contiguous k."""
-    f = Kernel(f"dot_{rows}", [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"),
-                               ("columns", "i64"), ("tile", "ptr")])
+    f = Kernel(
+        f"dot_{rows}",
+        [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"), ("columns", "i64"), ("tile", "ptr")],
+    )
     storage, lanes = kind.storage, kind.lanes
     unroll = 4 if rows == 1 else 2 if rows == 2 else 1
     wide = vector(storage, lanes)
@@ -89,8 +91,12 @@ def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
             columns = f.minimum(j1 - j, DOT_COLUMNS)
             with f.loop(0, c["m"], DOT_ROWS) as i:
                 rows = f.minimum(c["m"] - i, DOT_ROWS)
-                operands = (f.at(kind.storage, a, i * c["a_row"]), c["a_row"], f.at(kind.storage, b, j * c["b_column"]),
-                            c["b_column"])
+                operands = (
+                    f.at(kind.storage, a, i * c["a_row"]),
+                    c["a_row"],
+                    f.at(kind.storage, b, j * c["b_column"]),
+                    c["b_column"],
+                )
                 call_tile(f, c["micros"], rows, c["k"], *operands, columns, tile)
                 goal = f.at(out.storage, target, i * c["c_row"] + j * c["c_column"])
                 finish_tile(f, c, tile, rows, columns, goal, f.at(out.storage, addend, i * c["d_row"] + j * c["d_column"]))

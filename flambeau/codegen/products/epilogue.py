@@ -110,9 +110,7 @@ def epilogue(kind: Kind, out: Kind, spec: Epilogue, width: int, name: str = "fin
                 f.masked_store(value, f.at(out.storage, c, j * kind.lanes), mask)
         else:
             with f.loop(0, f["columns"]) as j:
-                addend = (
-                    None if d is None else widen(f, out, f.load(out.storage, f.at(out.storage, d, j * f["d_column"])))
-                )
+                addend = None if d is None else widen(f, out, f.load(out.storage, f.at(out.storage, d, j * f["d_column"])))
                 value = finish(f.load(kind.compute, tile, j), addend)
                 f.store(value, f.at(out.storage, c, j * f["c_column"]))
     return f

@@ -46,9 +46,23 @@ def _share(tasks_wanted: int, panels: int, most: int) -> int:
     return -(-panels // tasks)
 
 
-def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, batch: tuple[int, int] = (1, 1),
-                addend: Matrix | None = None, alpha: float = 1, beta: float = 1, activation: str | None = None,
-                apply: Callable | None = None, out: object = None, reserved: int = 0) -> tuple[list[Phase], int]:
+def gemm_phases(
+    dtype: object,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    batch: tuple[int, int] = (1, 1),
+    addend: Matrix | None = None,
+    alpha: float = 1,
+    beta: float = 1,
+    activation: str | None = None,
+    apply: Callable | None = None,
+    out: object = None,
+    reserved: int = 0,
+) -> tuple[list[Phase], int]:
     """Phases for C[.., m, n] = activation(alpha * A[.., m, k] B[.., k, n] + beta * addend), and the scratch bytes they need.
 
     `addend` has the output's dtype and any strides (0 broadcasts a bias; C itself accumulates). activation: "relu", or any
@@ -62,8 +76,25 @@ def gemm_phases(dtype: object, m: int, n: int, k: int, a: Matrix, b: Matrix, c: 
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
             raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
         return _complex_phases(name, (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real, reserved)
-    return _phases(Product(kind_of(dtype), kind_of(out or dtype), m, n, k, a, b, c, batch, addend, alpha, beta, activation,
-                           relu if activation == "relu" else apply, reserved))
+    return _phases(
+        Product(
+            kind_of(dtype),
+            kind_of(out or dtype),
+            m,
+            n,
+            k,
+            a,
+            b,
+            c,
+            batch,
+            addend,
+            alpha,
+            beta,
+            activation,
+            relu if activation == "relu" else apply,
+            reserved,
+        )
+    )
 
 
 @cache
@@ -109,8 +140,9 @@ class _Panels(NamedTuple):
     by_rows: bool = False
 
 
-def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int,
-                threads: int) -> tuple[Phase, int, int]:
+def _pack_phase(
+    p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int, threads: int
+) -> tuple[Phase, int, int]:
     """(the phase that packs one operand at `place` of the scratch memory, its outer and inner batches).
 
     lane, step: strides across and along the depth (k, steps, steps of a block, blocks).
@@ -118,8 +150,22 @@ def _pack_phase(p: Product, matrix: Matrix, lane: int, step: int, panels: _Panel
     k, steps, block, blocks = depth
     o, i = matrix.strides[:2]
     outer, inner = (p.batch[0] if o else 1), (p.batch[1] if i else 1)
-    constants = (matrix.slot, matrix.offset, inner, o, i, lane, step, panels.lanes, panels.height, panels.count,
-                 k, steps, block, place)
+    constants = (
+        matrix.slot,
+        matrix.offset,
+        inner,
+        o,
+        i,
+        lane,
+        step,
+        panels.lanes,
+        panels.height,
+        panels.count,
+        k,
+        steps,
+        block,
+        place,
+    )
     order = stride_class(lane, step, panels.lanes, k)
     units = panels.count if panels.by_rows else pack_units(p.kind, panels.height, order, panels.count)
     total = outer * inner * units * blocks
@@ -204,9 +250,25 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
         size = block * width * BYTES[kind.item]
         b_panels, source = (share_n, ALL) if share_n * size <= OWN_BYTES else (1, ONE)
         scratch += threads * b_panels * size
-    constants = (p.m, p.n, steps, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(**packed), panels_m, b_panels, *places.values(), scratch, TILE_SLOTS * rows * width,
-                 *tiles, pack, p.k)
+    constants = (
+        p.m,
+        p.n,
+        steps,
+        *_order(p, tasks_m, tasks_n),
+        share_m * rows,
+        share_n * width,
+        rows,
+        block,
+        *p.operands(**packed),
+        panels_m,
+        b_panels,
+        *places.values(),
+        scratch,
+        TILE_SLOTS * rows * width,
+        *tiles,
+        pack,
+        p.k,
+    )
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, source, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
@@ -230,8 +292,9 @@ def _halves(p: Product) -> list[Product]:
     for axis, extent in enumerate(p.batch):
         if extent > 1:
             half = extent // 2
-            first, second = (tuple(count if i == axis else other for i, other in enumerate(p.batch))
-                             for count in (half, extent - half))
+            first, second = (
+                tuple(count if i == axis else other for i, other in enumerate(p.batch)) for count in (half, extent - half)
+            )
             a, b, c = (x.moved(axis, half) for x in (p.a, p.b, p.c))
             return [p._replace(batch=first), p._replace(a=a, b=b, c=c, addend=addend(axis, half), batch=second)]
     if max(p.m, p.n) >= 4 * TILE_PANELS * register_rows():
@@ -249,13 +312,29 @@ def _halves(p: Product) -> list[Product]:
     return []
 
 
-def _complex_phases(name: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
-                    addend: Matrix | None, alpha: float, beta: float, reserved: int) -> tuple[list[Phase], int]:
+def _complex_phases(
+    name: str,
+    sizes: tuple[int, int, int],
+    operands: tuple[Matrix, Matrix, Matrix],
+    batch: tuple[int, int],
+    addend: Matrix | None,
+    alpha: float,
+    beta: float,
+    reserved: int,
+) -> tuple[list[Phase], int]:
     """A real product of interleaved parts; where C or the addend don't lie like that, four products of parts."""
     (m, n, k), (a, b, c) = sizes, operands
     if n > 1 and c.strides[3] != 1 and (c.strides[2] == 1 or m == 1):
-        return _complex_phases(name, (n, m, k), (b.transposed, a.transposed, c.transposed), batch,
-                               addend and addend.transposed, alpha, beta, reserved)
+        return _complex_phases(
+            name,
+            (n, m, k),
+            (b.transposed, a.transposed, c.transposed),
+            batch,
+            addend and addend.transposed,
+            alpha,
+            beta,
+            reserved,
+        )
     if n > 1 and (c.strides[3] != 1 or (addend is not None and addend.strides[3] != 1)):
         return _products_of_parts(name, sizes, operands, batch, addend, alpha, beta, reserved)
     serial = 4 * m * n * k * batch[0] * batch[1] <= SERIAL_WORK
@@ -266,13 +345,33 @@ def _complex_phases(name: str, sizes: tuple[int, int, int], operands: tuple[Matr
     else:
         phase, a, place = complex_gemm.copied(name, a, m, k, batch, False, place, serial)
         phases.append(phase)
-    more, scratch = gemm_phases(complex_gemm.PARTS[name][0], m, 2 * n, 2 * k, a, twice, complex_gemm.reals(c), batch,
-                                addend and complex_gemm.reals(addend), alpha, beta, reserved=place)
+    more, scratch = gemm_phases(
+        complex_gemm.PARTS[name][0],
+        m,
+        2 * n,
+        2 * k,
+        a,
+        twice,
+        complex_gemm.reals(c),
+        batch,
+        addend and complex_gemm.reals(addend),
+        alpha,
+        beta,
+        reserved=place,
+    )
     return [*phases, *more], max(place, scratch)
 
 
-def _products_of_parts(name: str, sizes: tuple[int, int, int], operands: tuple[Matrix, Matrix, Matrix], batch: tuple[int, int],
-                       addend: Matrix | None, alpha: float, beta: float, reserved: int) -> tuple[list[Phase], int]:
+def _products_of_parts(
+    name: str,
+    sizes: tuple[int, int, int],
+    operands: tuple[Matrix, Matrix, Matrix],
+    batch: tuple[int, int],
+    addend: Matrix | None,
+    alpha: float,
+    beta: float,
+    reserved: int,
+) -> tuple[list[Phase], int]:
     """Four products of real and imaginary parts, which are matrices with doubled strides."""
     a, b, c = operands
     phases: list[Phase] = []
@@ -281,9 +380,18 @@ def _products_of_parts(name: str, sizes: tuple[int, int, int], operands: tuple[M
         target = complex_gemm.part(c, imaginary)
         first = None if addend is None else complex_gemm.part(addend, imaginary)
         for step, (left, right, sign) in enumerate(((0, imaginary, 1), (1, 1 - imaginary, 1 if imaginary else -1))):
-            more, need = gemm_phases(complex_gemm.PARTS[name][0], *sizes, complex_gemm.part(a, left), complex_gemm.part(b, right),
-                                     target, batch, target if step else first, sign * alpha, 1 if step else beta,
-                                     reserved=reserved)
+            more, need = gemm_phases(
+                complex_gemm.PARTS[name][0],
+                *sizes,
+                complex_gemm.part(a, left),
+                complex_gemm.part(b, right),
+                target,
+                batch,
+                target if step else first,
+                sign * alpha,
+                1 if step else beta,
+                reserved=reserved,
+            )
             phases += more
             scratch = max(scratch, need)
     return phases, scratch
@@ -304,8 +412,28 @@ def _in_place_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     blocks = max(1, -(-p.k // (IN_PLACE_STEPS if panels_m > 1 else ONCE_STEPS)))
     slots = (share_m * share_n if blocks > 1 else 1) * rows * width
     block = max(1, -(-p.k // blocks))
-    constants = (p.m, p.n, p.k, *_order(p, tasks_m, tasks_n), share_m * rows, share_n * width, rows, block,
-                 *p.operands(), 0, 0, 0, 0, p.reserved, slots, micro, 0, 0, 0, 0)
+    constants = (
+        p.m,
+        p.n,
+        p.k,
+        *_order(p, tasks_m, tasks_n),
+        share_m * rows,
+        share_n * width,
+        rows,
+        block,
+        *p.operands(),
+        0,
+        0,
+        0,
+        0,
+        p.reserved,
+        slots,
+        micro,
+        0,
+        0,
+        0,
+        0,
+    )
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(p.kind, p.result, vectors, False, IN_PLACE, p.finish))
     scratch = p.reserved + threads * slots * BYTES[p.kind.compute]

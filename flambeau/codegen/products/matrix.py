@@ -16,9 +16,11 @@ from flambeau.codegen.products.epilogue import Epilogue, bits_of
 SERIAL_WORK = 48 * 1024  # multiply-adds below which waking another thread costs more than it saves
 
 #: What a product's kernels are told of their operands: the inner batch, slots, first elements and strides, and the factors.
-OPERANDS = tuple("""
+OPERANDS = tuple(
+    """
     batch1 a_slot a_offset a0 a1 a_row a_step b_slot b_offset b0 b1 b_step b_column
-    c_slot c_offset c0 c1 c_row c_column d_slot d_offset d0 d1 d_row d_column alpha beta""".split())
+    c_slot c_offset c0 c1 c_row c_column d_slot d_offset d0 d1 d_row d_column alpha beta""".split()
+)
 
 SCRATCH = -3  # the buffer slot of the plan's scratch memory
 
@@ -111,5 +113,19 @@ def base_address(f: Kernel, c: Constants, letter: str, item: str, outer: Value, 
 
 def finish_tile(f: Kernel, c: Constants, tile: Value, rows: Value, columns: Value, goal: Value, addend: Value) -> None:
     """Call the epilogue for a tile, which goes to `goal`."""
-    f.call("void", "finish", tile, rows, columns, goal, c["c_row"], c["c_column"], addend, c["d_row"], c["d_column"], c["alpha"],
-           c["beta"], declare=False)
+    f.call(
+        "void",
+        "finish",
+        tile,
+        rows,
+        columns,
+        goal,
+        c["c_row"],
+        c["c_column"],
+        addend,
+        c["d_row"],
+        c["d_column"],
+        c["alpha"],
+        c["beta"],
+        declare=False,
+    )

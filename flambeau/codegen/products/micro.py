@@ -58,9 +58,7 @@ def steps_together(work: int) -> int:
     return SHORT_TURN if work < LONG_WORK else LONG_TURN
 
 
-def micro(
-    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
-) -> Kernel:
+def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN) -> Kernel:
     """void micro(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
     a: "packed" A has `rows` elements per step; of "rows", `a_row` apart, the elements lie side by side; "strided" ones are
@@ -104,8 +102,9 @@ def micro(
         offset = (p + turn) * f["b_step"]
         row = f.at(b_item, f["b"], offset)
         f.fetch(f.at(b_item, f["ahead"], offset))
-        loaded = (f.masked_load(vector(b_item, lanes), f.at(b_item, row, j * lanes), masks[j], BYTES[b_item])
-                  for j in range(vectors))
+        loaded = (
+            f.masked_load(vector(b_item, lanes), f.at(b_item, row, j * lanes), masks[j], BYTES[b_item]) for j in range(vectors)
+        )
         return [widen(f, kind, x) for x in loaded]
 
     def steps(begin: Value | int, end: Value, together: int) -> None:
@@ -145,16 +144,12 @@ def micro(
 
 
 @compiled(DIRECT, "micro")
-def micro_address(
-    kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN
-) -> str:
+def micro_address(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN) -> str:
     """Address of the register tile of all heights up to `rows`."""
     return module(micro(kind, rows, vectors, a, b_packed, panel, together))
 
 
-def tile_addresses(
-    kind: Kind, rows: int, vectors: int, a: str, columns: int, together: int
-) -> tuple[Address, Address, int]:
+def tile_addresses(kind: Kind, rows: int, vectors: int, a: str, columns: int, together: int) -> tuple[Address, Address, int]:
     """Addresses of the register tile and of a narrower one for the last panel of so many columns, and the most columns of that;
     the narrower one is compiled if the panel's empty vectors are a part worth mentioning of all.
     """

@@ -66,8 +66,7 @@ def _merged(f: Kernel, streams: list[list[Value]], size: int, lanes: int) -> lis
         first, *others = sorted({source for source, _ in wanted})
         whole, order = streams[first[0]][first[1]], [lane for _, lane in wanted]
         for stream, number in others:
-            order = [lanes + lane if source == (stream, number) else at
-                     for (source, lane), at in zip(wanted, order, strict=True)]
+            order = [lanes + lane if source == (stream, number) else at for (source, lane), at in zip(wanted, order, strict=True)]
             whole, order = f.shuffle(whole, streams[stream][number], order), list(range(lanes))
         made.append(whole)
     return made
@@ -221,9 +220,7 @@ def packed_of(pack: Kernel, kind: Kind, width: int, together: int = 1) -> str:
         block, batch = rest.unsigned_rem(blocks), rest.unsigned_div(blocks)
         first, lane = block * c["block"], panel * c["step"]
         steps = f.minimum(c["block"], c["k"] - first)
-        place = (
-            batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
-        )
+        place = batch.unsigned_div(c["batch1"]) * c["batch0_stride"] + batch.unsigned_rem(c["batch1"]) * c["batch1_stride"]
         place = place + c["offset"] + lane * c["lane_stride"] + first * per * c["k_stride"]
         goal = batch * c["panels"] * c["k"] * width + first * c["panels"] * width + panel * steps * width
         f.call(

@@ -73,13 +73,25 @@ def sliced(p: Product) -> Sliced | None:
     slices = count + (rest > 0)
     scratch = p.reserved + (slices * size * BYTES[p.kind.compute] + 127) // 64 * 64
     whole = p._replace(
-        result=kind_of(_COMPUTED[p.kind.compute]), k=steps, batch=(count, 1), addend=None, alpha=1, activation=None, apply=None,
-        a=_by_slices(p.a, p.a.strides[3] * steps), b=_by_slices(p.b, p.b.strides[2] * steps),
-        c=Matrix(SCRATCH, (size, 0, p.n, 1), p.reserved // BYTES[p.kind.compute]), reserved=scratch)
+        result=kind_of(_COMPUTED[p.kind.compute]),
+        k=steps,
+        batch=(count, 1),
+        addend=None,
+        alpha=1,
+        activation=None,
+        apply=None,
+        a=_by_slices(p.a, p.a.strides[3] * steps),
+        b=_by_slices(p.b, p.b.strides[2] * steps),
+        c=Matrix(SCRATCH, (size, 0, p.n, 1), p.reserved // BYTES[p.kind.compute]),
+        reserved=scratch,
+    )
     products = [whole]
     if rest:
-        products.append(whole._replace(k=rest, batch=(1, 1), a=p.a.moved(3, count * steps), b=p.b.moved(2, count * steps),
-                                       c=whole.c.moved(0, count)))
+        products.append(
+            whole._replace(
+                k=rest, batch=(1, 1), a=p.a.moved(3, count * steps), b=p.b.moved(2, count * steps), c=whole.c.moved(0, count)
+            )
+        )
     constants = (p.m, p.n, slices, p.reserved, *p.operands())
     grain = p.m if size * slices < 1 << 14 else max(1, p.m // 16)
     return Sliced(products, Phase(sum_kernel(p.kind, p.result, p.finish), p.m, grain, constants), scratch)

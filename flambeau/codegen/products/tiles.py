@@ -16,9 +16,31 @@ from flambeau.codegen.products import matrix_unit as matrix_unit
 from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, base_address, finish_tile
 
-CONSTANTS = ("m", "n", "k", "tiles_m", "tiles_n", "before_m", "before_n", "tile_rows", "tile_columns", "height", "block",
-             *OPERANDS, "a_panels", "b_panels", "a_place", "b_place", "slots", "slot_elements", "micro", "edge", "edge_columns",
-             "pack", "depth")
+CONSTANTS = (
+    "m",
+    "n",
+    "k",
+    "tiles_m",
+    "tiles_n",
+    "before_m",
+    "before_n",
+    "tile_rows",
+    "tile_columns",
+    "height",
+    "block",
+    *OPERANDS,
+    "a_panels",
+    "b_panels",
+    "a_place",
+    "b_place",
+    "slots",
+    "slot_elements",
+    "micro",
+    "edge",
+    "edge_columns",
+    "pack",
+    "depth",
+)
 
 #: Where the panels of B come from: a phase has packed them; each task packs one when it needs it, or all of its own beforehand;
 #: or B is read where it lies.

@@ -19,9 +19,7 @@ from flambeau.codegen.strip_mine import Strip, gather, strips
 GEOMETRY = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "taps_z", "taps_y", "taps_x", "slice")
 
 
-def _rows(
-    f: Kernel, c: Constants, tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int
-):
+def _rows(f: Kernel, c: Constants, tables: tuple[Value, Value], compute: str, oz: Value, oy: Value, tap: Value | int):
     """(offset in the input plane, weight) of a row's tap: y taps change fastest."""
     positions, weights = tables
     tap = f.i64(tap)

@@ -20,7 +20,7 @@ from flambeau.codegen.strip_mine import gather, strips
 from flambeau.ir.derivative import vjp
 from flambeau.ir.scalar import Expr, constant, leaf
 
-CONSTANTS = ("batch", "channels", "size", "places", "blocks")         # and the extents of a plane, the first first
+CONSTANTS = ("batch", "channels", "size", "places", "blocks")  # and the extents of a plane, the first first
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,10 @@ class _Block:
         wide = vector(kind.compute, self.lanes * self.dims)
         read = f.masked_load(wide, f.at(kind.compute, grid, self.place), self.pairs, BYTES[kind.compute])
         order = range(self.lanes)
-        self.known = {coordinate(d, kind): f.shuffle(read, read, [self.dims * i + self.dims - 1 - d for i in order]).name
-                      for d in range(self.dims)}
+        self.known = {
+            coordinate(d, kind): f.shuffle(read, read, [self.dims * i + self.dims - 1 - d for i in order]).name
+            for d in range(self.dims)
+        }
         for d in range(self.dims):
             size = f.convert(c[f"extent{d}"], kind.compute, "sitofp")
             self.known[extent(d, kind)] = f.splat(size, self.lanes).name
@@ -74,8 +76,10 @@ class _Block:
     def elements(self, planes: Value, channel: Value) -> list[Value]:
         """The element of every tap in a channel."""
         plane = self.f.at(self.kind.compute, planes, (self.n * self.c["channels"] + channel) * self.c["size"])
-        return [gather(self.f, self.kind.compute, plane, index, inside, self.lanes)
-                for index, inside in zip(self.indices, self.inside)]
+        return [
+            gather(self.f, self.kind.compute, plane, index, inside, self.lanes)
+            for index, inside in zip(self.indices, self.inside)
+        ]
 
     def at(self, array: Value, channel: Value) -> Value:
         """Where the places of a channel lie in an array (N, C, P)."""
@@ -140,8 +144,9 @@ def gradient_kernel(kind: Kind, taps: Taps, grid_too: bool, planes_too: bool) ->
                 for total, element in zip(totals, block.elements(planes, channel)):
                     total.set(f.fma(element, own, total.get()))
             known = {share: total.get().name for share, total in zip(shares, totals)}
-            block.put_coordinates([f.value(0.0, kind.accumulator) if slope is None else block.value(slope, known)
-                                   for slope in slopes], f.buffer(0))
+            block.put_coordinates(
+                [f.value(0.0, kind.accumulator) if slope is None else block.value(slope, known) for slope in slopes], f.buffer(0)
+            )
     return module(f)
 
 
@@ -175,8 +180,14 @@ def scatter_kernel(kind: Kind, taps: Taps, grid_too: bool) -> str:
     with f.loop(f["begin"], f["end"]) as row:
         n, plane = row.unsigned_div(c["channels"]), f.at(kind.compute, out, row * c["size"])
         own = f.at(kind.compute, gradient, row * c["places"])
-        strips(f, c["size"], kind.lanes, lambda strip, plane=plane: strip.store(
-            f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, plane, strip.x)))
+        strips(
+            f,
+            c["size"],
+            kind.lanes,
+            lambda strip, plane=plane: strip.store(
+                f.value(0.0, kind.accumulator), kind.compute, f.at(kind.compute, plane, strip.x)
+            ),
+        )
         with f.loop(0, f.i64(count)) as tap:
             weights, indices = _tap(f, kind, c, count, tap, n * c["places"])
             with f.loop(0, c["places"]) as p:

@@ -16,8 +16,8 @@ import sys
 OBJECT_HEADER = 16
 #: Where the bytes of a `bytes` object begin: header, size, cached hash.
 BYTES_DATA = 32
-_MEMBER_OF_DESCRIPTOR = 40      # PyMemberDescrObject.d_member, of a slot's descriptor
-_OFFSET_OF_MEMBER = 16          # PyMemberDef.offset
+_MEMBER_OF_DESCRIPTOR = 40  # PyMemberDescrObject.d_member, of a slot's descriptor
+_OFFSET_OF_MEMBER = 16  # PyMemberDef.offset
 
 
 class _Probe:
@@ -44,7 +44,7 @@ def refusal() -> str | None:
     if (slot_offset(_Probe, "first"), slot_offset(_Probe, "second")) != (OBJECT_HEADER, OBJECT_HEADER + 8):
         return "the slots of a class lie elsewhere than in the builds of CPython that it knows"
     probe = object()
-    count = ctypes.c_uint32.from_address(id(probe))       # the low half of the word, in every version
+    count = ctypes.c_uint32.from_address(id(probe))  # the low half of the word, in every version
     before, held = count.value, [probe]
     if count.value != before + len(held):
         return "references are counted otherwise than in the builds of CPython that it knows"

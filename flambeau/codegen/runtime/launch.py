@@ -26,7 +26,7 @@ from flambeau.codegen.runtime.threads import planned_threads
 check()
 PLAN_WORDS_BEFORE_OPERANDS = 9
 MAX_OPERANDS = 240
-BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18          # the size of a Py_buffer; PyBUF_STRIDES, writable or not
+BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18  # the size of a Py_buffer; PyBUF_STRIDES, writable or not
 SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
 _KINDS = {"f": SCALAR_FLOAT, "i": SCALAR_INT, "c": SCALAR_COMPLEX}
 
@@ -35,20 +35,32 @@ class KernelCheck(Exception):
     """A kernel found bad data (an index out of range, say); args[0] is the code it left."""
 
 
-_NO_MEMORY = ("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-              "allocate %d bytes. Error code 12 (Cannot allocate memory)")
+_NO_MEMORY = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+    "allocate %d bytes. Error code 12 (Cannot allocate memory)"
+)
 NO_DATA = "Tensor on device meta is not on the expected device cpu!"
-OUTSIDE = ("a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
-            "thread resize or set a tensor that another one computes with")
-PENDING = ("a conjugate or negative view came to a kernel that reads memory as it is: hand over x.resolve_conj().resolve_neg(), "
-           "or for a result a tensor of its own")
-_FORKED = ("a signal's handler forked while an operator was at work: the threads that had a part in it are not in this process, "
-           "so that its result is not to be had here")
-INFERENCE_WRITE = ("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
-                   "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
-_INFERENCE_SAVE = ("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-                   "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
-                   "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.")
+OUTSIDE = (
+    "a tensor reaches outside its storage: its memory was taken away or exchanged while it was used. Don't let one "
+    "thread resize or set a tensor that another one computes with"
+)
+PENDING = (
+    "a conjugate or negative view came to a kernel that reads memory as it is: hand over x.resolve_conj().resolve_neg(), "
+    "or for a result a tensor of its own"
+)
+_FORKED = (
+    "a signal's handler forked while an operator was at work: the threads that had a part in it are not in this process, "
+    "so that its result is not to be had here"
+)
+INFERENCE_WRITE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+    "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+_INFERENCE_SAVE = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+    "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+)
 
 
 def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
@@ -84,9 +96,9 @@ def _named_class(f: Function, s: Value, layout: Value) -> Value:
     return f.load("ptr", _object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
 
 
-HEAP_TYPE = 1 << 9      # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
-OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS = 4, 2, 4        # of a plan's description of each
-RELEASES, UNCOUNTED = 1, 2      # a plan's flags: without the interpreter's lock; writes leave versions as they are
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
+OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS = 4, 2, 4  # of a plan's description of each
+RELEASES, UNCOUNTED = 1, 2  # a plan's flags: without the interpreter's lock; writes leave versions as they are
 
 
 class _Launcher:
@@ -101,10 +113,11 @@ class _Launcher:
         self.plan = f.at("i8", f["self"], BYTES_DATA)
         self.s = f.load("ptr", self.plan, 0)
         self.n_out, self.n_in, self.n_scalar, self.n_phase, self.scratch_bytes, self.flags, self.kinds, self.threads = (
-            f.load("i64", self.plan, i) for i in range(1, 9))
+            f.load("i64", self.plan, i) for i in range(1, 9)
+        )
         self.frame = f.at("i64", f.stack("i64", MAX_OPERANDS + 24, align=64), 8)
         self.results = f.stack("ptr", 16)
-        self.held = f.stack("ptr", MAX_OPERANDS + 16)             # storages of the outputs and inputs
+        self.held = f.stack("ptr", MAX_OPERANDS + 16)  # storages of the outputs and inputs
         f.store(f.i64(0), self.frame, 2)
         f.store(f.i64(0), self.frame, WATCH_WORD)
         # not 0 if there is work and an operand is without data; if one reaches outside its storage
@@ -113,8 +126,8 @@ class _Launcher:
         inputs = f.at("i64", outputs, self.n_out * OUTPUT_WORDS)
         self.descriptions = outputs, inputs, f.at("i64", inputs, self.n_in * INPUT_WORDS)
         self.releases = (self.flags & RELEASES).differs(0)
-        self.counted = f.select((self.flags & UNCOUNTED).differs(0), f.i64(0), f.i64(1))     # by how much a write moves versions
-        self.kept = f.variable("i64", self.flags & RELEASES)             # whether the storages are referred to until the end
+        self.counted = f.select((self.flags & UNCOUNTED).differs(0), f.i64(0), f.i64(1))  # by how much a write moves versions
+        self.kept = f.variable("i64", self.flags & RELEASES)  # whether the storages are referred to until the end
         self.watch = f.stack("i64", threads.WATCH_WORDS)
         f.store(f.i64(0), self.watch, threads.WATCH_ENDED)
 
@@ -127,7 +140,7 @@ class _Launcher:
         self._refuse(self.without_data.get().differs(0), state.META_WORDS)
         self._refuse(self.outside.get().differs(0), state.OUTSIDE_WORDS)
         with f.when(self.releases):
-            self._keep()        # another thread may meanwhile give these tensors other memory
+            self._keep()  # another thread may meanwhile give these tensors other memory
         self._numbers(f.at("ptr", inputs, self.n_in))
         scratch = self._scratch()
         self._run()
@@ -204,7 +217,7 @@ class _Launcher:
                 f.store(_incref(f, given), self.results, i)
                 f.store(f.i64(0), self.held, i)
                 to_place.set(self.n_out)
-        with f.loop(0, to_place.get()) as i:        # what is copied on write is copied here
+        with f.loop(0, to_place.get()) as i:  # what is copied on write is copied here
             with f.when(f.load("i64", self.held, i).equals(0)):
                 given = f.load("ptr", self.results, i)
                 self._refuse_others(given)
@@ -280,7 +293,7 @@ class _Launcher:
             this = kind.get() & 3
             python = f.call("i64", "PyType_GetFlags", f.load("ptr", object, 1)) & HEAP_TYPE
             with f.when(f.select(self.kept.get().equals(0), python, f.i64(0)).differs(0)):
-                self._keep()        # its conversion may run Python code, which may give the tensors other memory
+                self._keep()  # its conversion may run Python code, which may give the tensors other memory
                 self.kept.set(f.i64(1))
             with f.when(this.equals(SCALAR_FLOAT)):
                 value = f.call("double", "PyFloat_AsDouble", object)
@@ -370,7 +383,7 @@ class _Launcher:
         f.ret(items)
 
 
-ROWS_OPERANDS = 32      # that a row of `rows_plan` may have, numbers included
+ROWS_OPERANDS = 32  # that a row of `rows_plan` may have, numbers included
 
 
 def launch_rows_function() -> Function:
@@ -467,10 +480,16 @@ def wrap_buffer_function() -> Function:
 
 
 # By dtype name: how the one element of a tensor is loaded, converted, and made an object.
-_READ = {"float32": ("float", "double", "fpext", "PyFloat_FromDouble"), "float64": ("double", None, None, "PyFloat_FromDouble"),
-         "int64": ("i64", None, None, "PyLong_FromLongLong"), "int32": ("i32", "i64", "sext", "PyLong_FromLongLong"),
-         "int16": ("i16", "i64", "sext", "PyLong_FromLongLong"), "int8": ("i8", "i64", "sext", "PyLong_FromLongLong"),
-         "uint8": ("i8", "i64", "zext", "PyLong_FromLongLong"), "bool": ("i8", "i64", "zext", "PyBool_FromLong")}
+_READ = {
+    "float32": ("float", "double", "fpext", "PyFloat_FromDouble"),
+    "float64": ("double", None, None, "PyFloat_FromDouble"),
+    "int64": ("i64", None, None, "PyLong_FromLongLong"),
+    "int32": ("i32", "i64", "sext", "PyLong_FromLongLong"),
+    "int16": ("i16", "i64", "sext", "PyLong_FromLongLong"),
+    "int8": ("i8", "i64", "sext", "PyLong_FromLongLong"),
+    "uint8": ("i8", "i64", "zext", "PyLong_FromLongLong"),
+    "bool": ("i8", "i64", "zext", "PyBool_FromLong"),
+}
 
 
 def reader_function(name: str) -> Function:
@@ -542,16 +561,25 @@ def identity_method(cls: type, name: str) -> Callable:
     """A method of a class that gives the address of an instance, as id() does: CPython's own conversion of a pointer, called with
     the instance, so that no Python code runs.
     """
-    return _new_method(cls, _definition(name, ctypes.cast(ctypes.pythonapi.PyLong_FromVoidPtr, ctypes.c_void_p).value or 0,
-                                        METH_NOARGS))
+    return _new_method(
+        cls, _definition(name, ctypes.cast(ctypes.pythonapi.PyLong_FromVoidPtr, ctypes.c_void_p).value or 0, METH_NOARGS)
+    )
 
 
 @compiled_module()
 def _runtime() -> str:
-    return module(*memory.functions(), *threads.functions(), _Launcher().function(), launch_rows_function(),
-                  new_storage_function(), wrap_storage_function(), wrap_buffer_function(), empty_cache_call_function(),
-                  special_function(),
-                  *map(reader_function, _READ))
+    return module(
+        *memory.functions(),
+        *threads.functions(),
+        _Launcher().function(),
+        launch_rows_function(),
+        new_storage_function(),
+        wrap_storage_function(),
+        wrap_buffer_function(),
+        empty_cache_call_function(),
+        special_function(),
+        *map(reader_function, _READ),
+    )
 
 
 @compiled_module()
@@ -574,14 +602,16 @@ exchange: Callable = _new_function(_definition("exchange", _address["fb_exchange
 owner_of: Callable = _new_function(_definition("owner_of", _address["fb_owner"], METH_O), state.ADDRESS, None)
 set_size: Callable = _new_function(_definition("set_size", _address["fb_set_size"]), state.ADDRESS, None)
 wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
-empty_cache: Callable = _new_function(_definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS),
-                                      state.ADDRESS, None)
+empty_cache: Callable = _new_function(
+    _definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS), state.ADDRESS, None
+)
 
 special: Callable[[Any], bool] = _new_function(_definition("special", _address["fb_special"], METH_O), state.ADDRESS, None)
 _start_workers: Callable = _new_function(_definition("start_workers", _address["fb_start_workers"], METH_O), state.ADDRESS, None)
 
 readers: dict[str, Callable] = {
-    name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ}
+    name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ
+}
 
 
 def bind(storage_class: type, tensor_class: type) -> None:
@@ -589,9 +619,15 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w = state.words
     _tensor_class[:] = [tensor_class]
     w[state.TENSOR_TYPE], w[state.STORAGE_TYPE] = id(tensor_class), id(storage_class)
-    for word, name in ((state.SLOT_STORAGE, "_storage"), (state.SLOT_OFFSET, "_offset"), (state.SLOT_LAYOUT, "_layout"),
-                       (state.SLOT_NODE, "_node"), (state.SLOT_INDEX, "_index"), (state.SLOT_BASE, "_root"),
-                       (state.SLOT_CREATION, "_creation")):
+    for word, name in (
+        (state.SLOT_STORAGE, "_storage"),
+        (state.SLOT_OFFSET, "_offset"),
+        (state.SLOT_LAYOUT, "_layout"),
+        (state.SLOT_NODE, "_node"),
+        (state.SLOT_INDEX, "_index"),
+        (state.SLOT_BASE, "_root"),
+        (state.SLOT_CREATION, "_creation"),
+    ):
         w[word] = slot_offset(tensor_class, name)
     w[state.SLOT_TENSOR_CLASS] = slot_offset(Layout, "tensor_class")
     w[state.NONE], w[state.ZERO], w[state.CHECK_ERROR] = id(None), id(0), id(KernelCheck)
@@ -629,8 +665,16 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
     for k in reversed(scalars):
         kinds = kinds << 2 | _KINDS[k]
     head: list[SupportsIndex] = [
-        state.ADDRESS, len(outputs), len(inputs), len(scalars), len(phases), scratch,
-        (RELEASES if release else 0) | (0 if counted else UNCOUNTED), kinds, most]
+        state.ADDRESS,
+        len(outputs),
+        len(inputs),
+        len(scalars),
+        len(phases),
+        scratch,
+        (RELEASES if release else 0) | (0 if counted else UNCOUNTED),
+        kinds,
+        most,
+    ]
     for layout in outputs:
         span = _span(layout)
         nbytes = max(layout.nbytes, span)
@@ -642,25 +686,26 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
     parallel = False
     try:
         for kernel, total, grain, constants in phases:
-            for constant in constants:      # kernels that this one calls
+            for constant in constants:  # kernels that this one calls
                 if constant.__class__ is KernelRef:
                     constant.begin()
             head += (kernel.address or kernel.begin(), total, grain, at)
             at += len(constants)
             parallel |= total > grain
         for phase in phases:
-            tail.extend(phase.constants)    # type: ignore[arg-type]
+            tail.extend(phase.constants)  # type: ignore[arg-type]
         words = struct.pack(f"{len(head)}q", *head) + tail.tobytes()
     except (struct.error, OverflowError):
         raise RuntimeError("numel: integer multiplication overflow") from None
     if parallel and state.words[state.WORKERS] < most - 1:
         _start_workers(most - 1)
-    launch = _new_function(_launcher, words, plan)      # which keeps alive what its words are addresses of
+    launch = _new_function(_launcher, words, plan)  # which keeps alive what its words are addresses of
     return launch if not outputs or outputs[0].device.stand_ins is None else _of_class(outputs[0].tensor_class, launch)
 
 
 def _of_class(tensor_class: type, launch: Callable) -> Callable:
     """A launcher whose results are of the class that their layouts name: the native one makes Tensors."""
+
     def launch_named(*arguments: object) -> object:
         for ask in watchers:
             ask()
@@ -669,11 +714,12 @@ def _of_class(tensor_class: type, launch: Callable) -> Callable:
             if x.__class__ is _tensor_class[0]:
                 x.__class__ = tensor_class
         return made
-    launch_named.__self__ = launch.__self__     # type: ignore[attr-defined]  # the words, for `rows_plan`
+
+    launch_named.__self__ = launch.__self__  # type: ignore[attr-defined]  # the words, for `rows_plan`
     return launch_named
 
 
-_tensor_class: list[type] = []      # Tensor, once it is bound
+_tensor_class: list[type] = []  # Tensor, once it is bound
 #: Asked before a kernel would run for fake tensors, while somebody records what is computed of them.
 watchers: list[Callable[[], None]] = []
 
@@ -690,4 +736,3 @@ def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: in
     plans = [launch.__self__ for launch in launches]
     words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
     return _new_function(_rows_launcher, words, tuple(launches))
-

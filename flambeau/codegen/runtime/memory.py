@@ -18,11 +18,11 @@ HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE = 16, 24, 32, 40, 48, 56, 64
 EPOCH, EXPORTS, WEAK, DICT, SIZE = 72, 80, 88, 96, 104
-OWNED_ELSEWHERE = -1      # size class of memory that `owner` keeps alive
-WRITABLE = 2              # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
-LENT = 1                  # of memory that NumPy looks at, which stays where it is
-META = -2                 # size class of the storage of a tensor without data; a kernel must not be given it
-COPY_ON_WRITE = -3        # of memory that `owner` keeps alive for several tensors, until one of them writes to it
+OWNED_ELSEWHERE = -1  # size class of memory that `owner` keeps alive
+WRITABLE = 2  # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
+LENT = 1  # of memory that NumPy looks at, which stays where it is
+META = -2  # size class of the storage of a tensor without data; a kernel must not be given it
+COPY_ON_WRITE = -3  # of memory that `owner` keeps alive for several tensors, until one of them writes to it
 
 
 def size_class(f: Function, n: Value) -> tuple[Value, Value]:
@@ -31,8 +31,8 @@ def size_class(f: Function, n: Value) -> tuple[Value, Value]:
     small = (n + 63) >> 6
     last = n - 1
     zeros = f.call("i64", "llvm.ctlz.i64", last, Value(f, "i1", "false"))
-    shift = f.maximum(f.i64(61) - zeros, 1)           # floor(log2(n - 1)) - 2
-    quarter = last >> shift                           # 4..7
+    shift = f.maximum(f.i64(61) - zeros, 1)  # floor(log2(n - 1)) - 2
+    quarter = last >> shift  # 4..7
     large = (shift - 8) * 4 + (quarter - 4) + 17
     is_small = n <= 1024
     return f.select(is_small, small, large), f.select(is_small, small << 6, (quarter + 1) << shift)
@@ -115,8 +115,14 @@ def dealloc_function() -> Function:
     pointer = f.load("i64", f.at("i8", f["self"], PTR))
     owned = f.load("i64", f.at("i8", f["self"], CLASS)) >= 0
     with f.when(f.select(owned, pointer.differs(0), f.value(0, "i1"))):
-        f.call("void", "fb_release", f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), f.pointer(pointer),
-               f.load("i64", f.at("i8", f["self"], NBYTES)), declare=False)
+        f.call(
+            "void",
+            "fb_release",
+            f.pointer(f.load("i64", f.at("i8", f["self"], STATE))),
+            f.pointer(pointer),
+            f.load("i64", f.at("i8", f["self"], NBYTES)),
+            declare=False,
+        )
     type = f.load("ptr", f["self"], 1)
     f.call("void", "PyObject_Free", f["self"])
     f.call("void", "Py_DecRef", type)
@@ -219,11 +225,19 @@ def buffer_function() -> Function:
     with f.when(f.load("i64", f.at("i8", f["self"], CLASS)).equals(META)):
         s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
-        f.store(f.i64(0), f["view"], 1)     # its owner: nobody
+        f.store(f.i64(0), f["view"], 1)  # its owner: nobody
         f.ret(f.value(-1, "i32"))
     size = f.load("i64", f.at("i8", f["self"], NBYTES))
-    failed = f.call("i32", "PyBuffer_FillInfo", f["view"], f["self"], f.load("ptr", f.at("i8", f["self"], PTR)), size,
-                    f.value(0, "i32"), f["flags"])
+    failed = f.call(
+        "i32",
+        "PyBuffer_FillInfo",
+        f["view"],
+        f["self"],
+        f.load("ptr", f.at("i8", f["self"], PTR)),
+        size,
+        f.value(0, "i32"),
+        f["flags"],
+    )
     with f.when((failed + 0).equals(0)):
         exports = f.at("i8", f["self"], EXPORTS)
         f.store(f.load("i64", exports) + 1, exports)
@@ -319,19 +333,43 @@ def set_size_function() -> Function:
 
 
 def functions() -> list[Function]:
-    return [allocate_function(), release_function(), empty_cache_function(), dealloc_function(), no_memory_function(),
-            new_block_function(), inference_function(), guard_function(), version_function(), buffer_function(),
-            release_buffer_function(), exchange_function(), copy_bytes_function(), owner_function(), set_size_function()]
+    return [
+        allocate_function(),
+        release_function(),
+        empty_cache_function(),
+        dealloc_function(),
+        no_memory_function(),
+        new_block_function(),
+        inference_function(),
+        guard_function(),
+        version_function(),
+        buffer_function(),
+        release_buffer_function(),
+        exchange_function(),
+        copy_bytes_function(),
+        owner_function(),
+        set_size_function(),
+    ]
 
 
 class _MemberDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int),
-                ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 class _GetSetDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("get", ctypes.c_void_p), ("set", ctypes.c_void_p), ("doc", ctypes.c_char_p),
-                ("closure", ctypes.c_void_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    ]
 
 
 class _Slot(ctypes.Structure):
@@ -339,8 +377,13 @@ class _Slot(ctypes.Structure):
 
 
 class _Spec(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int), ("flags", ctypes.c_uint),
-                ("slots", ctypes.POINTER(_Slot))]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    ]
 
 
 _T_LONGLONG, _T_OBJECT, _T_SIZE, _READONLY = 17, 6, 19, 1
@@ -365,17 +408,24 @@ def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int
         _MemberDef(b"exports", _T_LONGLONG, EXPORTS, _READONLY, b"how many arrays and other views show its bytes"),
         _MemberDef(b"__weaklistoffset__", _T_SIZE, WEAK, _READONLY, None),
         _MemberDef(b"__dictoffset__", _T_SIZE, DICT, _READONLY, None),
-        _MemberDef())
+        _MemberDef(),
+    )
     attributes = ctypes.cast(ctypes.pythonapi.PyObject_GenericGetDict, ctypes.c_void_p).value
     getters = (_GetSetDef * 3)(
         _GetSetDef(b"__dict__", attributes, None, b"the attributes that a program has set"),
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
-        _GetSetDef())
+        _GetSetDef(),
+    )
     doc = ctypes.c_char_p(b"A block of memory that the caching allocator owns, or that `owner` keeps alive.")
-    slots = (_Slot * 7)(_Slot(_BF_GETBUFFER, buffer), _Slot(_BF_RELEASEBUFFER, release_buffer),
-                        _Slot(_TP_DEALLOC, dealloc), _Slot(_TP_MEMBERS, ctypes.addressof(members)),
-                        _Slot(_TP_GETSET, ctypes.addressof(getters)),
-                        _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value), _Slot(0, None))
+    slots = (_Slot * 7)(
+        _Slot(_BF_GETBUFFER, buffer),
+        _Slot(_BF_RELEASEBUFFER, release_buffer),
+        _Slot(_TP_DEALLOC, dealloc),
+        _Slot(_TP_MEMBERS, ctypes.addressof(members)),
+        _Slot(_TP_GETSET, ctypes.addressof(getters)),
+        _Slot(_TP_DOC, ctypes.cast(doc, ctypes.c_void_p).value),
+        _Slot(0, None),
+    )
     default, no_instantiation = 1 << 18, 1 << 7
     spec = _Spec(b"torch.storage.UntypedStorage", SIZE, 0, default | no_instantiation, slots)
     _keep.extend((members, getters, slots, spec, doc))
@@ -393,5 +443,3 @@ def set_limits() -> None:
             state.words[state.HUGE_PAGES] = int("[never]" not in f.read())
     except OSError:
         state.words[state.HUGE_PAGES] = 0
-
-

@@ -26,11 +26,11 @@ from flambeau.codegen.builder import Function, Value
 from flambeau.codegen.runtime import state
 
 SPINS = 3000
-MOST_THREADS = state.MAX_WORKERS + 1        # that a job can have
+MOST_THREADS = state.MAX_WORKERS + 1  # that a job can have
 # A watch: the address of fb_watch, which kernels call, when to look again (0: not yet set), the caller's thread state, the state,
 # how many forks it saw, and whether the job is to end.
 WATCH_WORDS, WATCH_TIME, WATCH_THREAD, WATCH_STATE, WATCH_FORKS, WATCH_ENDED = 6, 1, 2, 3, 4, 5
-WATCH_EVERY = 100_000_000                   # nanoseconds
+WATCH_EVERY = 100_000_000  # nanoseconds
 CLOCK_MONOTONIC_COARSE = 6
 
 
@@ -114,6 +114,7 @@ def watch_function() -> Function:
     def now() -> Value:
         f.call("i32", "clock_gettime", f.value(CLOCK_MONOTONIC_COARSE, "i32"), time)
         return f.load("i64", time, 0) * 1_000_000_000 + f.load("i64", time, 1)
+
     with f.when(f.load("i64", watch, WATCH_ENDED).differs(0)):
         f.ret(f.i64(1))
     with f.when(f["thread"].differs(0)):
@@ -129,7 +130,7 @@ def watch_function() -> Function:
     failed = f.convert(f.call("i32", "PyErr_CheckSignals"), "i64", "sext").differs(0)
     forked = f.load("i64", s, state.FORKS).differs(f.load("i64", watch, WATCH_FORKS))
     with f.when(forked):
-        with f.when(f.convert(failed, "i64", "zext").equals(0)):     # the workers' part of the job stays undone here
+        with f.when(f.convert(failed, "i64", "zext").equals(0)):  # the workers' part of the job stays undone here
             f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.FORK_WORDS))
     f.store(f.convert(failed | forked, "i64", "zext"), watch, WATCH_ENDED)
     f.call("ptr", "PyEval_SaveThread")
@@ -164,6 +165,7 @@ def work_function() -> Function:
         def take(share: Value = share, end: Value = end) -> Value:
             begin.set(_atomic_add(f, share, grain))
             return begin.get() < end
+
         with f.repeat(take):
             first = begin.get()
             f.call_pointer("void", kernel, parameters, first, f.minimum(first + grain, end), f["thread"])
@@ -191,6 +193,7 @@ def worker_function() -> Function:
         def idle() -> Value:
             same = _atomic_load(f, sequence).equals(seen.get())
             return f.select(same, spins.get() < SPINS, f.value(0, "i1"))
+
         with f.repeat(idle):
             _pause(f)
             spins.add(1)
@@ -202,7 +205,7 @@ def worker_function() -> Function:
             _atomic_add(f, sleepers, -1)
             f.call("i32", "pthread_mutex_unlock", mutex)
         seen.set(_atomic_load(f, sequence))
-        with f.when(thread < f.load("i64", s, state.JOB_SHARES)):      # a glance: who has joined looks again
+        with f.when(thread < f.load("i64", s, state.JOB_SHARES)):  # a glance: who has joined looks again
             _atomic_add(f, active, 1)
             with f.when(_atomic_load(f, is_open).differs(0)):
                 f.call("void", "fb_work", s, thread, f.pointer(f.i64(0)), declare=False)
@@ -268,15 +271,25 @@ def parallel_function() -> Function:
 
     watch: null, or where it is told that the job is to end before its time.
     """
-    f = Function("fb_parallel", [("state", "ptr"), ("kernel", "ptr"), ("parameters", "ptr"), ("total", "i64"), ("grain", "i64"),
-                                 ("threads", "i64"), ("watch", "ptr")])
+    f = Function(
+        "fb_parallel",
+        [
+            ("state", "ptr"),
+            ("kernel", "ptr"),
+            ("parameters", "ptr"),
+            ("total", "i64"),
+            ("grain", "i64"),
+            ("threads", "i64"),
+            ("watch", "ptr"),
+        ],
+    )
     s = f["state"]
     with f.when((f["threads"] <= 1) | f.load("i64", s, state.WORKERS).equals(0)):
         _alone(f)
         f.ret()
     busy = _word(f, s, state.BUSY)
     was_busy = f.emit("i64", f"atomicrmw xchg ptr {busy.name}, i64 1 seq_cst")
-    with f.when(was_busy.differs(0)):       # another Python thread has the pool: this one does its work by itself
+    with f.when(was_busy.differs(0)):  # another Python thread has the pool: this one does its work by itself
         _alone(f)
         f.ret()
     f.store(f["kernel"], s, state.JOB_KERNEL)

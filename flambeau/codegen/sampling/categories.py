@@ -43,9 +43,10 @@ def choice_kernel(type: str) -> str:
 
     def word(i: Value) -> Value:
         return f.convert(f.load("i32", words, i), "i64", "zext")
+
     with f.loop(f["begin"], f["end"]) as i:
         bits = ((word(i * 2) << 32) | word(i * 2 + 1)) & ((1 << 53) - 1)
-        unit = f.convert(bits, "double", "uitofp") * 2.0 ** -53
+        unit = f.convert(bits, "double", "uitofp") * 2.0**-53
         row = f.at(type, shares, i.unsigned_div(samples) * categories)
         left, right = f.variable("i64", 0), f.variable("i64", categories)
         with f.repeat(lambda: left.get() < right.get()):

@@ -125,11 +125,13 @@ def _binomial() -> list[Function]:
     """sample(trials, chance): gaps between successes while few are expected; from there W. Hoermann, "The generation of binomial
     random variates" (1993), algorithm BTRS.
     """
-    tail = _part("stirling_tail", [("k", "double")])     # log k! less Stirling's approximation of it
+    tail = _part("stirling_tail", [("k", "double")])  # log k! less Stirling's approximation of it
     k = tail["k"]
     with tail.when(k <= 9.0):
-        tail.ret(_library(tail, "lgamma", k + 1.0)
-                 - ((k + 0.5) * _library(tail, "log", k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi)))
+        tail.ret(
+            _library(tail, "lgamma", k + 1.0)
+            - ((k + 0.5) * _library(tail, "log", k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))
+        )
     square = (k + 1.0) * (k + 1.0)
     inner = 1 / 360 - tail.value(1 / 1260, "double") / square
     tail.ret((1 / 12 - inner / square) / (k + 1.0))
@@ -162,11 +164,15 @@ def _binomial() -> list[Function]:
                 f.ret(count)
             with f.when((count >= 0.0) & (count <= trials)):
                 rest = trials - count + 1.0
-                bound = ((mode + 0.5) * _library(f, "log", (mode + 1.0) / (odds * (trials - mode + 1.0)))
-                         + (trials + 1.0) * _library(f, "log", (trials - mode + 1.0) / rest)
-                         + (count + 0.5) * _library(f, "log", odds * rest / (count + 1.0))
-                         + _own(f, "stirling_tail", mode) + _own(f, "stirling_tail", trials - mode)
-                         - _own(f, "stirling_tail", count) - _own(f, "stirling_tail", trials - count))
+                bound = (
+                    (mode + 0.5) * _library(f, "log", (mode + 1.0) / (odds * (trials - mode + 1.0)))
+                    + (trials + 1.0) * _library(f, "log", (trials - mode + 1.0) / rest)
+                    + (count + 0.5) * _library(f, "log", odds * rest / (count + 1.0))
+                    + _own(f, "stirling_tail", mode)
+                    + _own(f, "stirling_tail", trials - mode)
+                    - _own(f, "stirling_tail", count)
+                    - _own(f, "stirling_tail", trials - count)
+                )
                 with f.when(_library(f, "log", v * alpha / (a / (us * us) + b)) <= bound):
                     f.ret(count)
 
@@ -189,8 +195,10 @@ def _gamma(type: str) -> list[Function]:
 
     What is derived from the shape alone is of its type.
     """
+
     def kept(x: Value) -> Value:
         return x if type == "double" else f.convert(f.convert(x, type, "fptrunc"), "double", "fpext")
+
     f = _part("accepted", [("given", "double"), KEY, SPARE])
     key = f["key"]
     scale, shape = f.variable("double", 1), f.variable("double", f["given"])
@@ -264,7 +272,7 @@ def gamma_kernel(type: str) -> str:
     return _over(type, 1, _gamma(type))
 
 
-BLOCK, TOGETHER = 512, 8       # elements whose words are drawn at once, and those that get slopes at once
+BLOCK, TOGETHER = 512, 8  # elements whose words are drawn at once, and those that get slopes at once
 
 
 @compiled()
@@ -286,12 +294,19 @@ def slopes_kernel(type: str) -> str:
         """(those of the elements from i on that take words, those that exist), as masks."""
         steps = ", ".join(f"i64 {k}" for k in range(TOGETHER))
         exists = f.emit(f"<{TOGETHER} x i1>", f"icmp sgt {pairs} {f.splat(last - i, TOGETHER).name}, <{steps}>")
-        own = f.call(f"<{TOGETHER} x {type}>", f"llvm.masked.load.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0",
-                     f.at(type, x, i), f.value(1, "i32"), exists, f.value(1.0, f"<{TOGETHER} x {type}>"))
+        own = f.call(
+            f"<{TOGETHER} x {type}>",
+            f"llvm.masked.load.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0",
+            f.at(type, x, i),
+            f.value(1, "i32"),
+            exists,
+            f.value(1.0, f"<{TOGETHER} x {type}>"),
+        )
         return (own <= 0.0) & exists, exists
 
     def number(mask: Value) -> Value:
         return f.convert(f.call(bits, f"llvm.ctpop.{bits}", f.convert(mask, bits, "bitcast")), "i64", "zext")
+
     with f.loop(0, n, BLOCK) as first:
         last = f.minimum(first + BLOCK, n)
         count.set(0)
@@ -301,14 +316,21 @@ def slopes_kernel(type: str) -> str:
         place.set(0)
         with f.loop(first, last, TOGETHER) as i:
             takes, exists = chosen(i, last)
-            own = f.call(pairs, f"llvm.masked.expandload.v{TOGETHER}i64", f.at("i64", words, place.get()), takes,
-                         f.value(0, pairs))
+            own = f.call(
+                pairs, f"llvm.masked.expandload.v{TOGETHER}i64", f.at("i64", words, place.get()), takes, f.value(0, pairs)
+            )
             unit = f.convert(((own << 32) | (own >> 32)) & ((1 << 53) - 1), wide, "uitofp") * 2.0**-53
             sample = f.select(takes, unit * span + lows, f.value(1.0, wide))
             if type == "float":
                 sample = f.convert(sample, f"<{TOGETHER} x float>", "fptrunc")
-            f.call("void", f"llvm.masked.store.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0", sample,
-                   f.at(type, out, i), f.value(1, "i32"), exists)
+            f.call(
+                "void",
+                f"llvm.masked.store.v{TOGETHER}{'f64' if type == 'double' else 'f32'}.p0",
+                sample,
+                f.at(type, out, i),
+                f.value(1, "i32"),
+                exists,
+            )
             place.add(number(takes))
     return module(f).replace(" contract ", " ")
 

@@ -17,7 +17,7 @@ WORDS, SHIFT = 624, 397
 UPPER, LOWER, MATRIX = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
 
 
-LANES = 16      # words that are worked on at once; no word within so few is made of another one's new value
+LANES = 16  # words that are worked on at once; no word within so few is made of another one's new value
 
 
 def _in_vectors(f: Function, begin: Any, end: Any, write: Callable[[Value, str], None]) -> None:
@@ -39,11 +39,14 @@ def _mixed(f: Function, high: Value, low: Value) -> Value:
 
 def twist(f: Function, key: Value) -> None:
     """Make the next 624 words of the state."""
+
     def from_words(shift: int) -> Callable[[Value, str], None]:
         def write(k: Value, type: str) -> None:
             other, own, following = (f.load(type, key, i, align=4) for i in (k + shift, k, k + 1))
             f.store(other ^ _mixed(f, own, following), key, k, align=4)
+
         return write
+
     _in_vectors(f, 0, WORDS - SHIFT, from_words(SHIFT))
     _in_vectors(f, WORDS - SHIFT, WORDS - 1, from_words(SHIFT - WORDS))
     other, own, following = (f.load("i32", key, i) for i in (SHIFT - 1, WORDS - 1, 0))
@@ -72,6 +75,7 @@ def draw(f: Function, key: Value, out: Value, count: Value) -> None:
 
         def write(j: Value, type: str) -> None:
             f.store(temper(f.load(type, key, start + j, align=4)), out, first + j, align=4)
+
         _in_vectors(f, 0, size, write)
         position.set(start + size)
         done.set(first + size)

@@ -17,7 +17,7 @@ from flambeau.codegen.plan import Loops, Phase, Plan
 from flambeau.codegen.runtime import launch
 from flambeau.codegen.runtime.threads import planned_threads
 
-Lowered = tuple[list[Phase], int]   # and the bytes of working memory that they share
+Lowered = tuple[list[Phase], int]  # and the bytes of working memory that they share
 
 
 class _CPU:
@@ -28,7 +28,7 @@ class _CPU:
 
     def __init__(self) -> None:
         self._lowerings: dict[type, Callable[..., Lowered]] = {Loops: lay}
-        self.made: list[Plan] | None = None     # where plans are noted, while somebody wants to know
+        self.made: list[Plan] | None = None  # where plans are noted, while somebody wants to know
 
     @property
     def vector_bytes(self) -> int:
@@ -40,9 +40,11 @@ class _CPU:
 
     def lowers(self, kind: type) -> Callable[[Callable[..., Lowered]], Callable[..., Lowered]]:
         """Decorate a function that takes the fields of such a step, and gives phases and the working memory that they share."""
+
         def note(lower: Callable[..., Lowered]) -> Callable[..., Lowered]:
             self._lowerings[kind] = lower
             return lower
+
         return note
 
     def lower(self, step: Any) -> Lowered:
@@ -67,7 +69,7 @@ class _CPU:
                 own, size = how(*step) if how is not None else self.lower(step)
                 phases += own
                 if size:
-                    if plan.scratch:    # each would write where the other keeps something
+                    if plan.scratch:  # each would write where the other keeps something
                         raise NotImplementedError(f"working memory for {step} in a plan whose phases have some between them")
                     scratch = max(scratch, size)
         if self.made is not None:

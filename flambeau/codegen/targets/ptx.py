@@ -21,16 +21,18 @@ from flambeau.codegen.scalar import Lowering, llvm_type, memory_type
 from flambeau.ir.loops import Fold, Loop, Nest, Row, combined, position
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaf, leaves_of, topological
 
-THREADS = 128           # of a block
-BLOCKS = 1 << 16        # most of a grid; its threads then take several elements each, its blocks several rows
+THREADS = 128  # of a block
+BLOCKS = 1 << 16  # most of a grid; its threads then take several elements each, its blocks several rows
 PROCESSOR = "sm_80"
-SHARED = "@shared"      # where the threads of a block fold together: a word for each of them, for every component
+SHARED = "@shared"  # where the threads of a block fold together: a word for each of them, for every component
 _REGISTERS = "llvm.nvvm.read.ptx.sreg."
 _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 _NUMBERS = {"f": ("double", float64), "i": ("i64", int64)}
 #: Intrinsics that LLVM has instructions for; at another, or a function of the C library, it would end the process.
-_KNOWN = frozenset("fma floor ceil trunc roundeven sqrt fabs copysign ctpop ctlz cttz minnum maxnum smin smax umin umax "
-                   "abs fshl fshr bswap bitreverse nvvm".split())
+_KNOWN = frozenset(
+    "fma floor ceil trunc roundeven sqrt fabs copysign ctpop ctlz cttz minnum maxnum smin smax umin umax "
+    "abs fshl fshr bswap bitreverse nvvm".split()
+)
 
 
 class Grid(NamedTuple):
@@ -52,7 +54,7 @@ class _PTX:
     """The only instance is `PTX`."""
 
     name = "ptx"
-    vector_bytes = 16       # the most that a thread loads at once
+    vector_bytes = 16  # the most that a thread loads at once
     threads = THREADS
 
     def lower(self, step: Any) -> Grid:
@@ -70,8 +72,11 @@ class _PTX:
             raise NotImplementedError(f"the GPU has no working memory, which {nest.name} uses")
         writer = _Writer(nest, len(kept), len(inner), slots)
         units = math.prod(kept) if kept else -(-math.prod(inner) // THREADS) if nest.pointwise() else 1
-        constants = (*kept, *inner, *(word for j in range(operands)
-                                      for word in (*kept_strides[j], *inner_strides[j], offsets.get(j, 0))))
+        constants = (
+            *kept,
+            *inner,
+            *(word for j in range(operands) for word in (*kept_strides[j], *inner_strides[j], offsets.get(j, 0))),
+        )
         return Grid(writer.name, writer.text(), tuple(dict.fromkeys(slots)), min(units, BLOCKS), THREADS, constants)
 
     def launcher(self, plan: Plan) -> Callable:
@@ -91,7 +96,7 @@ class _Writer:
         self.nest, self.kept, self.inner, self.slots = nest, kept, inner, slots
         self.dtypes = nest.outputs + nest.inputs
         pointwise = nest.pointwise()
-        self.name = re.sub(r"\W", "_", f"{nest.name}_{self.dtypes[-1].name}{'' if pointwise else '_row'}")      # PTX has no dots
+        self.name = re.sub(r"\W", "_", f"{nest.name}_{self.dtypes[-1].name}{'' if pointwise else '_row'}")  # PTX has no dots
         parameters = [(f"s{slot}", "ptr") for slot in dict.fromkeys(slots)]
         for i, (kind, _) in enumerate(nest.scalars):
             if kind not in _NUMBERS:
@@ -99,11 +104,12 @@ class _Writer:
             parameters.append((f"number{i}", _NUMBERS[kind][0]))
         f = self.f = Function(self.name, [*parameters, ("c", "ptr")], linkage="ptx_kernel")
         self.declarations: set[str] = set()
-        self.components = 0     # of folds, that share words at the same time
+        self.components = 0  # of folds, that share words at the same time
         self.thread, self.block, self.threads, self.blocks = (
-            f.convert(f.call("i32", _REGISTERS + name), "i64", "zext") for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x"))
+            f.convert(f.call("i32", _REGISTERS + name), "i64", "zext") for name in ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
+        )
         self.extents = [self._constant(i) for i in range(kept + inner)]
-        self.env: dict[Expr, Any] = {}      # what is the same along the row
+        self.env: dict[Expr, Any] = {}  # what is the same along the row
         for i, (kind, dtype) in enumerate(nest.scalars):
             given = leaf("given", _NUMBERS[kind][1])
             self.env[leaf(f"s{i}", dtype)] = self._lowering().value(cast(given, dtype), {given: f[f"number{i}"].name})
@@ -183,7 +189,7 @@ class _Writer:
 
     # ---- a row to a block
     def _rows(self) -> None:
-        f, kept, inner = self.f, self.extents[:self.kept], self.extents[self.kept:]
+        f, kept, inner = self.f, self.extents[: self.kept], self.extents[self.kept :]
         rows = math.prod(kept[1:], start=kept[0]) if kept else f.i64(1)
         length = math.prod(inner[1:], start=inner[0]) if inner else f.i64(1)
         with f.loop(self.block, rows, self.blocks) as row:
@@ -221,16 +227,22 @@ class _Writer:
             if start.dtype.is_complex or start.dtype is bool_:
                 raise NotImplementedError(f"the GPU has no kernels for folds of {start.dtype}, which {self.nest.name} makes")
         low = self._lowering()
-        return [self.f.variable(kind := llvm_type(start.dtype), Value(self.f, kind, str(low.value(start, self.env))))
-                for start in fold.start]
+        return [
+            self.f.variable(kind := llvm_type(start.dtype), Value(self.f, kind, str(low.value(start, self.env))))
+            for start in fold.start
+        ]
 
     def _combined(self, fold: Fold, a: Sequence[Any], b: Sequence[Any]) -> list[Value]:
         low, results = self._lowering(), combined(fold)
-        env = {leaf(f"{side}{i}", start.dtype): value for side, values in (("a", a), ("b", b))
-               for i, (start, value) in enumerate(zip(fold.start, values, strict=True))}
+        env = {
+            leaf(f"{side}{i}", start.dtype): value
+            for side, values in (("a", a), ("b", b))
+            for i, (start, value) in enumerate(zip(fold.start, values, strict=True))
+        }
         env.update({x: self.env[x] for x in leaves_of(*results) if x not in env})
-        return [Value(self.f, llvm_type(start.dtype), str(low.value(e, env)))
-                for start, e in zip(fold.start, results, strict=True)]
+        return [
+            Value(self.f, llvm_type(start.dtype), str(low.value(e, env))) for start, e in zip(fold.start, results, strict=True)
+        ]
 
     def _fold_block(self, fold: Fold, partial: Sequence[Variable]) -> None:
         """The threads' partial results, halved until one is left, which all of them read."""
@@ -241,6 +253,7 @@ class _Writer:
 
         def place(i: int, thread: Value) -> Value:
             return f.at("i64", words[i], thread)
+
         for i, variable in enumerate(partial):
             f.store(variable.get(), place(i, self.thread))
         half = THREADS // 2
@@ -255,7 +268,7 @@ class _Writer:
         self._barrier()
         for i, (name, start) in enumerate(zip(fold.names, fold.start, strict=True)):
             self.env[leaf(f"acc:{name}", start.dtype)] = f.load(llvm_type(start.dtype), words[i]).name
-        self._barrier()     # before the next fold writes there
+        self._barrier()  # before the next fold writes there
 
     def _barrier(self) -> None:
         self.f.call("void", _BARRIER, self.f.value(0, "i32"))
@@ -264,6 +277,7 @@ class _Writer:
 def assembled(text: str, processor: str = PROCESSOR) -> str:
     """PTX of a kernel's LLVM text."""
     import llvmlite.binding as binding
+
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     with llvm.working.inside(), llvm.options.chosen(llvm.VECTORISED):

@@ -16,40 +16,61 @@ from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.strip_mine import gather, strips
 from flambeau.codegen.vision.numbers import floor, settled
 
-CONSTANTS = ("channels", "size_y", "size_x", "taps_y", "taps_x", "out_y", "out_x", "step_y", "step_x", "pad_y", "pad_x",
-             "spread_y", "spread_x", "groups", "blocks", "each", "parts")
-CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))      # of the square that a place lies in, as (y, x)
+CONSTANTS = (
+    "channels",
+    "size_y",
+    "size_x",
+    "taps_y",
+    "taps_x",
+    "out_y",
+    "out_x",
+    "step_y",
+    "step_x",
+    "pad_y",
+    "pad_x",
+    "spread_y",
+    "spread_x",
+    "groups",
+    "blocks",
+    "each",
+    "parts",
+)
+CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # of the square that a place lies in, as (y, x)
 
 
 class _Places:
     """A vector of places: output positions p ... of a tap (a number) of an offset group of image n."""
 
-    def __init__(self, f: Kernel, kind: Kind, c: Constants, offset: Value, mask: Value | None, n: Value, group: Value,
-                 tap: Value, p: Value):
+    def __init__(
+        self, f: Kernel, kind: Kind, c: Constants, offset: Value, mask: Value | None, n: Value, group: Value, tap: Value, p: Value
+    ):
         self.f, self.kind, self.c, self.p = f, kind, c, p
         self.lanes = kind.lanes
         self.size = BYTES[kind.storage]
         count = c["out_y"] * c["out_x"]
         self.exist = f.mask(count - p, self.lanes)
         taps = c["taps_y"] * c["taps_x"]
-        self.number = ((n * c["groups"] + group) * taps + tap) * count + p       # of the first, in the mask
+        self.number = ((n * c["groups"] + group) * taps + tap) * count + p  # of the first, in the mask
         across = ((n * c["groups"] + group) * taps + tap) * count * 2 + p
-        self.offsets = across, across + count                                    # of the first's y and x
+        self.offsets = across, across + count  # of the first's y and x
         place = f.splat(f.convert(p, "i32", "trunc"), self.lanes)
         steps = Value(f, place.type, "<" + ", ".join(f"i32 {i}" for i in range(self.lanes)) + ">")
         number, width = place + steps, f.splat(f.convert(c["out_x"], "i32", "trunc"), self.lanes)
         row = number.unsigned_div(width)
         lows: dict[str, Value] = {}
         inside: dict[str, tuple[Value, Value]] = {}
-        self.parts: dict[str, tuple[Value, Value]] = {}        # along each axis, the weights of the corners
-        for axis, along, own, by in (("y", row, self.offsets[0], tap.unsigned_div(c["taps_x"])),
-                                     ("x", number - row * width, self.offsets[1], tap.unsigned_rem(c["taps_x"]))):
+        self.parts: dict[str, tuple[Value, Value]] = {}  # along each axis, the weights of the corners
+        for axis, along, own, by in (
+            ("y", row, self.offsets[0], tap.unsigned_div(c["taps_x"])),
+            ("x", number - row * width, self.offsets[1], tap.unsigned_rem(c["taps_x"])),
+        ):
             first = along * f.splat(f.convert(c[f"step_{axis}"], "i32", "trunc"), self.lanes) + f.splat(
-                f.convert(by * c[f"spread_{axis}"] - c[f"pad_{axis}"], "i32", "trunc"), self.lanes)
+                f.convert(by * c[f"spread_{axis}"] - c[f"pad_{axis}"], "i32", "trunc"), self.lanes
+            )
             at = settled(f, kind, f.convert(first, kind.accumulator, "sitofp") + self.load(offset, own))
             size = f.splat(f.convert(c[f"size_{axis}"], "i32", "trunc"), self.lanes)
             end = f.convert(size, kind.accumulator, "sitofp")
-            at = f.select(at < -2.0, f.value(-2.0, at.type), at)                  # whole numbers that fit; NaN stays
+            at = f.select(at < -2.0, f.value(-2.0, at.type), at)  # whole numbers that fit; NaN stays
             at = f.select(at > end, end, at)
             low = floor(f, at)
             lows[axis] = f.call(first.type, f"llvm.fptosi.sat.v{self.lanes}i32.{_suffix(kind)}", low)
@@ -76,8 +97,9 @@ class _Places:
     def elements(self, plane: Value) -> list[Value]:
         """Those at the four corners, zeros outside."""
         f, kind = self.f, self.kind
-        return [widen(f, kind, gather(f, kind.storage, plane, index, read, self.lanes))
-                for index, read in zip(self.places, self.read)]
+        return [
+            widen(f, kind, gather(f, kind.storage, plane, index, read, self.lanes)) for index, read in zip(self.places, self.read)
+        ]
 
 
 def _suffix(kind: Kind) -> str:
@@ -145,8 +167,10 @@ def offsets_kernel(kind: Kind, masked: bool) -> str:
                 total.set(f.fma(element, own, total.get()))
         shares = [total.get() for total in totals]
         (top, bottom), (left, right) = places.parts["y"], places.parts["x"]
-        slopes = [(shares[2] - shares[0]) * left + (shares[3] - shares[1]) * right,
-                  (shares[1] - shares[0]) * top + (shares[3] - shares[2]) * bottom]
+        slopes = [
+            (shares[2] - shares[0]) * left + (shares[3] - shares[1]) * right,
+            (shares[1] - shares[0]) * top + (shares[3] - shares[2]) * bottom,
+        ]
         for slope, at in zip(slopes, places.offsets):
             places.store(slope if places.mask is None else slope * places.mask, f.buffer(0), at)
         if masked:
@@ -177,8 +201,12 @@ def input_kernel(kind: Kind, masked: bool) -> str:
         last = f.minimum(first + c["each"], (group + 1) * each)
         size, count, taps = c["size_y"] * c["size_x"], c["out_y"] * c["out_x"], c["taps_y"] * c["taps_x"]
         planes = f.at(compute, out, (n * c["channels"] + first) * size)
-        strips(f, (last - first) * size, lanes,
-               lambda strip, planes=planes: strip.store(zero, compute, f.at(compute, planes, strip.x)))
+        strips(
+            f,
+            (last - first) * size,
+            lanes,
+            lambda strip, planes=planes: strip.store(zero, compute, f.at(compute, planes, strip.x)),
+        )
         with f.loop(0, taps) as tap, f.loop(0, count, lanes) as p:
             places = _Places(f, kind, c, offset, f.buffer(3) if masked else None, n, group, tap, p)
             for k in range(4):

@@ -15,8 +15,8 @@ from flambeau.codegen.llvm import INDEXED
 from flambeau.codegen.vision.numbers import product
 
 CONSTANTS = ("boxes", "pitch", "first", "last")
-CORNERS = 4         # x1, y1, x2, y2; the area comes behind them
-CHUNK = 1024        # boxes behind a block that are a unit of work
+CORNERS = 4  # x1, y1, x2, y2; the area comes behind them
+CHUNK = 1024  # boxes behind a block that are a unit of work
 
 
 def pitch_of(kind: Kind, boxes: int) -> int:
@@ -48,8 +48,9 @@ class _Boxes:
         limit = f.splat(threshold, kind.lanes)
         bytes = vector("i8", kind.lanes)
         with f.loop(begin, end, kind.lanes) as j:
-            ox1, oy1, ox2, oy2, other = (f.load(kind.accumulator, f.at(compute, number, j), align=BYTES[compute])
-                                         for number in self.numbers)
+            ox1, oy1, ox2, oy2, other = (
+                f.load(kind.accumulator, f.at(compute, number, j), align=BYTES[compute]) for number in self.numbers
+            )
             right, bottom = f.select(ox2 < x2, ox2, x2), f.select(oy2 < y2, oy2, y2)
             width = f.maximum(right - self._above(x1, ox1), 0.0)
             height = f.maximum(bottom - self._above(y1, oy1), 0.0)

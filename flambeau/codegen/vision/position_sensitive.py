@@ -20,8 +20,21 @@ from flambeau.codegen.vision.numbers import as_float, scaled_by
 from flambeau.codegen.vision.regions import Region, Taps, taps_function
 from flambeau.codegen.vision.roi_pool import WholeRegion
 
-CONSTANTS = ("batch", "channels", "size_y", "size_x", "bins_y", "bins_x", "samples", "room_y", "room_x", "regions",
-             "each", "blocks", "slice")
+CONSTANTS = (
+    "batch",
+    "channels",
+    "size_y",
+    "size_x",
+    "bins_y",
+    "bins_x",
+    "samples",
+    "room_y",
+    "room_x",
+    "regions",
+    "each",
+    "blocks",
+    "slice",
+)
 
 
 class _Forward:
@@ -43,8 +56,7 @@ class _Forward:
             at = number * c["channels"] + channel
             f.store(f.convert(channel, "i32", "trunc"), self.mapping, at)
             plane = (image * c["channels"] + channel) * c["size_y"] * c["size_x"]
-            yield (rest.unsigned_div(c["bins_x"]), rest.unsigned_rem(c["bins_x"]), at,
-                   f.at(self.kind.storage, self.input, plane))
+            yield (rest.unsigned_div(c["bins_x"]), rest.unsigned_rem(c["bins_x"]), at, f.at(self.kind.storage, self.input, plane))
 
 
 @compiled(INDEXED)

@@ -16,8 +16,8 @@ from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.kernel import BYTES, Constants, Kernel
 from flambeau.codegen.vision.numbers import as_float, ceiling, product, settled, whole
 
-NO_SUCH_IMAGE = 1       # error word: a region of an image that isn't there
-NUMBERS = 5             # of a region: the image, x1, y1, x2, y2
+NO_SUCH_IMAGE = 1  # error word: a region of an image that isn't there
+NUMBERS = 5  # of a region: the image, x1, y1, x2, y2
 MOST_SAMPLES = 1 << 31  # along an axis of a bin; where more would be needed, none are taken
 
 
@@ -51,8 +51,21 @@ def taps_function(kind: Kind) -> Kernel:
     Samples more than one place outside count nothing, those less than that as if they were on the edge.
     """
     compute = kind.compute
-    f = Kernel("taps", [("start", compute), ("bin", compute), ("bins", "i64"), ("samples", "i64"), ("size", "i64"),
-                        ("starts", "ptr"), ("places", "ptr"), ("weights", "ptr"), ("reach", "ptr")], internal=True)
+    f = Kernel(
+        "taps",
+        [
+            ("start", compute),
+            ("bin", compute),
+            ("bins", "i64"),
+            ("samples", "i64"),
+            ("size", "i64"),
+            ("starts", "ptr"),
+            ("places", "ptr"),
+            ("weights", "ptr"),
+            ("reach", "ptr"),
+        ],
+        internal=True,
+    )
     settle = partial(settled, f, kind)
     count, here = f.variable("i64", 0), f.variable("i64")
     first, last = f.variable("i64", f["size"]), f.variable("i64", 0)
@@ -140,7 +153,19 @@ class Region:
             weights = f.at("i64", places, room)
             memory = f.at("i64", weights, (room * BYTES[self.kind.compute] + 7) >> 3)
             own = f.at("i64", reach, 2 * i)
-            f.call("void", "taps", self.starts[axis], self.bins[axis], bins, self.samples[axis], c[f"size_{axis}"],
-                   starts, places, weights, own, declare=False)
+            f.call(
+                "void",
+                "taps",
+                self.starts[axis],
+                self.bins[axis],
+                bins,
+                self.samples[axis],
+                c[f"size_{axis}"],
+                starts,
+                places,
+                weights,
+                own,
+                declare=False,
+            )
             made.append(Taps(starts, places, weights, f.load("i64", own, 0), f.load("i64", own, 1)))
         return made[0], made[1]

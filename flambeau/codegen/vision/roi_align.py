@@ -16,8 +16,23 @@ from flambeau.codegen.strip_mine import Strip, strips
 from flambeau.codegen.vision.numbers import as_float, scaled_by
 from flambeau.codegen.vision.regions import Region, Taps, bytes_of, room_of, taps_function
 
-CONSTANTS = ("batch", "channels", "size_y", "size_x", "bins_y", "bins_x", "samples", "room_y", "room_x", "regions",
-             "each", "blocks", "aligned", "row", "slice")
+CONSTANTS = (
+    "batch",
+    "channels",
+    "size_y",
+    "size_x",
+    "bins_y",
+    "bins_x",
+    "samples",
+    "room_y",
+    "room_x",
+    "regions",
+    "each",
+    "blocks",
+    "aligned",
+    "row",
+    "slice",
+)
 
 
 def scratch_of(kind: Kind, size: tuple[int, int], bins: tuple[int, int], samples: int) -> tuple[int, int, int, int]:
@@ -71,8 +86,9 @@ def forward_kernel(kind: Kind) -> str:
                     line = f.at(kind.storage, plane, xs.first)
                     total = f.variable(kind.accumulator)
 
-                    def add_rows(strip: Strip, line: Value = line, begin: Value = begin, end: Value = end,
-                                 total=total, ys: Taps = ys) -> None:
+                    def add_rows(
+                        strip: Strip, line: Value = line, begin: Value = begin, end: Value = end, total=total, ys: Taps = ys
+                    ) -> None:
                         total.set(0)
                         with f.loop(begin, end) as tap:
                             place = f.load("i64", ys.places, tap) * c["size_x"] + strip.x
@@ -80,6 +96,7 @@ def forward_kernel(kind: Kind) -> str:
                             weight = f.splat(f.load(compute, ys.weights, tap), lanes)
                             total.set(f.fma(element, weight, total.get()))
                         strip.store(total.get(), compute, f.at(compute, task.row, strip.x))
+
                     strips(f, f.maximum(xs.last - xs.first, 0), lanes, add_rows)
                     with f.loop(0, c["bins_x"]) as bx:
                         value = f.variable(compute, 0)
@@ -132,5 +149,6 @@ def backward_kernel(kind: Kind) -> str:
                                 place = f.at(compute, line, strip.x)
                                 share = strip.load(compute, f.at(compute, task.row, strip.x))
                                 strip.store(f.fma(share, weight, strip.load(compute, place)), compute, place)
+
                             strips(f, width, lanes, add)
     return module(f, taps_function(kind))

@@ -16,7 +16,7 @@ from flambeau.codegen.vision.numbers import as_float, ceiling, floor, product, r
 from flambeau.codegen.vision.regions import NO_SUCH_IMAGE, NUMBERS
 
 CONSTANTS = ("batch", "channels", "size_y", "size_x", "bins_y", "bins_x", "regions", "each", "blocks", "slice")
-LEAST = -3.4028234663852886e38      # what an element must be above to be a maximum, in torchvision whatever the dtype
+LEAST = -3.4028234663852886e38  # what an element must be above to be a maximum, in torchvision whatever the dtype
 
 
 class WholeRegion:
@@ -109,6 +109,7 @@ def forward_kernel(kind: Kind) -> str:
                             where.set(f.select(more, row, where.get()))
                         strip.store(best.get(), compute, f.at(compute, maxima, strip.x))
                         strip.store(where.get(), "i32", f.at("i32", rows, strip.x))
+
                     strips(f, f.maximum(right - left, 0), lanes, column)
                     with f.loop(0, c["bins_x"]) as bx:
                         begin, end = (f.load("i64", across, bx * 2 + k) for k in (0, 1))

@@ -13,9 +13,9 @@ from flambeau.codegen.kernel import Kernel
 from flambeau.codegen.llvm import INDEXED
 
 CONSTANTS = ("first", "second")
-CORNERS, FRAME = 8, 6       # numbers of a first box: x and y of its corners; of a second one: x, y, cosine, sine, a, b
-MOST = 8                    # corners of a rectangle that was clipped four times
-SMALLEST = 1e-14            # an area below it overlaps nothing
+CORNERS, FRAME = 8, 6  # numbers of a first box: x and y of its corners; of a second one: x, y, cosine, sine, a, b
+MOST = 8  # corners of a rectangle that was clipped four times
+SMALLEST = 1e-14  # an area below it overlaps nothing
 
 
 class _Polygon:

@@ -31,11 +31,17 @@ from flambeau.core.tensor import tensor as tensors
 __all__ = ["backward", "execute", "grad", "queue_callback"]
 
 Root = tuple[Node, int, Any]  # node, which output, gradient
-Wanted = dict[Node, list[tuple[int, int]]]      # by node: which outputs' gradients are wanted, and at which positions
+Wanted = dict[Node, list[tuple[int, int]]]  # by node: which outputs' gradients are wanted, and at which positions
 
 
-def execute(roots: Sequence[Root], keep_graph: bool, create_graph: bool,
-            wanted: Wanted | None = None, captured: list[Any] | None = None, accumulate: bool = False) -> None:
+def execute(
+    roots: Sequence[Root],
+    keep_graph: bool,
+    create_graph: bool,
+    wanted: Wanted | None = None,
+    captured: list[Any] | None = None,
+    accumulate: bool = False,
+) -> None:
     """Run the graph behind `roots`.
 
     wanted: outputs of nodes whose gradients go into `captured` (at the listed positions) instead of further back; only
@@ -128,11 +134,20 @@ def _plan(roots: Sequence[Root], wanted: Wanted | None) -> tuple[dict[Node, int]
 _age = attrgetter("sequence")
 
 
-def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | None, queue: Ready | None, keep_graph: bool,
-         wanted: Wanted | None, captured: list[Any] | None, accumulate: bool, observer: Any) -> None:
+def _run(
+    roots: Sequence[Root],
+    counts: dict[Node, int],
+    leading: set[Node] | None,
+    queue: Ready | None,
+    keep_graph: bool,
+    wanted: Wanted | None,
+    captured: list[Any] | None,
+    accumulate: bool,
+    observer: Any,
+) -> None:
     buffers: dict[Node, list[Any]] = {}
     ready: list[Any] = [] if queue is None else queue.nodes
-    arrival = count().__next__      # the tuples of a heap are compared; no two leaves' nodes may be
+    arrival = count().__next__  # the tuples of a heap are compared; no two leaves' nodes may be
     for node, index, gradient in roots:
         if wanted is not None and len(roots) > 1 and node not in leading and node not in wanted:  # type: ignore[operator]
             continue
@@ -186,11 +201,13 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
         if gradients[0] is None and not node.runs_without and all(g is None for g in gradients):
             results: Any = (None,) * len(node.edges)
         else:
-            results = (node.apply(gradients) if observer is None and not anomaly.enabled
-                       else _apply_watched(node, gradients, observer))
+            results = (
+                node.apply(gradients) if observer is None and not anomaly.enabled else _apply_watched(node, gradients, observer)
+            )
         if node.extras is not None and node.extras.post_hooks:
-            results = _post_hooks(node, results, tuple(gradients) if extras is not None and extras.post_hooks
-                                  else (None,) * len(gradients))     # registered meanwhile
+            results = _post_hooks(
+                node, results, tuple(gradients) if extras is not None and extras.post_hooks else (None,) * len(gradients)
+            )  # registered meanwhile
         if not keep_graph:
             versions = node.versions
             if versions and versions.count(None) != len(versions):  # what saved no tensor may run again
@@ -206,8 +223,11 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
             layout = node.inputs[position]
             if results[position] is not None:
                 own = results[position]._layout
-                if own is not layout and layout is not None and (
-                        own.shape != layout.shape or own.dtype is not layout.dtype or own.device is not layout.device):
+                if (
+                    own is not layout
+                    and layout is not None
+                    and (own.shape != layout.shape or own.dtype is not layout.dtype or own.device is not layout.device)
+                ):
                     results[position] = _conform(node, position, results[position], layout)
                 buffer = buffers.get(target)
                 if buffer is None:
@@ -233,7 +253,7 @@ def _run(roots: Sequence[Root], counts: dict[Node, int], leading: set[Node] | No
                             queue.push(reached)
                 elif queue is not None:
                     queue.push(target)
-                elif type(target) is AccumulateGrad and target.extras is None:    # nothing ready comes before it
+                elif type(target) is AccumulateGrad and target.extras is None:  # nothing ready comes before it
                     arrived = buffers.pop(target, None)
                     if wanted is not None and not accumulate:
                         for _, at in wanted[target]:
@@ -287,9 +307,15 @@ def _skip(node: Node, counts: dict[Node, int], wanted: Wanted, leading: set[Node
 
 def _add_into(buffer: list[Any], index: int, gradient: Any) -> None:
     """Add up two gradients of one output, in place if nobody but the buffer holds the first."""
-    if (not local.grad and sys.getrefcount(buffer[index]) == 2 and sys.getrefcount(buffer[index]._storage) == 2
-            and not local.dispatch_modes and buffer[index]._layout is gradient._layout and gradient._layout.is_contiguous
-            and gradient._layout.flavor is None):
+    if (
+        not local.grad
+        and sys.getrefcount(buffer[index]) == 2
+        and sys.getrefcount(buffer[index]._storage) == 2
+        and not local.dispatch_modes
+        and buffer[index]._layout is gradient._layout
+        and gradient._layout.is_contiguous
+        and gradient._layout.flavor is None
+    ):
         buffer[index].add_(gradient)
     else:
         buffer[index] = added(buffer[index], gradient)
@@ -301,17 +327,22 @@ def _conform(node: Node, position: int, gradient: Any, layout: Layout) -> Any:
     if own != shape:
         lead = len(own) - len(shape)
         if (gradient._layout, shape) not in _sums and (
-                lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape))):
-            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - got "
-                               f"{list(own)} but expected shape compatible with {list(shape)}")
+            lead < 0 or any(size not in (1, own[lead + dim]) for dim, size in enumerate(shape))
+        ):
+            raise RuntimeError(
+                f"Function {node.name()} returned an invalid gradient at index {position} - got "
+                f"{list(own)} but expected shape compatible with {list(shape)}"
+            )
         gradient = sum_to_shape(gradient, shape)
     if gradient._layout.dtype is not layout.dtype:
         if gradient._layout.dtype.is_complex and not layout.dtype.is_complex:
             gradient = gradient.real
         gradient = gradient.to(layout.dtype)
     if gradient._layout.device is not layout.device:
-        raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {position} - expected device "
-                           f"{layout.device} but got {gradient._layout.device}")
+        raise RuntimeError(
+            f"Function {node.name()} returned an invalid gradient at index {position} - expected device "
+            f"{layout.device} but got {gradient._layout.device}"
+        )
     return gradient
 
 
@@ -343,11 +374,13 @@ def _trim(node: Node, results: Sequence[Any]) -> Sequence[Any]:
     """Surplus Nones at the end of a rule's answer are let go; any other wrong number is an error."""
     count = len(node.edges)
     if len(results) < count:
-        raise RuntimeError(f"function {node.name()} returned an incorrect number of gradients (expected {count}, got "
-                           f"{len(results)})")
+        raise RuntimeError(
+            f"function {node.name()} returned an incorrect number of gradients (expected {count}, got {len(results)})"
+        )
     if any(result is not None for result in results[count:]):
-        raise RuntimeError(f"function {node.name()} returned an incorrect number of gradients (expected {count}, got "
-                           f"{len(results)})")
+        raise RuntimeError(
+            f"function {node.name()} returned an incorrect number of gradients (expected {count}, got {len(results)})"
+        )
     return results[:count]
 
 
@@ -362,7 +395,7 @@ def _accumulate(node: AccumulateGrad, gradients: list[Any]) -> None:
     node.accumulate(gradients)
     if variable is not None and variable._node is not None:
         run_post_accumulate_hooks(variable, extras)
-    if extras.post_hooks:   # the first gradient is the leaf's own now
+    if extras.post_hooks:  # the first gradient is the leaf's own now
         _post_hooks(node, (), (held_gradient(variable),) if first else tuple(gradients))
 
 
@@ -382,7 +415,7 @@ def _tensor_hooks(node: Node, gradients: list[Any]) -> None:
     assert extras is not None
     for index, table in list(extras.tensor_hooks.items()):
         for hook in list(table.values()):
-            result = hook(gradients[index])     # None where no gradient arrived
+            result = hook(gradients[index])  # None where no gradient arrived
             if result is not None:
                 gradients[index] = _checked(gradients[index], result, hook)
     for index, reference in extras.retained.items():
@@ -405,8 +438,9 @@ def _checked(value: Any, result: Any, hook: Callable[..., Any]) -> Any:
     if result._layout.shape != value._layout.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")
     if result._layout.dtype is not value._layout.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {type_name(value._layout)} got "
-                           f"{type_name(result._layout)})")
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was {type_name(value._layout)} got {type_name(result._layout)})"
+        )
     return result
 
 
@@ -428,8 +462,10 @@ def _post_hooks(node: Node, results: Sequence[Any], gradients: tuple[Any, ...]) 
 def _replacements(values: Sequence[Any], replaced: Any, hook: Callable[..., Any]) -> list[Any]:
     given = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
     if len(given) != len(values):
-        raise RuntimeError(f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values (got "
-                           f"{len(given)}, but expected {len(values)})")
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values (got "
+            f"{len(given)}, but expected {len(values)})"
+        )
     return [value if new is None else _checked(value, new, hook) for value, new in zip(values, given, strict=True)]
 
 
@@ -471,13 +507,16 @@ def _warn_of(node: Node) -> None:
     while described is not None:
         lines = described.extras.traceback if described.extras is not None else None
         if following:
-            words = (f"\n\nPrevious calculation was induced by {described.name()}. Traceback of forward call that "
-                     "induced the previous calculation:\n")
+            words = (
+                f"\n\nPrevious calculation was induced by {described.name()}. Traceback of forward call that "
+                "induced the previous calculation:\n"
+            )
         else:
             words = f"Error detected in {described.name()}. "
         if lines is None:
-            _tell(words + "No forward pass information available. Enable detect anomaly during forward pass "
-                  "for more information.")
+            _tell(
+                words + "No forward pass information available. Enable detect anomaly during forward pass for more information."
+            )
             return
         _tell(words + ("" if following else "Traceback of forward call that caused the error:\n") + "".join(lines))
         described = described.metadata.get("parent")
@@ -504,8 +543,10 @@ def _root_of_edge(position: int, edge: Any, gradient: Any) -> Any:
     if edge.layout is not None:
         return _start(position, edge.layout, gradient)
     if not isinstance(gradient, tensors.Tensor):
-        raise RuntimeError("a GradientEdge that was not made by get_gradient_edge doesn't know the shape of its tensor: pass "
-                           f"a gradient for output {position}")
+        raise RuntimeError(
+            "a GradientEdge that was not made by get_gradient_edge doesn't know the shape of its tensor: pass "
+            f"a gradient for output {position}"
+        )
     return gradient
 
 
@@ -527,10 +568,12 @@ def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> 
         if layout.numel != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if not layout.dtype.is_floating_point:
-            raise RuntimeError("grad can be implicitly created only for real scalar outputs but got "
-                               f"{layout.dtype}")
-        if ((active.count or layout.flavor is not None) and output is not None and (
-                local.dispatch_modes or dispatching(type(output)))) or (observed.count and output is not None):
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}")
+        if (
+            (active.count or layout.flavor is not None)
+            and output is not None
+            and (local.dispatch_modes or dispatching(type(output)))
+        ) or (observed.count and output is not None):
             return ones_like(output, memory_format=preserve_format)
         one = tensors.empty_layout(layout.dense())
         one.fill_(1)
@@ -539,15 +582,18 @@ def _start(position: int, layout: Layout, gradient: Any, output: Any = None) -> 
         raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
     own = gradient._layout
     if own.shape != layout.shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output[{position}] has a shape of {own.shape} and "
-                           f"output[{position}] has a shape of {layout.shape}.")
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{position}] has a shape of {own.shape} and "
+            f"output[{position}] has a shape of {layout.shape}."
+        )
     if own.dtype.is_complex != layout.dtype.is_complex:
-        raise RuntimeError("For complex Tensors, both grad_output and output are required to have the same dtype. "
-                           f"Mismatch in dtype: grad_output[{position}] has a dtype of {own.dtype} and "
-                           f"output[{position}] has a dtype of {layout.dtype}.")
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f"Mismatch in dtype: grad_output[{position}] has a dtype of {own.dtype} and "
+            f"output[{position}] has a dtype of {layout.dtype}."
+        )
     if own.device is not layout.device:
-        raise RuntimeError(f"invalid gradient at index {position} - expected device {layout.device} but got "
-                           f"{own.device}")
+        raise RuntimeError(f"invalid gradient at index {position} - expected device {layout.device} but got {own.device}")
     return gradient if own.dtype is layout.dtype else gradient.to(layout.dtype)
 
 
@@ -556,8 +602,10 @@ def _roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[Root]:
         _refuse_others(outputs)
         raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     try:
-        starts = [_root_of_edge(position, *pair) if isinstance(pair[0], GradientEdge) else _root(position, *pair)
-                  for position, pair in enumerate(zip(outputs, gradients, strict=False))]
+        starts = [
+            _root_of_edge(position, *pair) if isinstance(pair[0], GradientEdge) else _root(position, *pair)
+            for position, pair in enumerate(zip(outputs, gradients, strict=False))
+        ]
     except AttributeError:
         _refuse_others(outputs)
         raise
@@ -585,18 +633,21 @@ def current_node(tensor: Any) -> Node | None:
     return node
 
 
-def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             inputs: Any = None) -> None:
+def backward(
+    outputs: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
     """Add the gradients of `outputs`, weighted with `gradients`, to the leaves' `grad`; only to `inputs` if given."""
     outputs = _sequence(outputs)
     gradients = (None,) * len(outputs) if gradients is None else _sequence(gradients)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        warn_once("Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-                  "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
-                  "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
-                  "after use to break the cycle and avoid the leak.")
+        warn_once(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+            "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
+            "after use to break the cycle and avoid the leak."
+        )
     if inputs is None:
         del gradients
         execute(roots, keep, create_graph)
@@ -608,7 +659,7 @@ def backward(outputs: Any, gradients: Any = None, retain_graph: bool | None = No
     execute(roots, keep, create_graph, _targets(inputs, "element {} of inputs does not require grad"), captured, True)
     before, local.grad = local.grad, create_graph
     try:
-        for tensor, gradient in zip(inputs, captured, strict=True):     # of those that are no leaves
+        for tensor, gradient in zip(inputs, captured, strict=True):  # of those that are no leaves
             if gradient is not None and isinstance(tensor, tensors.Tensor):
                 held = held_gradient(tensor)
                 tensor._grad = gradient.clone() if held is None else added(held, gradient)
@@ -631,25 +682,36 @@ def _targets(inputs: Sequence[Any], complaint: str) -> Wanted:
     return wanted
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         materialize_grads: bool = False) -> tuple[Any, ...]:
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
     """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`; no `grad` is touched."""
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, "
-                         "but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outputs = _sequence(outputs)
     inputs = _sequence(inputs)
     for tensor in (*outputs, *inputs):
         flavor = tensor._layout.flavor if isinstance(tensor, tensors.Tensor) else None
-        if flavor is not None and hasattr(flavor, "gradients_of"):      # of a transform
+        if flavor is not None and hasattr(flavor, "gradients_of"):  # of a transform
             return flavor.gradients_of(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:
-        warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
-                      "for other parts of the graph, please use torch.autograd.backward.", FutureWarning)
+        warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
+            "for other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+        )
     gradients = (None,) * len(outputs) if grad_outputs is None else _sequence(grad_outputs)
     roots = _roots(outputs, gradients)
     keep = create_graph if retain_graph is None else retain_graph
@@ -659,8 +721,10 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for position, gradient in enumerate(captured):
         if gradient is None:
             if not allow_unused:
-                raise RuntimeError(f"The differentiated Tensor at index {position} appears to not have been used in the graph. "
-                                   "Set allow_unused=True if this is the desired behavior.")
+                raise RuntimeError(
+                    f"The differentiated Tensor at index {position} appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
             if materialize_grads:
                 if not isinstance(inputs[position], tensors.Tensor):
                     raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")

@@ -47,8 +47,9 @@ class FunctionCtx:
         """Keep tensors for `saved_tensors` in jvp."""
         for tensor in tensors:
             if not (isinstance(tensor, Tensor) or tensor is None):
-                raise AssertionError("save_for_forward expects all arguments to be tensors; you should save "
-                                     "non-tensors as attributes on ctx.")
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -109,7 +110,7 @@ class FunctionNode(MultiNode):
 
     __slots__ = ("context", "function", "layouts", "origins", "variables")
 
-    runs_without = True     # its backward gets zeros, or sees None
+    runs_without = True  # its backward gets zeros, or sees None
     #: The Function; the user's context; per output its layout, None if it gets no zeros; per saved tensor which output it is
     #: (or None); which arguments were tensors.
     function: type[Function]
@@ -127,8 +128,9 @@ class FunctionNode(MultiNode):
         if self.saved is None:
             raise RuntimeError(FREED)
         values = self.unpack()
-        return tuple(value if origin is None else self.attach(value, origin)
-                     for value, origin in zip(values, self.origins, strict=True))
+        return tuple(
+            value if origin is None else self.attach(value, origin) for value, origin in zip(values, self.origins, strict=True)
+        )
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
@@ -148,8 +150,10 @@ class FunctionNode(MultiNode):
                     given[index].zero_()
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                               "implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
         rule = function.vjp if function.vjp is not Function.vjp else function.backward
         results = rule(context, *given)
         if not isinstance(results, (tuple, list)):
@@ -162,21 +166,24 @@ class FunctionNode(MultiNode):
         if len(results) > expected and all(result is None for result in results[expected:]):
             results = results[:expected]
         if len(results) != expected:
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got "
-                               f"{len(results)})")
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
+            )
         chosen: list[Any] = []
         for position, (result, variable) in enumerate(zip(results, self.variables, strict=True)):
             if not variable:
                 if result is not None:
-                    raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
-                                       f"{position + 1}, but the corresponding forward input was not a Variable")
+                    raise RuntimeError(
+                        f"function {self.name()} returned a gradient different than None at position "
+                        f"{position + 1}, but the corresponding forward input was not a Variable"
+                    )
             else:
                 if result is not None and not isinstance(result, Tensor):
                     raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
                 chosen.append(result)
         return tuple(chosen)
 
-    __call__ = None     # unlike the steps of operators
+    __call__ = None  # unlike the steps of operators
 
     def __getattr__(self, name: str) -> Any:
         private = name.startswith("_") and name not in ("_forward_cls", "_materialize_non_diff_grads")
@@ -198,22 +205,28 @@ class Function:
 
     __module__ = public_module("autograd.function")
     generate_vmap_rule = False
-    _backward_cls: type[FunctionNode]       # of the node in the graph
-    _context_cls: type[BackwardCFunction]   # of what forward and backward get as ctx
+    _backward_cls: type[FunctionNode]  # of the node in the graph
+    _context_cls: type[BackwardCFunction]  # of what forward and backward get as ctx
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
-                      "should invoke them on the class itself. Instantiating an autograd function will raise an error "
-                      "in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
+            "should invoke them on the class itself. Instantiating an autograd function will raise an error "
+            "in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         cls._context_cls, cls._backward_cls = _classes_of(cls, f"{cls.__name__}Backward")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
-                           "autograd function with static forward method. (Example: "
-                           "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+            "autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -228,22 +241,26 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Gradients of the arguments from those of the outputs; written by the subclass."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom "
-                                  "autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Forward-mode rule; written by the subclass."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
-                                  "forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """Batching rule; written by the subclass."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
-                                  "or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -256,9 +273,9 @@ class Function:
         if kwargs or (separate and len(args) != getattr(getattr(cls.forward, "__code__", None), "co_argcount", -1)):
             leading = () if separate else (None,)
             bound = inspect.signature(cls.forward).bind(*leading, *args, **kwargs)
-            bound.apply_defaults()      # setup_context gets what the caller left out, too
-            args = bound.args[len(leading):]
-        for argument in args:       # tensors of a transform (vmap, forward mode) know what is to be done
+            bound.apply_defaults()  # setup_context gets what the caller left out, too
+            args = bound.args[len(leading) :]
+        for argument in args:  # tensors of a transform (vmap, forward mode) know what is to be done
             if isinstance(argument, Tensor):
                 flavor = argument._layout.flavor
                 if flavor is not None and hasattr(flavor, "apply_function"):
@@ -271,8 +288,10 @@ class Function:
 def _classes_of(function: type[Function], name: str) -> tuple[type[BackwardCFunction], type[FunctionNode]]:
     """The classes of a Function's contexts and of its nodes in the graph."""
     module = BackwardCFunction.__module__
-    return (type(name, (BackwardCFunction,), {"_forward_cls": function, "__module__": module}),
-            type(name, (FunctionNode,), {"__slots__": (), "__module__": module}))
+    return (
+        type(name, (BackwardCFunction,), {"_forward_cls": function, "__module__": module}),
+        type(name, (FunctionNode,), {"__slots__": (), "__module__": module}),
+    )
 
 
 @functools.lru_cache(256)
@@ -289,8 +308,9 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     needs = tuple([variable and argument._node is not None for variable, argument in zip(variables, args)])
     before = local.grad
     recording = before and True in needs
-    context_class, node_class = (_generated_classes_of(function) if local.guard else
-                                 (function._context_cls, function._backward_cls))
+    context_class, node_class = (
+        _generated_classes_of(function) if local.guard else (function._context_cls, function._backward_cls)
+    )
     context = context_class()
     context.needs_input_grad = needs
     local.grad = False
@@ -307,8 +327,13 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     outputs = list(result) if isinstance(result, tuple) else [result]
     node = None
     if recording:
-        edges = tuple([(argument._node, argument._index) if need else NO_EDGE
-                       for argument, variable, need in zip(args, variables, needs) if variable])
+        edges = tuple(
+            [
+                (argument._node, argument._index) if need else NO_EDGE
+                for argument, variable, need in zip(args, variables, needs)
+                if variable
+            ]
+        )
         layouts = tuple([argument._layout for argument, variable in zip(args, variables) if variable])
         node = node_class(len(outputs), edges, layouts)
     wrapped = _wrap(context, node, args, outputs)
@@ -316,7 +341,7 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
         _fill(node, context, function, variables, outputs)
     unmoved = context.non_differentiable
     if unmoved or context.dirty_tensors:
-        context.dirty_tensors = context.non_differentiable = ()     # or results would hold themselves
+        context.dirty_tensors = context.non_differentiable = ()  # or results would hold themselves
     return tuple(wrapped) if isinstance(result, tuple) else wrapped[0], context, unmoved
 
 
@@ -332,12 +357,16 @@ def _check_saved(context: FunctionCtx, args: tuple[Any, ...], result: Any) -> No
     """RuntimeError where setup_context has kept an input that is an output too: that one will be another tensor."""
     outputs = result if isinstance(result, tuple) else (result,)
     for tensor in (*context.to_save, *context.saved_for_forward):
-        if isinstance(tensor, Tensor) and None not in (_place_of(tensor, args), _place_of(tensor, outputs)) and (
-                _place_of(tensor, context.dirty_tensors) is None):
+        if (
+            isinstance(tensor, Tensor)
+            and None not in (_place_of(tensor, args), _place_of(tensor, outputs))
+            and (_place_of(tensor, context.dirty_tensors) is None)
+        ):
             raise RuntimeError(
                 "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
                 "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or "
-                "setup ctx inside the forward function itself.")
+                "setup ctx inside the forward function itself."
+            )
 
 
 def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...], outputs: list[Any]) -> list[Any]:
@@ -346,8 +375,10 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
     written, unmoved = context.dirty_tensors, context.non_differentiable
     for tensor in written:
         if _place_of(tensor, outputs) is None:
-            raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. "
-                               "The inputs that are modified inplace must all be outputs of the Function.")
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. "
+                "The inputs that are modified inplace must all be outputs of the Function."
+            )
     joined = 0
     for index, output in enumerate(outputs):
         if not isinstance(output, Tensor):
@@ -359,10 +390,13 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         joined += differentiable
         if dirty:
             if not is_input:
-                warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                     "should be passed to ctx.mark_dirty().", UserWarning)
+                warn(
+                    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                    "should be passed to ctx.mark_dirty().",
+                    UserWarning,
+                )
             if differentiable:
-                _join_written(output, node, index, args, len(outputs), is_input)    # type: ignore[arg-type]
+                _join_written(output, node, index, args, len(outputs), is_input)  # type: ignore[arg-type]
         elif is_input and not differentiable and output._node is not None:
             output = tensor_from(output._storage, output._offset, output._layout)
         elif is_input:
@@ -373,9 +407,12 @@ def _wrap(context: FunctionCtx, node: FunctionNode | None, args: tuple[Any, ...]
         if not dirty and differentiable:
             output._node, output._index = node, index
         wrapped.append(output)
-    for index, output in enumerate(wrapped):    # views, but for inputs that were written to, must not be written to now
-        if isinstance(output, Tensor) and inplace.base_of(output) is not None and not (
-                outputs[index] is output and _place_of(output, args) is not None):
+    for index, output in enumerate(wrapped):  # views, but for inputs that were written to, must not be written to now
+        if (
+            isinstance(output, Tensor)
+            and inplace.base_of(output) is not None
+            and not (outputs[index] is output and _place_of(output, args) is not None)
+        ):
             inplace.mark(output, inplace.MULTI_VIEW if joined > 1 else inplace.FUNCTION_VIEW)
     return wrapped
 
@@ -397,26 +434,32 @@ def _join_written(output: Any, node: FunctionNode, index: int, args: tuple[Any, 
         if count > 1:
             raise RuntimeError(_WRITTEN_VIEW)
         if output is not next((argument for argument in args if isinstance(argument, Tensor)), None):
-            raise NotImplementedError("a Function that writes to a view must take it as its first tensor argument; pass a "
-                                      "clone otherwise")
+            raise NotImplementedError(
+                "a Function that writes to a view must take it as its first tensor argument; pass a clone otherwise"
+            )
     inplace.rebase(output, node, index)
 
 
-_WRITTEN_VIEW = ("If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
-                 "more than one Tensor. This is not supported by the current autograd engine. You should either make sure the "
-                 "input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
-                 "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
-                 "does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do "
-                 "this change.")
+_WRITTEN_VIEW = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+    "more than one Tensor. This is not supported by the current autograd engine. You should either make sure the "
+    "input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
+    "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that "
+    "does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you need help to do "
+    "this change."
+)
 
 
-def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variables: tuple[bool, ...],
-          outputs: list[Any]) -> None:
+def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variables: tuple[bool, ...], outputs: list[Any]) -> None:
     """Give the node what backward needs; outputs are saved as aliases outside the graph, or they would hold themselves."""
     node.context, node.function, node.variables = context, cls, variables
     unmoved = () if context._materialize_non_diff_grads else context.non_differentiable
-    node.layouts = tuple([values_of(output)._layout if isinstance(output, Tensor) and _place_of(output, unmoved) is None else None
-                          for output in outputs])
+    node.layouts = tuple(
+        [
+            values_of(output)._layout if isinstance(output, Tensor) and _place_of(output, unmoved) is None else None
+            for output in outputs
+        ]
+    )
     saved: list[Any] = []
     versions: list[int | None] = []
     origins: list[int | None] = []
@@ -424,8 +467,9 @@ def _fill(node: FunctionNode, context: FunctionCtx, cls: type[Function], variabl
         version, origin = None, None
         if tensor is not None:
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {position} is of type "
-                                f"{type(tensor).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {position} is of type {type(tensor).__name__}"
+                )
             if tensor._node is node:
                 origin = _place_of(tensor, outputs)
             version = tensor._storage.version

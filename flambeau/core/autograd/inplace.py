@@ -24,9 +24,24 @@ from flambeau.core.modes.modes import local
 from flambeau.core.tensor import create
 from flambeau.core.tensor import tensor as tensors
 
-__all__ = ["FUNCTION_VIEW", "INFERENCE_VIEW", "MULTI_VIEW", "NO_GRAD_VIEW", "AsStridedBackward0",
-           "CopySlices", "base_of", "check", "creation_of", "mark", "owned", "rebase", "refuse_stale", "refuse_write",
-           "stand_apart", "views_of"]
+__all__ = [
+    "FUNCTION_VIEW",
+    "INFERENCE_VIEW",
+    "MULTI_VIEW",
+    "NO_GRAD_VIEW",
+    "AsStridedBackward0",
+    "CopySlices",
+    "base_of",
+    "check",
+    "creation_of",
+    "mark",
+    "owned",
+    "rebase",
+    "refuse_stale",
+    "refuse_write",
+    "stand_apart",
+    "views_of",
+]
 
 #: Where views come from that must not be written to while a graph is recorded; see `mark`.
 NO_GRAD_VIEW, INFERENCE_VIEW, MULTI_VIEW, FUNCTION_VIEW = "no_grad", "inference", "multi", "function"
@@ -89,8 +104,9 @@ def refuse_shared(written: Any, read: Any, wholly: bool = True) -> None:
         return
     mine, other = written._layout, read._layout
     overlap = memory_order.share_elements if wholly else memory_order.has_overlap
-    if mine.dtype is other.dtype and overlap((mine.shape, mine.strides, written._offset),
-                                              (other.shape, other.strides, read._offset)):
+    if mine.dtype is other.dtype and overlap(
+        (mine.shape, mine.strides, written._offset), (other.shape, other.strides, read._offset)
+    ):
         raise RuntimeError(memory_order.OVERLAPS_INPUT)
 
 
@@ -155,17 +171,21 @@ def _refusal(tensor: Any, creation: str, written: str) -> str:
 _MADE_IN = {NO_GRAD_VIEW: ("no_grad", "with grad mode enabled"), INFERENCE_VIEW: ("inference", "in normal mode")}
 
 
-_MODE_REASON = (" Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
-                "by moving both the view and the inplace either both inside the {} block (if you don't want the inplace to be "
-                "tracked) or both outside (if you want the inplace to be tracked).")
+_MODE_REASON = (
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+    "by moving both the view and the inplace either both inside the {} block (if you don't want the inplace to be "
+    "tracked) or both outside (if you want the inplace to be tracked)."
+)
 _REASONS = {
-    NO_GRAD_VIEW: _MODE_REASON.format("no_grad"), INFERENCE_VIEW: _MODE_REASON.format("inference_mode"),
+    NO_GRAD_VIEW: _MODE_REASON.format("no_grad"),
+    INFERENCE_VIEW: _MODE_REASON.format("inference_mode"),
     MULTI_VIEW: " This view is the output of a function that returns multiple views. Such functions do not allow the output "
-                "views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+    "views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
     FUNCTION_VIEW: " This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
-                   "logic to handle view+inplace would override the custom backward associated with the custom Function, "
-                   "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
-                   "custom Function."}
+    "logic to handle view+inplace would override the custom backward associated with the custom Function, "
+    "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+    "custom Function.",
+}
 
 
 def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
@@ -177,8 +197,7 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
         edge = NO_EDGE if tensor._node is None else (tensor._node, tensor._index)
         node = ConstantBackward0((edge,), (tensor._layout,))
     base = base_of(tensor)
-    aliases = sum(1 for value in node.saved or ()
-                  if value is not tensor and getattr(value, "_storage", None) is tensor._storage)
+    aliases = sum(1 for value in node.saved or () if value is not tensor and getattr(value, "_storage", None) is tensor._storage)
     if base is None:
         _move_retained(tensor, node, index)
         tensor._node, tensor._index = node, index
@@ -187,8 +206,9 @@ def rebase(tensor: Any, node: Node | None, index: int = 0) -> None:
             _refresh(tensor, None)
         return
     if not _is_seen(base, tensor):
-        raise NotImplementedError("an in-place write, with gradient, to a view of another dtype than its base: write to a "
-                                  "clone, or to the base")
+        raise NotImplementedError(
+            "an in-place write, with gradient, to a view of another dtype than its base: write to a clone, or to the base"
+        )
     written = CopySlices(base, tensor, node)
     _move_retained(base, written, 0)
     base._node, base._index = written, 0
@@ -238,8 +258,14 @@ def _is_seen(base: Any, view: Any) -> bool:
     if own is seen or (own.is_complex and own.to_real() is seen):
         return True
     *_, last = steps = base._layout.strides or (0,)
-    return (seen.is_complex and seen.to_real() is own and base._layout.shape[-1:] == (2,) and last == 1
-            and not any(step % 2 for step in steps[:-1]) and not base._offset % 2)
+    return (
+        seen.is_complex
+        and seen.to_real() is own
+        and base._layout.shape[-1:] == (2,)
+        and last == 1
+        and not any(step % 2 for step in steps[:-1])
+        and not base._offset % 2
+    )
 
 
 #: The base in numbers of its view's dtype, with what is pending of the view (its layout is given): its elements are those of the
@@ -251,11 +277,12 @@ def _regenerate(view: Any, base: Any) -> None:
     layout = view._layout
     whole = as_seen(base, layout)
     if whole is not base and whole._layout is layout and whole._offset == view._offset:
-        node, index = whole._node, whole._index     # a conjugate, say
+        node, index = whole._node, whole._index  # a conjugate, say
     else:
         index = 0
-        node = AsStridedBackward0(((whole._node, whole._index),), (whole._layout,),
-                                  (layout.shape, layout.strides, view._offset - whole._offset))
+        node = AsStridedBackward0(
+            ((whole._node, whole._index),), (whole._layout,), (layout.shape, layout.strides, view._offset - whole._offset)
+        )
     _move_retained(view, node, index)
     view._node, view._index = node, index
 
@@ -347,8 +374,7 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
     if not (memory_order.is_dense(layout.shape, layout.strides) or _steps_apart(layout.shape, layout.strides)):
         return _scatter_shared(gradient, layout, shape, strides, offset)
     first = min(offset, 0)
-    reach = max(memory_order.extent(layout.shape, layout.strides) - first,
-                offset - first + memory_order.extent(shape, strides))
+    reach = max(memory_order.extent(layout.shape, layout.strides) - first, offset - first + memory_order.extent(shape, strides))
     grad_before, local.grad = local.grad, False
     try:
         flat = buffer_for(gradient, type(layout).contiguous((reach,), gradient._layout.dtype, gradient._layout.device))
@@ -369,16 +395,16 @@ def scatter_strided(gradient: Any, layout: Any, shape: Any, strides: Any, offset
         local.grad = grad_before
     if gradient._node is not None and local.grad:
         result = result.detach()
-        result._node = ScatterStridedBackward0(((gradient._node, gradient._index),), (gradient._layout,),
-                                               (layout, shape, strides, offset))
+        result._node = ScatterStridedBackward0(
+            ((gradient._node, gradient._index),), (gradient._layout,), (layout, shape, strides, offset)
+        )
     return result
 
 
 def _scatter_shared(gradient: Any, layout: Any, shape: Any, strides: Any, offset: int) -> Any:
     """`scatter_strided` for an input whose own elements may share places, in operators on the places."""
     first = min(offset, 0)
-    reach = max(memory_order.extent(layout.shape, layout.strides) - first,
-                offset - first + memory_order.extent(shape, strides))
+    reach = max(memory_order.extent(layout.shape, layout.strides) - first, offset - first + memory_order.extent(shape, strides))
     places = create.copy_array(np.arange(reach))
     own = places.as_strided(layout.shape, layout.strides, -first).reshape(-1)
     seen = places.as_strided(shape, strides, offset - first).reshape(-1)
@@ -449,8 +475,11 @@ class CopySlices(Node):
     def __init__(self, base: Any, view: Any, rule: Node) -> None:
         edge = NO_EDGE if base._node is None else (base._node, base._index)
         layout = view._layout
-        super().__init__((edge, *rule.edges[1:]), (base._layout, *rule.inputs[1:]),
-                         (rule, base._layout, layout, view._offset - as_seen(base.detach(), layout)._offset))
+        super().__init__(
+            (edge, *rule.edges[1:]),
+            (base._layout, *rule.inputs[1:]),
+            (rule, base._layout, layout, view._offset - as_seen(base.detach(), layout)._offset),
+        )
         self.versions = _FREED_AT_ONCE
 
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
@@ -459,15 +488,19 @@ class CopySlices(Node):
         if gradients[0] is None:
             return (None,) * len(self.edges)
         rule, layout, seen, offset = self.saved
-        result = buffer_for(gradients[0], (layout if memory_order.is_dense(layout.shape, layout.strides) else layout.dense())
-                            .with_dtype(gradients[0]._layout.dtype))
+        result = buffer_for(
+            gradients[0],
+            (layout if memory_order.is_dense(layout.shape, layout.strides) else layout.dense()).with_dtype(
+                gradients[0]._layout.dtype
+            ),
+        )
         result.copy_(gradients[0])
         own = laid_out(result, layout)
         whole = as_seen(own, seen)
         part = whole.as_strided(seen.shape, seen.strides, whole._offset + offset)
         run = running.run
         if run is not None and run.needed is not None and self.needs(0):
-            run.needed.add(rule.edges[0][0])    # the view's old history, which the rule asks for, stands for the base's
+            run.needed.add(rule.edges[0][0])  # the view's old history, which the rule asks for, stands for the base's
         answers = rule.apply((part.clone(),))
         if self.edges[0][0] is not None:
             if answers and answers[0] is not None:

@@ -135,7 +135,7 @@ def _allow(mine: int, epoch: int) -> None:
 
 
 def _in_child() -> None:
-    for thread_state in state.words[state.GUARDS:state.GUARDS + 2 * state.words[state.GUARDED]:2]:
+    for thread_state in state.words[state.GUARDS : state.GUARDS + 2 * state.words[state.GUARDED] : 2]:
         if thread_state != local.thread_state:
             _allow(thread_state, 0)
 

@@ -31,10 +31,12 @@ from flambeau.core.tensor import tensor as tensors
 
 __all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "one_step", "refuse_gradient", "rename"]
 
-FREED = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-         "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-         "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
-         "saved tensors after calling backward.")
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
 
 #: The edge of an input that needs no gradient.
 NO_EDGE: tuple[None, int] = (None, 0)
@@ -48,8 +50,7 @@ next_sequence = count().__next__
 class Extras:
     """What few nodes have: hooks, tensors that retain their gradient, metadata, the line that made the node."""
 
-    __slots__ = ("metadata", "post_accumulate", "post_hooks", "pre_hooks", "retained", "tensor_hooks",
-                 "traceback")
+    __slots__ = ("metadata", "post_accumulate", "post_hooks", "pre_hooks", "retained", "tensor_hooks", "traceback")
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, OrderedDict[int, Callable[..., Any]]] = {}
@@ -88,8 +89,13 @@ class Node:
     sequence: int
     extras: Extras | None
 
-    def __init__(self, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...], saved: tuple[Any, ...] = (),
-                 versions: tuple[int | None, ...] = ()) -> None:
+    def __init__(
+        self,
+        edges: tuple[Edge, ...],
+        inputs: tuple[Layout | None, ...],
+        saved: tuple[Any, ...] = (),
+        versions: tuple[int | None, ...] = (),
+    ) -> None:
         self.edges = edges
         self.inputs = inputs
         self.saved = saved
@@ -136,8 +142,10 @@ class Node:
     def _overwritten(self, value: Any, version: int) -> str:
         layout = value._layout
         maker = value._node
-        words = (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
-                 f"[{type_name(layout)} {list(layout.shape)}]")
+        words = (
+            f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{type_name(layout)} {list(layout.shape)}]"
+        )
         if maker is None and self.saves_output(value):
             maker = self
         if maker is not None and not isinstance(maker, AccumulateGrad):
@@ -145,18 +153,23 @@ class Node:
             words += f", which is output {value._index} of {kind},"
         words += f" is at version {value._storage.version}; expected version {version} instead. Hint: "
         if anomaly.enabled:
-            return words + ("the backtrace further above shows the operation that failed to compute its gradient. The "
-                            "variable in question was changed in there or anywhere later. Good luck!")
-        return words + ("enable anomaly detection to find the operation that failed to compute its gradient, with "
-                        "torch.autograd.set_detect_anomaly(True, check_nan=False).")
+            return words + (
+                "the backtrace further above shows the operation that failed to compute its gradient. The "
+                "variable in question was changed in there or anywhere later. Good luck!"
+            )
+        return words + (
+            "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
 
     def saves_output(self, value: Any) -> bool:
         """Whether a saved value is a detached alias of this step's own result (which can't be saved itself: a cycle)."""
         names = self.saved_names
         if self.saved is None:
             return False
-        return any(saved is value and position < len(names) and names[position] in _RESULTS
-                   for position, saved in enumerate(self.saved))
+        return any(
+            saved is value and position < len(names) and names[position] in _RESULTS for position, saved in enumerate(self.saved)
+        )
 
     def attach(self, alias: Any, index: int = 0) -> Any:
         """A saved alias of output `index`, joined to the graph again if gradients of gradients are wanted."""
@@ -246,8 +259,14 @@ class MultiNode(Node):
     __slots__ = ("output_count",)
     output_count: int
 
-    def __init__(self, output_count: int, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...],
-                 saved: tuple[Any, ...] = (), versions: tuple[int | None, ...] = ()) -> None:
+    def __init__(
+        self,
+        output_count: int,
+        edges: tuple[Edge, ...],
+        inputs: tuple[Layout | None, ...],
+        saved: tuple[Any, ...] = (),
+        versions: tuple[int | None, ...] = (),
+    ) -> None:
         super().__init__(edges, inputs, saved, versions)
         self.output_count = output_count
 
@@ -300,7 +319,7 @@ class AccumulateGrad(Node):
     def accumulate(self, gradients: list[Any]) -> None:
         """Add gradients[0] to the leaf's. The list's element becomes the leaf's gradient if nobody else holds it."""
         variable = self.reference()
-        if variable is None or gradients[0] is None or variable._node is None:    # it requires grad no more
+        if variable is None or gradients[0] is None or variable._node is None:  # it requires grad no more
             return
         with _accumulating:
             held = held_gradient(variable)
@@ -321,6 +340,7 @@ _renamed: dict[tuple[type, str], type] = {}
 
 def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function of several steps that is one in PyTorch: the steps of its results get that one's name."""
+
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def named(*args: Any, **kwargs: Any) -> Any:
@@ -331,7 +351,9 @@ def one_step(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 if node is not None and type(node) is not AccumulateGrad and node.sequence > first:
                     rename(node, name)
             return result
+
         return named
+
     return decorate
 
 
@@ -349,8 +371,10 @@ def refuse_gradient(step: str, **constants: Any) -> None:
     if modes.local.grad:
         for argument, tensor in constants.items():
             if tensor is not None and getattr(tensor, "_node", None) is not None:
-                raise RuntimeError(f"The function '{step}' is not differentiable with respect to argument '{argument}'. This "
-                                   "input cannot have requires_grad True.")
+                raise RuntimeError(
+                    f"The function '{step}' is not differentiable with respect to argument '{argument}'. This "
+                    "input cannot have requires_grad True."
+                )
 
 
 def seen_below(tensor: Any) -> bool:
@@ -368,8 +392,11 @@ def held_gradient(tensor: Any) -> Any:
 def added(first: Any, second: Any) -> Any:
     """The sum of two gradients. To a dense one a sparse one can be added, not the other way round; of sparse ones the later
     one's elements come first, as in PyTorch."""
-    return second + first if first._layout.flavor is not None and (
-        second._layout.flavor is None or first.is_sparse) else first + second
+    return (
+        second + first
+        if first._layout.flavor is not None and (second._layout.flavor is None or first.is_sparse)
+        else first + second
+    )
 
 
 def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
@@ -385,15 +412,22 @@ def _first_gradient(variable: Any, gradients: list[Any]) -> Any:
             return _copy_as(layout, gradients[0])
         return gradients[0].clone(memory_format=contiguous_format)
     if given.flavor is not None and gradients[0].is_sparse:
-        return gradients[0] if sys.getrefcount(gradients[0]) == 2 and (
-            gradients[0]._values().is_contiguous() and gradients[0]._indices().is_contiguous()) else gradients[0].clone()
+        return (
+            gradients[0]
+            if sys.getrefcount(gradients[0]) == 2
+            and (gradients[0]._values().is_contiguous() and gradients[0]._indices().is_contiguous())
+            else gradients[0].clone()
+        )
     if (modes.active.count or given.flavor is not None) and seen_below(gradients[0]):
         if _fits(layout, given) and sys.getrefcount(gradients[0]) == 2:
             return gradients[0].detach()
         wanted = _layout_of_gradient(layout, given.dtype)
         return gradients[0].new_empty_strided(wanted.shape, wanted.strides).copy_(gradients[0])
-    if (gradients[0]._node is None and sys.getrefcount(gradients[0]) == 2
-            and ((given is layout and layout.is_contiguous) or _fits(layout, given))):
+    if (
+        gradients[0]._node is None
+        and sys.getrefcount(gradients[0]) == 2
+        and ((given is layout and layout.is_contiguous) or _fits(layout, given))
+    ):
         if sys.getrefcount(gradients[0]._storage) == 2:
             return gradients[0]
         if _first_there(gradients[0]):
@@ -424,8 +458,7 @@ def _fits(layout: Layout, own: Layout) -> bool:
     fits = _fitting.get((layout, own))
     if fits is None:
         wanted = _layout_of_gradient(layout, own.dtype)
-        fits = _fitting[layout, own] = all(
-            size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
+        fits = _fitting[layout, own] = all(size == 1 or a == b for size, a, b in zip(layout.shape, own.strides, wanted.strides))
     return fits
 
 
@@ -470,12 +503,12 @@ class Run:
         self.needed = needed
         self.keep_graph = keep_graph
         self.callbacks: list[Callable[[], None]] = []
-        self.given: dict[int, list[Any]] | None = None      # storages by address: which of their bytes leaves got as gradients
-        self.depth = 0 if outer is None else outer.depth + 1    # inside how many other passes
-        self.apart = False      # whether it stands for the outer pass in a thread of its own
-        self.accumulate = accumulate    # whether leaves get gradients, not the caller
+        self.given: dict[int, list[Any]] | None = None  # storages by address: which of their bytes leaves got as gradients
+        self.depth = 0 if outer is None else outer.depth + 1  # inside how many other passes
+        self.apart = False  # whether it stands for the outer pass in a thread of its own
+        self.accumulate = accumulate  # whether leaves get gradients, not the caller
         self.number = next_run()
-        self.reached: Any = None        # the nodes behind the roots, once they are counted
+        self.reached: Any = None  # the nodes behind the roots, once they are counted
 
 
 next_run = count().__next__
@@ -511,8 +544,13 @@ _hook_blocks = 0
 _plain_init = Node.__init__
 
 
-def _careful_init(self: Node, edges: tuple[Edge, ...], inputs: tuple[Layout | None, ...],
-                  saved: tuple[Any, ...] = (), versions: tuple[int | None, ...] = ()) -> None:
+def _careful_init(
+    self: Node,
+    edges: tuple[Edge, ...],
+    inputs: tuple[Layout | None, ...],
+    saved: tuple[Any, ...] = (),
+    versions: tuple[int | None, ...] = (),
+) -> None:
     if versions:
         saved, versions = pack(saved, versions)
     _plain_init(self, edges, inputs, saved, versions)

@@ -14,9 +14,9 @@ from flambeau.core.autograd.node import NO_EDGE, next_sequence
 from flambeau.core.operator.pointwise import refuse_integers
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
-PASSED = ("g", "gs", "need", "layouts")     # what a rule may ask for that is not saved
+PASSED = ("g", "gs", "need", "layouts")  # what a rule may ask for that is not saved
 
-_RECORD = '''
+_RECORD = """
 def record({parameters}, result):
     node = new(kind)
     node.edges = ({edges})
@@ -31,10 +31,10 @@ def record({parameters}, result):
     else:
         refuse(operator, result)
     return node
-'''
+"""
 
 
-WRITTEN = -1    # the index of an alias of what an in-place call wrote, which takes part in the graph whatever its dtype
+WRITTEN = -1  # the index of an alias of what an in-place call wrote, which takes part in the graph whatever its dtype
 
 
 def refuse(operator: Any, result: Tensor) -> None:
@@ -43,8 +43,9 @@ def refuse(operator: Any, result: Tensor) -> None:
     if result._index == WRITTEN:
         return
     if dtype.is_complex:
-        raise RuntimeError(f"{operator.real_gradients} does not support automatic differentiation for outputs with complex "
-                           "dtype.")
+        raise RuntimeError(
+            f"{operator.real_gradients} does not support automatic differentiation for outputs with complex dtype."
+        )
     refuse_integers(dtype)
 
 
@@ -61,10 +62,14 @@ def _suited(operator: Any) -> str:
 def straight(operator: Any) -> bool:
     """Whether calls of this operator (with one result in the graph) can be recorded by generated code."""
     parameters = operator.signature.parameters
-    return (operator.rule is not None and "tensors" not in operator.kinds.values()
-            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
-            and not (operator.differentiable != 1 and any(map(single_output, operator.rule_names)))
-            and "gs" not in operator.rule_names and ("outs" not in operator.rule_names or operator.differentiable == 1))
+    return (
+        operator.rule is not None
+        and "tensors" not in operator.kinds.values()
+        and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+        and not (operator.differentiable != 1 and any(map(single_output, operator.rule_names)))
+        and "gs" not in operator.rule_names
+        and ("outs" not in operator.rule_names or operator.differentiable == 1)
+    )
 
 
 def single_output(name: str) -> bool:
@@ -89,7 +94,7 @@ def _saved(operator: Any, name: str) -> tuple[str, str]:
     return name, _version(operator, name)
 
 
-_RECORD_SEVERAL = '''
+_RECORD_SEVERAL = """
 def record({parameters}, results):
     node = new(kind)
     node.output_count = len(results)
@@ -103,13 +108,17 @@ def record({parameters}, results):
         if isinstance(result, Tensor) and ((dtype := result._layout.dtype).is_floating_point or dtype.is_complex):
             result._node, result._index = node, i
     return node
-'''
+"""
 
 
 def straight_several(operator: Any) -> bool:
     """Whether calls of this operator that have several results in the graph can be recorded by generated code."""
-    return (operator.rule is not None and "tensors" not in operator.kinds.values() and operator.differentiable != 1
-            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in operator.signature.parameters.values()))
+    return (
+        operator.rule is not None
+        and "tensors" not in operator.kinds.values()
+        and operator.differentiable != 1
+        and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in operator.signature.parameters.values())
+    )
 
 
 def alias_of(output: Tensor, index: int) -> Tensor:
@@ -143,19 +152,38 @@ def _version(operator: Any, name: str) -> str:
 
 def _record(operator: Any, kind: type, template: str, saved: list[str], versions: list[str], **more: str) -> Callable:
     edges, inputs = _edges(operator)
-    source = template.format(parameters=", ".join(operator.parameters), edges=edges, inputs=inputs, saved=_tuple(saved),
-                             versions=_tuple(versions), suited=_suited(operator), **more)
-    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
-        "refuse": refuse, "operator": operator,
-        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence, "Tensor": Tensor,
-        "tensor_from": tensor_from, "alias": alias_of})
+    source = template.format(
+        parameters=", ".join(operator.parameters),
+        edges=edges,
+        inputs=inputs,
+        saved=_tuple(saved),
+        versions=_tuple(versions),
+        suited=_suited(operator),
+        **more,
+    )
+    return _compiled(
+        source,
+        f"<flambeau record {operator.name}>",
+        "record",
+        {
+            "refuse": refuse,
+            "operator": operator,
+            "new": object.__new__,
+            "kind": kind,
+            "NO_EDGE": NO_EDGE,
+            "next_sequence": next_sequence,
+            "Tensor": Tensor,
+            "tensor_from": tensor_from,
+            "alias": alias_of,
+        },
+    )
 
 
 def recorder_of(operator: Any, kind: type) -> Callable:
     """record(arguments in order of the signature..., result) -> the node of a call with one result."""
     saved, versions = [], []
     for name in _saved_names(operator):
-        if name == "outs":      # the first may not be saved itself (a cycle); the others are in no graph
+        if name == "outs":  # the first may not be saved itself (a cycle); the others are in no graph
             saved += ["tensor_from(result[0]._storage, result[0]._offset, result[0]._layout)", "result[1:]"]
             versions += ["result[0]._storage.version", "None"]
         elif single_output(name):
@@ -169,8 +197,9 @@ def recorder_of(operator: Any, kind: type) -> Callable:
             text, version = _saved(operator, name)
             saved.append(text)
             versions.append(version)
-    return _record(operator, kind, _RECORD, saved, versions,
-                   first="result = result[0]\n    " if operator.differentiable == 1 else "")
+    return _record(
+        operator, kind, _RECORD, saved, versions, first="result = result[0]\n    " if operator.differentiable == 1 else ""
+    )
 
 
 def several_recorder_of(operator: Any, kind: type) -> Callable:
@@ -188,11 +217,17 @@ def several_recorder_of(operator: Any, kind: type) -> Callable:
             text, version = _saved(operator, name)
             saved.append(text)
             versions.append(version)
-    return _record(operator, kind, _RECORD_SEVERAL, saved, versions,
-                   differentiable="" if operator.differentiable is None else f"[:{operator.differentiable}]")
+    return _record(
+        operator,
+        kind,
+        _RECORD_SEVERAL,
+        saved,
+        versions,
+        differentiable="" if operator.differentiable is None else f"[:{operator.differentiable}]",
+    )
 
 
-_RECORD_LIST = '''
+_RECORD_LIST = """
 def record({parameters}, result):
     node = new(kind)
     node.edges = tuple([(x._node, x._index) if x._node is not None else NO_EDGE for x in {tensors}])
@@ -208,30 +243,49 @@ def record({parameters}, result):
     else:
         refuse(operator, result)
     return node
-'''
+"""
 
 
 def straight_list(operator: Any) -> bool:
     """Whether the operator takes one sequence of tensors, of which its rule saves nothing, and has one result."""
     parameters = operator.signature.parameters
-    return (operator.rule is not None and len(operator.tensors) == 1 and operator.differentiable is None
-            and str(parameters[operator.tensors[0]].annotation) == "Tensors"
-            and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
-            and all(n in PASSED or (n in parameters and n != operator.tensors[0]) for n in operator.rule_names)
-            and "gs" not in operator.rule_names)
+    return (
+        operator.rule is not None
+        and len(operator.tensors) == 1
+        and operator.differentiable is None
+        and str(parameters[operator.tensors[0]].annotation) == "Tensors"
+        and not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+        and all(n in PASSED or (n in parameters and n != operator.tensors[0]) for n in operator.rule_names)
+        and "gs" not in operator.rule_names
+    )
 
 
 def list_recorder_of(operator: Any, kind: type) -> Callable:
     """The same as `recorder_of` for an operator on one sequence of tensors."""
     names = _saved_names(operator)
-    source = _RECORD_LIST.format(parameters=", ".join(operator.parameters), tensors=operator.tensors[0], saved=_tuple(names),
-                                 versions="None, " * len(names), suited=_suited(operator))
-    return _compiled(source, f"<flambeau record {operator.name}>", "record", {
-        "refuse": refuse, "operator": operator,
-        "new": object.__new__, "kind": kind, "NO_EDGE": NO_EDGE, "next_sequence": next_sequence})
+    source = _RECORD_LIST.format(
+        parameters=", ".join(operator.parameters),
+        tensors=operator.tensors[0],
+        saved=_tuple(names),
+        versions="None, " * len(names),
+        suited=_suited(operator),
+    )
+    return _compiled(
+        source,
+        f"<flambeau record {operator.name}>",
+        "record",
+        {
+            "refuse": refuse,
+            "operator": operator,
+            "new": object.__new__,
+            "kind": kind,
+            "NO_EDGE": NO_EDGE,
+            "next_sequence": next_sequence,
+        },
+    )
 
 
-_APPLY_LIST = '''
+_APPLY_LIST = """
 def apply(self, gradients):
     g = gradients[0]
     if g is None:
@@ -239,7 +293,7 @@ def apply(self, gradients):
     {saved} = self.unpack()
     made = rule({arguments})[0]
     return (None,) * len(self.edges) if made is None else tuple(made)
-'''
+"""
 
 
 def list_applier_of(operator: Any) -> Callable:
@@ -249,11 +303,12 @@ def list_applier_of(operator: Any) -> Callable:
     arguments = {"g": "g", "need": needs, "layouts": "self.inputs"}
     source = _APPLY_LIST.format(
         saved=f"({_tuple([f'saved_{n}' for n in names])})" if names else "_",
-        arguments=", ".join(f"{n}={arguments.get(n, f'saved_{n}')}" for n in operator.rule_names))
+        arguments=", ".join(f"{n}={arguments.get(n, f'saved_{n}')}" for n in operator.rule_names),
+    )
     return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
 
 
-_APPLY = '''
+_APPLY = """
 def apply(self, gradients):
     if {none}:
         return {nothing}
@@ -263,7 +318,7 @@ def apply(self, gradients):
         return made
     made = made if made.__class__ is tuple else (made,)
     return made + (None,) * ({count} - len(made))
-'''
+"""
 
 
 def _apply(operator: Any, none: str, attached: Callable[[str], str | None], saved: list[str]) -> Callable:
@@ -278,26 +333,41 @@ def _apply(operator: Any, none: str, attached: Callable[[str], str | None], save
         else:
             text = {"layouts": "self.inputs", "g": "gradients[0]", "gs": "tuple(gradients)"}.get(name) or attached(name)
         arguments.append(f"{name}={text or 'saved_' + name}")
-    source = _APPLY.format(nothing="(" + "None, " * count + ")", saved=f"({_tuple(saved)})" if saved else "_",
-                           arguments=", ".join(arguments), count=count, none=none)
+    source = _APPLY.format(
+        nothing="(" + "None, " * count + ")",
+        saved=f"({_tuple(saved)})" if saved else "_",
+        arguments=", ".join(arguments),
+        count=count,
+        none=none,
+    )
     return _compiled(source, f"<flambeau gradient of {operator.name}>", "apply", {"rule": operator.rule})
 
 
 def applier_of(operator: Any) -> Callable:
     """apply(self, gradients) of the nodes of this operator, if they have one result."""
     attached = {"outs": "(self.attach(saved_outs), *saved_other_outs)", "out": "self.attach(saved_out)"}
-    return _apply(operator, "gradients[0] is None", attached.get,
-                  ["saved_outs, saved_other_outs" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)])
+    return _apply(
+        operator,
+        "gradients[0] is None",
+        attached.get,
+        ["saved_outs, saved_other_outs" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)],
+    )
 
 
 def several_applier_of(operator: Any) -> Callable:
     """The same for nodes with several results."""
+
     def attached(name: str) -> str | None:
         if name == "outs":
             return "tuple([self.attach(x, i) for i, x in enumerate(saved_outs)])"
         return f"self.attach(saved_{name}, {name[3:] or 0})" if name == "out" or single_output(name) else None
-    return _apply(operator, "all([g is None for g in gradients])", attached,
-                  [f"*saved_{n}" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)])
+
+    return _apply(
+        operator,
+        "all([g is None for g in gradients])",
+        attached,
+        [f"*saved_{n}" if n == "outs" else _unpacked(operator, n) for n in _saved_names(operator)],
+    )
 
 
 def _unpacked(operator: Any, name: str) -> str:
@@ -310,6 +380,7 @@ def _tuple(parts: list[str]) -> str:
 
 def _compiled(source: str, filename: str, name: str, scope: dict[str, Any]) -> Callable:
     import linecache
+
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), scope)
     return scope[name]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from flambeau.core.operator.pointwise import Pointwise
 
 NUMBERS = frozenset({int, float, bool, complex})
-WIDEST = {int: int64, float: float64, bool: bool_, complex: complex128}     # what loses nothing of a Python number
-RELEASE_FROM = 1 << 20      # elements of work from which a launch lets other Python threads run
+WIDEST = {int: int64, float: float64, bool: bool_, complex: complex128}  # what loses nothing of a Python number
+RELEASE_FROM = 1 << 20  # elements of work from which a launch lets other Python threads run
 IDENTITY, ZERO = object(), object()
 
 
@@ -61,8 +61,8 @@ class Gradient:
     """The gradient of one operand: an operator on ("grad", saved...)."""
 
     operator: Pointwise
-    arguments: tuple[int, ...]      # positions in the node's saved values
-    steps: Callable | None = None   # see Pointwise.steps
+    arguments: tuple[int, ...]  # positions in the node's saved values
+    steps: Callable | None = None  # see Pointwise.steps
     launches: dict[Any, Callable] = field(default_factory=lambda: register_cache({}), compare=False)
 
     def __call__(self, g: Tensor, saved: Sequence[Any]) -> Tensor:
@@ -89,7 +89,7 @@ class Joint:
     """The gradients of several operands at once, where nothing is recorded: what they share is read and computed once."""
 
     gradients: tuple[Gradient, ...]
-    fresh: tuple[None, ...]         # as many as there are results: they are to be allocated
+    fresh: tuple[None, ...]  # as many as there are results: they are to be allocated
     launches: dict[Any, Callable] = field(default_factory=lambda: register_cache({}), compare=False)
 
     def __call__(self, g: Tensor, saved: Sequence[Any]) -> Sequence[Tensor]:
@@ -119,13 +119,25 @@ class Joint:
             expression, layout = self._result(gradient, g, saved, leaves)
             outputs.append(layout)
             stores.append((j, expression))
-        name = self.gradients[0].operator.name.rpartition("_")[0]      # without the operand's number
-        nest = Nest(name, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
-                    (Loop((), tuple(stores)),), tuple(scalars))
+        name = self.gradients[0].operator.name.rpartition("_")[0]  # without the operand's number
+        nest = Nest(
+            name,
+            tuple(layout.dtype for layout in outputs),
+            tuple(layout.dtype for layout in layouts),
+            (Loop((), tuple(stores)),),
+            tuple(scalars),
+        )
         strides = [layout.strides for layout in outputs]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        return lowered(Plan([elementwise(nest, shape, strides)], outputs, layouts, "".join(kind for kind, _ in scalars),
-                            release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM))
+        return lowered(
+            Plan(
+                [elementwise(nest, shape, strides)],
+                outputs,
+                layouts,
+                "".join(kind for kind, _ in scalars),
+                release=g._layout.numel * schedule.cost(nest) >= RELEASE_FROM,
+            )
+        )
 
     def _result(self, gradient: Gradient, g: Tensor, saved: Sequence[Any], leaves: Sequence[Expr]) -> tuple[Expr, Layout]:
         """One operand's gradient, as its own operator would compute it."""
@@ -141,6 +153,6 @@ class Recipe:
     """What a node of this operator saves, and how it makes gradients. Sources: operand positions, or -1 for the result."""
 
     saves: tuple[int, ...]
-    gradients: tuple[Any, ...]      # per operand: None (not wanted), IDENTITY, ZERO or a Gradient
+    gradients: tuple[Any, ...]  # per operand: None (not wanted), IDENTITY, ZERO or a Gradient
     node_class: type
-    joint: Joint | None = None      # the Gradients among them, if there are several
+    joint: Joint | None = None  # the Gradients among them, if there are several

@@ -14,7 +14,7 @@ from flambeau.core.autograd.node import NO_EDGE, next_sequence
 from flambeau.core.operator.pointwise import NUMBERS, Folded, Pointwise, refuse_integers
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
-_SOURCE = '''
+_SOURCE = """
 def bind(kind, inputs, recipe, new, next_sequence, tensor_from, NO_EDGE):
     def record(out, {arguments}):
         node = new(kind)
@@ -27,7 +27,7 @@ def bind(kind, inputs, recipe, new, next_sequence, tensor_from, NO_EDGE):
         node.recipe = recipe
         return node
     return record
-'''
+"""
 _binders: dict[Any, Callable] = {}
 
 
@@ -66,7 +66,9 @@ def _binder(needed: tuple, saves: tuple, operands: tuple, passed: list[int]) -> 
     source = _SOURCE.format(
         arguments=", ".join([*names, *[f"n{i}" for i in passed]]),
         edges=", ".join(f"({n}._node, {n}._index)" if need else "NO_EDGE" for n, need in zip(names, needed)),
-        saved="(" + "".join(f"{v}, " for v in values) + ")", versions="(" + "".join(f"{v}, " for v in versions) + ")")
+        saved="(" + "".join(f"{v}, " for v in values) + ")",
+        versions="(" + "".join(f"{v}, " for v in versions) + ")",
+    )
     scope: dict[str, Any] = {}
     exec(compile(source, "<flambeau recorder>", "exec"), scope)
     return scope["bind"]

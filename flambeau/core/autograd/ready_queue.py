@@ -42,7 +42,7 @@ class Ready:
                     child -= 1
                 nodes[hole] = nodes[child]
                 hole = child
-            if child == count:      # the last parent has a left child only
+            if child == count:  # the last parent has a left child only
                 nodes[hole] = nodes[child - 1]
                 hole = child - 1
             self._rise(hole, last)

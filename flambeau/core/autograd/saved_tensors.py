@@ -35,8 +35,7 @@ class Packed:
         """The saved tensor. Raises TypeError if the hook returns something else."""
         value = self.unpack(self.payload)
         if not hasattr(value, "_storage"):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(value)}")
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value)}")
         if self.node is None or (value._node is self.node and value._index == self.index):
             return value
         value = value.detach()
@@ -47,10 +46,12 @@ class Packed:
 def _packed(value: Any, version: int, pack_hook: Hook, unpack_hook: Hook) -> Packed:
     payload = pack_hook(value if value._node is None else value.detach())
     if value._storage.version != version:
-        raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
-                           "to pack hook can not be modified by in-place operations as this can lead to "
-                           "unexpected side-effects. Please open an issue if you need to perform in-place "
-                           "operations on the input to a pack hook.")
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+            "to pack hook can not be modified by in-place operations as this can lead to "
+            "unexpected side-effects. Please open an issue if you need to perform in-place "
+            "operations on the input to a pack hook."
+        )
     return Packed(payload, unpack_hook, value._node, value._index)
 
 
@@ -67,9 +68,11 @@ def pack(values: tuple[Any, ...], versions: tuple[int | None, ...]) -> tuple[tup
     return tuple(kept), tuple(marks)
 
 
-_FREED = ("Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed "
-          "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-          "a second time or if you need to access saved variables after calling backward.")
+_FREED = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed "
+    "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
+    "a second time or if you need to access saved variables after calling backward."
+)
 
 
 class SavedTensor:
@@ -101,10 +104,12 @@ class SavedTensor:
         Raises TypeError for others than two functions; RuntimeError if the tensor has hooks, is None, or is freed.
         """
         if len(hooks) != 2 or not all(callable(hook) for hook in hooks):
-            raise TypeError("register_hooks(): incompatible function arguments. The following argument types are "
-                            "supported:\n"
-                            "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
-                            f"collections.abc.Callable) -> None\n\nInvoked with: {', '.join(map(repr, (self, *hooks)))}")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types are "
+                "supported:\n"
+                "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: "
+                f"collections.abc.Callable) -> None\n\nInvoked with: {', '.join(map(repr, (self, *hooks)))}"
+            )
         node, at = self._of, self._at
         if node.saved is None:
             raise RuntimeError(_FREED)
@@ -112,8 +117,10 @@ class SavedTensor:
         if version is None:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if version == PACKED:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
-                               "pair of hooks is allowed at a time.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
+                "pair of hooks is allowed at a time."
+            )
         packed = _packed(node.saved[at], version, *hooks)
-        node.saved = (*node.saved[:at], packed, *node.saved[at + 1:])
-        node.versions = (*node.versions[:at], PACKED, *node.versions[at + 1:])
+        node.saved = (*node.saved[:at], packed, *node.saved[at + 1 :])
+        node.versions = (*node.versions[:at], PACKED, *node.versions[at + 1 :])

@@ -72,14 +72,16 @@ def _set_requires_grad(self: Any, wanted: bool, unshared: int = _BY_ATTRIBUTE) -
             self._node, self._index = getattr(self, "_resting", None) or AccumulateGrad(self), 0
             self._resting = None
             if sys.getrefcount(self) > unshared and sys.getrefcount(self._storage) > 2 and inplace.base_of(self) is None:
-                for view in inplace.views_of(self):     # require grad with it
+                for view in inplace.views_of(self):  # require grad with it
                     if view._node is None and view._layout.dtype.category >= 2:
                         view._node, view._index = AccumulateGrad(None), 0
     elif node is not None:
         if type(node) is not AccumulateGrad:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
-                               "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
-                               "var.detach().")
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use var_no_grad = "
+                "var.detach()."
+            )
         _rest(self)
 
 
@@ -130,15 +132,16 @@ def _grad(self: Any) -> Any:
             "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
             "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
             "you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more informations.",
-            UserWarning, stacklevel=2)
+            UserWarning,
+            stacklevel=2,
+        )
     return held
 
 
 def _set_grad(self: Any, gradient: Any) -> None:
     if gradient is not None:
         if not isinstance(gradient, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type "
-                            f"{type(gradient).__name__}")
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(gradient).__name__}")
         if gradient is self:
             raise RuntimeError("can't assign Variable as its own grad")
         own, new = self._layout, gradient._layout
@@ -148,13 +151,18 @@ def _set_grad(self: Any, gradient: Any) -> None:
                 f"'{own.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
                 "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any "
                 "dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break "
-                "downstream systems that assume they match.")
+                "downstream systems that assume they match."
+            )
         if new.device is not own.device:
-            raise RuntimeError(f"attempting to assign a gradient located on device with device type: "
-                               f"{new.device} to a tensor located on device: {own.device}")
+            raise RuntimeError(
+                f"attempting to assign a gradient located on device with device type: "
+                f"{new.device} to a tensor located on device: {own.device}"
+            )
         if new.shape != own.shape:
-            raise RuntimeError(f"attempting to assign a gradient of size '{list(new.shape)}' to a tensor of size "
-                               f"'{list(own.shape)}'. Please ensure that the gradient and the tensor are the same size")
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(new.shape)}' to a tensor of size "
+                f"'{list(own.shape)}'. Please ensure that the gradient and the tensor are the same size"
+            )
     self._grad = gradient
 
 
@@ -162,8 +170,9 @@ def _del_grad(self: Any) -> None:
     self._grad = None
 
 
-def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             inputs: Any = None) -> None:
+def backward(
+    self: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
     """Add the gradient of this tensor, weighted with `gradient`, to the `grad` of the leaves it was computed from.
 
     gradient: same shape as the tensor; not needed for a single element. retain_graph: keep what another backward pass
@@ -182,7 +191,7 @@ def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, 
 def detach(self: Any) -> Any:
     """The same memory outside the graph; writes are seen by both."""
     held = self._storage
-    if held.inference == 1 and not local.inference:     # may be written to, as in PyTorch
+    if held.inference == 1 and not local.inference:  # may be written to, as in PyTorch
         held = storage.alias(held)
     return tensors.tensor_from(held, self._offset, self._layout)
 
@@ -195,14 +204,15 @@ def detach_(self: Any) -> Any:
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
             "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
             "detach_() cannot be called on these gradients. To fix this error, please refer to the "
-            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.")
+            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+        )
     inplace.refuse_write(self)
     node = self._node
     if type(node) is AccumulateGrad:
         _rest(self)
     elif node is not None:
         table = _backward_hooks(self)
-        if table:       # they go with the tensor
+        if table:  # they go with the tensor
             self._resting = AccumulateGrad(self)
             self._resting.extended().tensor_hooks[0] = node.extras.tensor_hooks.pop(self._index)
     self._node, self._index = None, 0
@@ -285,8 +295,7 @@ def attach(cls: type) -> None:
         "_post_accumulate_grad_hooks": property(_post_accumulate_grad_hooks),
         "_base": property(inplace.visible_base, doc=inplace.visible_base.__doc__),
     }
-    for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook,
-                   retain_grad):
+    for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook, retain_grad):
         made[method.__name__] = method
     for name, value in made.items():
         setattr(cls, name, value)

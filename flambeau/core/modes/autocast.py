@@ -66,12 +66,10 @@ def _cast(x: Any, to: Any) -> Any:
 
 
 @contextlib.contextmanager
-def cast_arguments(
-    operator: OpDef, given: Sequence[Any], named: dict[str, Any]
-) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+def cast_arguments(operator: OpDef, given: Sequence[Any], named: dict[str, Any]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
     """The arguments as autocast wants them for the operator; inside the block autocast is off."""
     to = operator.autocast(given, named) if operator.autocast is not None and autocasting(operator) else None
-    if to is not None:      # from the last argument to the first, as graphs of PyTorch's show it
+    if to is not None:  # from the last argument to the first, as graphs of PyTorch's show it
         casts = {n: _cast(named[n], to) for n in reversed(named)}
         given, named = [_cast(x, to) for x in reversed(given)][::-1], {n: casts[n] for n in named}
     before = local.autocast_enabled

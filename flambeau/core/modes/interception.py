@@ -34,14 +34,15 @@ from flambeau.core.tensor.tensor import Tensor
 _classes: tuple[type, ...] = ()
 _providers: list[Callable[[], Iterable[Callable]]] = [
     lambda: [*publishing.NAMESPACE.values(), *view.DECLARED],
-    lambda: [f for f in (getattr(declared, "public", None) for declared in publishing.OPERATORS.values()) if f is not None]]
-_prepared = 0       # how many of the providers were asked for their functions
-_answer: Callable[..., Any] | None = None   # who answers while modes below autograd are on
-_answer_of_fakes: Callable[..., Any] | None = None      # who answers inside a fake tensor mode
+    lambda: [f for f in (getattr(declared, "public", None) for declared in publishing.OPERATORS.values()) if f is not None],
+]
+_prepared = 0  # how many of the providers were asked for their functions
+_answer: Callable[..., Any] | None = None  # who answers while modes below autograd are on
+_answer_of_fakes: Callable[..., Any] | None = None  # who answers inside a fake tensor mode
 _lock = short_lock()
-_exchanging = False     # whether the providers are being asked; one that is added meanwhile is asked as well
-_plain: dict[FunctionType, FunctionType] = {}       # the forms that ask nobody, those of generated functions when they are wanted
-_codes: dict[FunctionType, CodeType] = {}       # the own codes
+_exchanging = False  # whether the providers are being asked; one that is added meanwhile is asked as well
+_plain: dict[FunctionType, FunctionType] = {}  # the forms that ask nobody, those of generated functions when they are wanted
+_codes: dict[FunctionType, CodeType] = {}  # the own codes
 _methods: dict[FunctionType, list[str]] = {}
 _public: set[FunctionType] = set()
 _unconcerned: set[Callable] = set()
@@ -85,7 +86,7 @@ class _Exchanged:
 
     def __init__(self) -> None:
         self.count = 0
-        self.own: list[tuple[FunctionType, CodeType, CodeType]] = []    # those that have their own code: it, and the other
+        self.own: list[tuple[FunctionType, CodeType, CodeType]] = []  # those that have their own code: it, and the other
 
     def exchange(self) -> None:
         while self.own:
@@ -100,8 +101,8 @@ class _Exchanged:
                 function.__code__ = own
 
 
-_by_hand = _Exchanged()         # functions that don't look by themselves
-_generated = _Exchanged()       # functions that do, for those who want calls as they are written
+_by_hand = _Exchanged()  # functions that don't look by themselves
+_generated = _Exchanged()  # functions that do, for those who want calls as they are written
 
 
 class Attention:
@@ -120,7 +121,7 @@ class Attention:
                     group.exchange()
 
     def __del__(self) -> None:
-        if _lock is None:   # the interpreter ends, and has taken this module apart
+        if _lock is None:  # the interpreter ends, and has taken this module apart
             return
         with _lock:
             for group in self.groups:
@@ -145,7 +146,7 @@ class _Watched(weakref.ref):
     __slots__ = ("attention", "key")
 
 
-_watched: dict[int, _Watched] = {}      # by the address of the tensor
+_watched: dict[int, _Watched] = {}  # by the address of the tensor
 load: Callable[[], Any] = None  # type: ignore[assignment]  # imports what answers operators below autograd
 
 
@@ -203,7 +204,7 @@ publishing.own_code = lambda function: _codes.get(function, function.__code__)
 overrides.attention, overrides.looks_first = Attention, _codes.__contains__
 
 
-_replaced = False       # whether a program has put a kernel in the place of one of PyTorch's
+_replaced = False  # whether a program has put a kernel in the place of one of PyTorch's
 
 
 def kernels_replaced(some: bool) -> None:
@@ -323,8 +324,12 @@ def answered(function: FunctionType, own: Callable[..., Any], args: tuple[Any, .
 
 def _ask(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What a function that looks by itself is answered; NOBODY if nobody does."""
-    if local.dispatch_modes or (_watched and (watched(args) or watched(kwargs.values()))) or replaced() or (
-            stand_ins_in_use() is not None):
+    if (
+        local.dispatch_modes
+        or (_watched and (watched(args) or watched(kwargs.values())))
+        or replaced()
+        or (stand_ins_in_use() is not None)
+    ):
         return answered(function, plain(function), args, kwargs)
     return looking.NOBODY
 
@@ -370,9 +375,11 @@ def _code(free: tuple[str, ...]) -> CodeType:
         names = ", ".join(free)
         source = f"def outer({names}):\n    def looking(*args, **kwargs):\n"
         source += f"        if 0:\n            {names}\n" if free else ""
-        source += (f"        answer = {_PLACE!r}\n        try:\n            return answer(args, kwargs)\n"
-                   f"        except Exception as error:\n            answer = {_FILTER!r}\n            answer(error)\n"
-                   "            raise\n    return looking\n")
+        source += (
+            f"        answer = {_PLACE!r}\n        try:\n            return answer(args, kwargs)\n"
+            f"        except Exception as error:\n            answer = {_FILTER!r}\n            answer(error)\n"
+            "            raise\n    return looking\n"
+        )
         namespace: dict[str, Any] = {}
         exec(compile(source, LOOKING, "exec"), namespace)
         _calling[free] = namespace["outer"](*free).__code__

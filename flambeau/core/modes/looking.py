@@ -37,7 +37,7 @@ def looking(slow: Callable[..., Any], call_of: Callable[..., Call | None]) -> Ca
     def look(*given: Any) -> Any:
         if someone.count:
             call = call_of(*given)
-            if call is not None and call[0] in LOOK_THEMSELVES:     # not a function around this one, which has looked
+            if call is not None and call[0] in LOOK_THEMSELVES:  # not a function around this one, which has looked
                 answer = ask(*call)
                 if answer is not NOBODY:
                     return answer
@@ -78,7 +78,7 @@ def like(function: Any, code: CodeType, asks: Callable[..., Any], seen: Callable
     return made
 
 
-_own_scopes: dict[int, dict[str, Any]] = {}     # by the identity of a scope, which its functions keep alive
+_own_scopes: dict[int, dict[str, Any]] = {}  # by the identity of a scope, which its functions keep alive
 
 
 def own_form(function: Any, code: CodeType) -> Any:

@@ -27,8 +27,16 @@ from flambeau.base.warn import called_by_program
 from flambeau.codegen.runtime import launch, state
 
 __all__ = [
-    "active", "autocast", "enable_grad", "inference_mode", "is_grad_enabled",
-    "is_inference_mode_enabled", "local", "no_grad", "set_grad_enabled", "special",
+    "active",
+    "autocast",
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "local",
+    "no_grad",
+    "set_grad_enabled",
+    "special",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,8 +74,8 @@ class Active(Count):
 
     def __init__(self) -> None:
         super().__init__()
-        self._threads: list[int] = []       # as the native list has them
-        self._crowded: set[int] = set()     # that found it full: all are taken for special while there are some
+        self._threads: list[int] = []  # as the native list has them
+        self._crowded: set[int] = set()  # that found it full: all are taken for special while there are some
 
     def enter(self, everywhere: bool = False) -> None:
         """A special mode of this thread starts, or one that concerns every thread."""
@@ -121,8 +129,8 @@ class Active(Count):
 
 active = Active()
 special: Callable[[Any], bool] = launch.special
-observed = Count()      # how many observers are on (core.modes.observing), which change nothing
-told_of_data = Count()      # of those that `local.of_data` tells
+observed = Count()  # how many observers are on (core.modes.observing), which change nothing
+told_of_data = Count()  # of those that `local.of_data` tells
 
 
 _thread_state = ctypes.pythonapi.PyThreadState_Get
@@ -134,9 +142,7 @@ class _End:
 
     __slots__ = ("autocast_enabled", "dispatch_modes", "modes", "thread_state")
 
-    def __init__(
-        self, thread_state: int, modes: list[Any], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]
-    ) -> None:
+    def __init__(self, thread_state: int, modes: list[Any], dispatch_modes: list[Any], autocast_enabled: dict[str, bool]) -> None:
         self.thread_state, self.modes, self.autocast_enabled = thread_state, modes, autocast_enabled
         self.dispatch_modes = dispatch_modes
 
@@ -147,7 +153,7 @@ class _End:
             Count.leave(active)
 
 
-at_thread_end: list[Callable[[int], None]] = []     # what is to be done for the state of a thread that ends
+at_thread_end: list[Callable[[int], None]] = []  # what is to be done for the state of a thread that ends
 
 
 class _Local(threading.local):
@@ -159,24 +165,24 @@ class _Local(threading.local):
     autocast_nesting: int = 0
     multithreading: bool = True
     view_replay: bool = False
-    mutation_allowed: Any = None    # the block that lets saved tensors be written to
+    mutation_allowed: Any = None  # the block that lets saved tensors be written to
     overrides: bool = True
-    below: bool = False     # whether a handler below autograd is at work
-    classes_answer: bool = True     # whether classes with a __torch_dispatch__ answer operators
-    unasked: bool = False   # whether the next question for overriding arguments is to be answered with no
-    guard: int = 0          # the oldest epoch of memory that a function being differentiated may write to
-    forward_grad: bool = True   # whether dual tensors move what is computed from them
-    draws: Any = None       # who answers for random operators: the innermost vmap of the thread
-    own_kernels: bool = False       # whether an operator is computed as it is, whatever kernels a program has put in place
-    exporting: str = ""     # what runs a program to record it: "export", or "dynamo" where that is strict
-    of_data: Any = None     # told of each tensor that is made of Python's or NumPy's numbers
-    observer: Any = None    # who sees the calls of public functions (core.modes.observing)
+    below: bool = False  # whether a handler below autograd is at work
+    classes_answer: bool = True  # whether classes with a __torch_dispatch__ answer operators
+    unasked: bool = False  # whether the next question for overriding arguments is to be answered with no
+    guard: int = 0  # the oldest epoch of memory that a function being differentiated may write to
+    forward_grad: bool = True  # whether dual tensors move what is computed from them
+    draws: Any = None  # who answers for random operators: the innermost vmap of the thread
+    own_kernels: bool = False  # whether an operator is computed as it is, whatever kernels a program has put in place
+    exporting: str = ""  # what runs a program to record it: "export", or "dynamo" where that is strict
+    of_data: Any = None  # told of each tensor that is made of Python's or NumPy's numbers
+    observer: Any = None  # who sees the calls of public functions (core.modes.observing)
 
     def __init__(self) -> None:
         self.thread_state: int = _thread_state()
-        self.special = 0        # how many special modes are on
-        self.modes: list[Any] = []      # those of __torch_function__, innermost last
-        self.dispatch_modes: list[Any] = []     # those below autograd, innermost last
+        self.special = 0  # how many special modes are on
+        self.modes: list[Any] = []  # those of __torch_function__, innermost last
+        self.dispatch_modes: list[Any] = []  # those below autograd, innermost last
         self.autocast_enabled: dict[str, bool] = {}
         self.autocast_dtype: dict[str, dtype] = {"cpu": bfloat16, "cuda": float16}
         self.autocast_cache: dict[int, tuple[weakref.ref[Any], Any]] = {}
@@ -207,11 +213,15 @@ class _Decorator:
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
                 "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
-                "the `__init__` method and nothing else.", FutureWarning, stacklevel=2)
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
             constructor = function
 
             def function(*args: Any, **kwargs: Any) -> Any:  # type: ignore[no-redef]
                 return constructor(*args, **kwargs)
+
         clone = self.clone
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(clone, function)  # type: ignore[return-value]
@@ -304,8 +314,7 @@ class set_grad_enabled(_Decorator):
         self.prev = local.grad
         self.mode = mode
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not "
-                            f"{type(mode).__name__}")
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
         local.grad = mode and not local.inference
         if local.dispatch_modes:
             _tell_of_grad()
@@ -379,7 +388,7 @@ def _leave_inference(thread_state: int) -> None:
 
 
 def _in_child() -> None:
-    for thread_state in state.words[state.INFERENCE_THREADS:state.INFERENCE_THREADS + state.words[state.INFERENCE]]:
+    for thread_state in state.words[state.INFERENCE_THREADS : state.INFERENCE_THREADS + state.words[state.INFERENCE]]:
         if thread_state != local.thread_state:
             _leave_inference(thread_state)
     active.only(local.thread_state)
@@ -500,8 +509,14 @@ def autocast_cast(tensor: Any, to: dtype) -> Any:
     own = tensor._layout.dtype
     if own is to or not own.is_floating_point or own.itemsize > 4:
         return tensor
-    keep = (local.autocast_cache_enabled and own is float32 and to.itemsize < 4 and tensor._node is not None
-            and tensor.is_leaf and local.grad)
+    keep = (
+        local.autocast_cache_enabled
+        and own is float32
+        and to.itemsize < 4
+        and tensor._node is not None
+        and tensor.is_leaf
+        and local.grad
+    )
     if not keep:
         return tensor.to(to)
     found = local.autocast_cache.get(id(tensor))
@@ -521,8 +536,9 @@ class autocast:
 
     __module__ = public_module("amp.autocast_mode")
 
-    def __init__(self, device_type: str, dtype: dtype | None = None, enabled: bool = True,
-                 cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if not is_autocast_available(device_type):
@@ -535,16 +551,18 @@ class autocast:
                 warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             enabled = False
         elif device_type == "cpu" and self.fast_dtype not in (bfloat16, float16) and enabled:
-            warnings.warn("In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast "
-                          "only supports dtypes of torch.bfloat16, torch.float16 currently.", stacklevel=2)
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast "
+                "only supports dtypes of torch.bfloat16, torch.float16 currently.",
+                stacklevel=2,
+            )
             enabled = False
         self._enabled = enabled
         self._before: list[tuple[bool, bool, Any]] = []
 
     def __enter__(self) -> autocast:
         kind = self.device
-        self._before.append((local.autocast_cache_enabled, local.autocast_enabled.get(kind, False),
-                             get_autocast_dtype(kind)))
+        self._before.append((local.autocast_cache_enabled, local.autocast_enabled.get(kind, False), get_autocast_dtype(kind)))
         set_autocast_enabled(kind, self._enabled)
         set_autocast_dtype(kind, self.fast_dtype)
         autocast_increment_nesting()

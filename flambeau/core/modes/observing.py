@@ -45,7 +45,7 @@ class Observer:
         if local.observer is self:
             local.observer = self.outer
             return
-        above = local.observer      # one that was entered later is still on
+        above = local.observer  # one that was entered later is still on
         while above is not None and above.outer is not self:
             above = above.outer
         if above is not None:

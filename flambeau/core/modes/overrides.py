@@ -80,10 +80,7 @@ def in_order(candidates: Iterable[Any]) -> list[Any]:
 
 
 def dispatch(
-    function: Callable,
-    operands: Sequence[Any],
-    keywords: dict[str, Any] | None = None,
-    tensors: Sequence[Any] | None = None,
+    function: Callable, operands: Sequence[Any], keywords: dict[str, Any] | None = None, tensors: Sequence[Any] | None = None
 ) -> Any:
     """Ask the overriding classes in turn, subclasses before their bases; `tensors`: who is asked, if not the operands."""
     found = in_order(operands if tensors is None else tensors)
@@ -196,8 +193,12 @@ def redispatch(function: Callable, types: Any, args: Sequence[Any], kwargs: dict
     if getattr(declared, "composite", False) and not hasattr(function, "__self__"):
         return declared.implementation(*args, **keywords)
     method = vars(Tensor).get(getattr(function, "__name__", ""))
-    if declared is not None or isinstance(function, _CALLED_BY_PYTHON) or looks_first(function) or (
-            method is not None and (method is function or same(method, function))):
+    if (
+        declared is not None
+        or isinstance(function, _CALLED_BY_PYTHON)
+        or looks_first(function)
+        or (method is not None and (method is function or same(method, function)))
+    ):
         with DisableTorchFunction():
             return function(*args, **keywords)
     if hasattr(function, "__wrapped__"):
@@ -259,9 +260,7 @@ def converted(result: Any, cls: type) -> Any:
     return result
 
 
-def torch_function(
-    cls: type, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-) -> Any:
+def torch_function(cls: type, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
     """The override every subclass of Tensor inherits: compute as for plain tensors, results become instances of the subclass.
 
     NotImplemented where an argument is of an unrelated class.
@@ -302,10 +301,13 @@ def _refuse_other(cls: type, data: Tensor) -> None:
     if answering is None or issubclass(type(data), cls) or not without_memory(data._storage):
         return
     if dispatching(type(data)):
-        raise RuntimeError(f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
-                           f"python object of type {type(data).__name__}")
-    raise NotImplementedError(f"{cls.__name__} over a nested, sparse or masked tensor is not implemented in flambeau: "
-                              "keep the tensor in an attribute")
+        raise RuntimeError(
+            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is already associated to a "
+            f"python object of type {type(data).__name__}"
+        )
+    raise NotImplementedError(
+        f"{cls.__name__} over a nested, sparse or masked tensor is not implemented in flambeau: keep the tensor in an attribute"
+    )
 
 
 def _ask_for_geometry(made: Tensor, policy: str | None, device: bool, layout: bool) -> None:
@@ -329,8 +331,7 @@ def make_subclass(
     for a require_grad that is no bool, ValueError for another policy.
     """
     if require_grad.__class__ is not bool:
-        raise TypeError("_make_subclass(): argument 'require_grad' (position 3) must be bool, not "
-                        f"{type_name(require_grad)}")
+        raise TypeError(f"_make_subclass(): argument 'require_grad' (position 3) must be bool, not {type_name(require_grad)}")
     _refuse_other(cls, data)
     made = become(launch.tensor_from(data._storage, data._offset, data._layout.with_flavor(None)), cls)
     if require_grad:
@@ -392,8 +393,10 @@ def make_wrapper_subclass(
 answer_for_geometry: Callable[[Tensor, str | None, bool, bool], None] = None  # type: ignore[assignment]
 
 #: Methods whose code is never exchanged (core.modes.interception).
-NEVER_EXCHANGED = frozenset("""__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__
-    __reduce__ __reduce_ex__ __setstate__ __dir__ __torch_function__""".split())
+NEVER_EXCHANGED = frozenset(
+    """__init__ __new__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __hash__ __del__
+    __reduce__ __reduce_ex__ __setstate__ __dir__ __torch_function__""".split()
+)
 _NOT_WRAPPED = frozenset(
     (
         "__class__",
@@ -456,7 +459,7 @@ def _asking_property(own: property) -> property:
 
 def init_subclass(cls: type, **_: Any) -> None:
     """Give an overriding subclass the asking forms of the methods and properties that it inherits from Tensor itself."""
-    below = dispatching(cls)    # operators, and so functions themselves, look out for tensors of such a class
+    below = dispatching(cls)  # operators, and so functions themselves, look out for tensors of such a class
     if below and getattr(cls.__torch_function__, "__func__", None) is torch_function:  # type: ignore[attr-defined]
         cls.__torch_function__ = disabled  # type: ignore[attr-defined]     # what its operators give is given, as in PyTorch
     if getattr(cls, "__torch_function__", disabled) is disabled:

@@ -30,9 +30,9 @@ class Settings:
         self.warn_only = False
         self.fill_uninitialized_memory = True
         self.matmul_precision = "highest"
-        self.fills = False                          # whether fresh memory is filled now
-        self.fill: Callable = _as_it_is             # fills a fresh tensor; ops.creation.uninitialized sets it
-        self.watchers: list[Callable] = []          # called when `fills` changes: they forget how they made fresh memory
+        self.fills = False  # whether fresh memory is filled now
+        self.fill: Callable = _as_it_is  # fills a fresh tensor; ops.creation.uninitialized sets it
+        self.watchers: list[Callable] = []  # called when `fills` changes: they forget how they made fresh memory
 
     def update(self) -> None:
         """Work out what follows from the switches."""
@@ -63,13 +63,17 @@ def alert(operator: str) -> None:
     if not settings.deterministic:
         return
     said = f"{operator} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
-    report = ("file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support "
-              "for this operation.")
+    report = (
+        "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support "
+        "for this operation."
+    )
     if settings.warn_only:
         warn.warn(f"{said}, warn_only=True)'. You can {report}")
     else:
-        raise RuntimeError(f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' "
-                           f"option, if that's acceptable for your application. You can also {report}")
+        raise RuntimeError(
+            f"{said})'. You can turn off determinism just for this operation, or you can use the 'warn_only=True' "
+            f"option, if that's acceptable for your application. You can also {report}"
+        )
 
 
 def set_fill_uninitialized_memory(mode: bool) -> None:
@@ -111,8 +115,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """Allow float32 products in lower precision; here they are always computed in float32. Other words warn and do nothing."""
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
-            "setFloat32MatmulPrecision call has no effect.",
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the currentsetFloat32MatmulPrecision call has no effect.",
             UserWarning,
             stacklevel=2,
         )

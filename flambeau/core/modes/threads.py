@@ -11,7 +11,7 @@ from flambeau.base.layout import clear_caches
 from flambeau.base.naming import PACKAGE
 from flambeau.codegen.runtime import threads
 
-_interop = [0]      # 0: not chosen
+_interop = [0]  # 0: not chosen
 _PLANNERS = tuple(f"{PACKAGE}.{room}." for room in ("codegen", "core", "ops", "vision_ops"))
 
 
@@ -34,7 +34,7 @@ def set_num_threads(n: int) -> None:
     n = _checked("set_num_threads", n)
     # A handler or a destructor may come in the middle of an operator that has measured its working memory.
     threads.set_threads(n, raises=not _in_operator(sys._getframe(1)))
-    clear_caches()      # a plan keeps the number that there was when it was made
+    clear_caches()  # a plan keeps the number that there was when it was made
 
 
 def _in_operator(frame: FrameType | None) -> bool:
@@ -54,8 +54,9 @@ def set_num_interop_threads(n: int) -> None:
     """Accepted once, for compatibility: operators run one after the other here. Raises RuntimeError for a second call."""
     n = _checked("set_num_interop_threads", n)
     if _interop[0]:
-        raise RuntimeError("Error: cannot set number of interop threads after parallel work has started or "
-                           "set_num_interop_threads called")
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called"
+        )
     _interop[0] = n
 
 

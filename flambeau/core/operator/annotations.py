@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from flambeau.core.tensor.tensor import Tensor
 
-Number: TypeAlias = bool | int | float | complex    # a run-time argument of the kernel
+Number: TypeAlias = bool | int | float | complex  # a run-time argument of the kernel
 Operand: TypeAlias = Tensor | Number
 Tensors: TypeAlias = Sequence[Tensor]
-Planned: TypeAlias = Any     # what a declaration returns whose plan is kept: a launcher, whose result is a tensor
+Planned: TypeAlias = Any  # what a declaration returns whose plan is kept: a launcher, whose result is a tensor
 
 __all__ = ["Number", "Operand", "Planned", "Tensors"]

@@ -35,6 +35,7 @@ from flambeau.core.tensor.tensor import Tensor
 CAUGHT = (TypeError, AttributeError, ValueError, OverflowError, MemoryError, SystemError, KeyError, RuntimeError, IndexError)
 """What a call with a wrong argument may run into."""
 
+
 class Missing:
     """Stands for a required argument that a call left out: any use of it fails, which `explain` then explains."""
 
@@ -89,8 +90,9 @@ def refused(function: str, argument: str, wanted: str, value: Any, position: int
     return TypeError(f"{function}(): argument '{argument}'{place} must be {wanted}, not {typename(value)}")
 
 
-def no_combination(function: str, given: Sequence[Any], named: dict[str, Any] | None = None,
-                   only: str | None = None) -> TypeError:
+def no_combination(
+    function: str, given: Sequence[Any], named: dict[str, Any] | None = None, only: str | None = None
+) -> TypeError:
     """The exception where several signatures exist and none fits; only: the one that is not deprecated."""
     parts = [typename(x) for x in given] + [f"{k}={typename(v)}" for k, v in (named or {}).items()]
     text = ", ".join(parts) + (", " if named and not given else "")
@@ -151,13 +153,19 @@ def ints(function: str, argument: str, given: Sequence[Any], apart: bool = False
                     raise no_combination(function, given) from None
                 raise TypeError(f"{function}() takes 1 positional argument but {len(given)} were given") from None
             if position == 1:
-                raise TypeError(f"{function}(): argument '{argument}' (position {place}) must be tuple of ints, but found "
-                                f"element of type {typename(item)} at pos 0") from None
-            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
-                            f"\"type must be tuple of ints,but got {typename(item)}\"") from None
+                raise TypeError(
+                    f"{function}(): argument '{argument}' (position {place}) must be tuple of ints, but found "
+                    f"element of type {typename(item)} at pos 0"
+                ) from None
+            raise TypeError(
+                f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                f'"type must be tuple of ints,but got {typename(item)}"'
+            ) from None
         except OverflowError:
-            raise TypeError(f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
-                            "\"Overflow when unpacking long long\nException raised from unpack\"") from None
+            raise TypeError(
+                f"{function}(): argument '{argument}' failed to unpack the object at pos {position} with error "
+                '"Overflow when unpacking long long\nException raised from unpack"'
+            ) from None
         made.append(number)
     return tuple(made)
 
@@ -262,8 +270,14 @@ def kind_of(parameter: inspect.Parameter) -> Kind | None:
 
 
 _INT_TEXTS, _BOOL_TEXTS = ("int", "int|None"), ("bool", "bool|None")
-_SIZES_TEXTS = ("tuple[int,...]", "Sequence[int]", "int|Sequence[int]", "tuple[int,...]|None", "Sequence[int]|None",
-                "int|Sequence[int]|None")
+_SIZES_TEXTS = (
+    "tuple[int,...]",
+    "Sequence[int]",
+    "int|Sequence[int]",
+    "tuple[int,...]|None",
+    "Sequence[int]|None",
+    "int|Sequence[int]|None",
+)
 
 
 def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dict[str, Any], list[str], str]:
@@ -294,21 +308,35 @@ def suiting(name: str, parameters: Mapping[str, inspect.Parameter]) -> tuple[dic
 
 def _made_plain(kind: Kind) -> Callable[[Any], Any]:
     """A function that gives an argument of this kind as Python's ints, and raises TypeError for any other."""
+
     def plain(value: Any) -> Any:
         if not kind.fits(value):
             raise TypeError
         if isinstance(value, (tuple, list)):
             return tuple([operator.index(item) for item in value])
         return value if value is None else operator.index(value)
+
     return plain
 
 
 # ---------------------------------------------------------------- how the call was written
 
 _LOOK = f"{PACKAGE}.core.modes.looking"
-_MAKERS = (_LOOK, *(f"{PACKAGE}.{name}" for name in (
-    "base.tracebacks", "core.operator.arguments", "core.operator.define", "core.operator.publishing", "core.operator.variants",
-    "core.modes.overrides", "core.modes.interception")))
+_MAKERS = (
+    _LOOK,
+    *(
+        f"{PACKAGE}.{name}"
+        for name in (
+            "base.tracebacks",
+            "core.operator.arguments",
+            "core.operator.define",
+            "core.operator.publishing",
+            "core.operator.variants",
+            "core.modes.overrides",
+            "core.modes.interception",
+        )
+    ),
+)
 
 
 #: The file of the code that core.modes.interception puts in the place of a function's own.
@@ -339,14 +367,15 @@ def written(frame: FrameType | None) -> Call:
 
 def _caller() -> FrameType | None:
     """The frame that called the generated function which failed."""
-    return _caller_of(sys._getframe(2))     # the generated function
+    return _caller_of(sys._getframe(2))  # the generated function
 
 
 def _caller_of(frame: FrameType | None) -> FrameType | None:
     """The frame behind what is in between: generated code, and what looks at calls for modes and observers."""
     looked: FrameType | None = frame
-    while looked is not None and (looked.f_code.co_filename.startswith("<flambeau")
-                                  or str(looked.f_globals.get("__name__")).partition(".")[0] == PACKAGE):
+    while looked is not None and (
+        looked.f_code.co_filename.startswith("<flambeau") or str(looked.f_globals.get("__name__")).partition(".")[0] == PACKAGE
+    ):
         if looked.f_code.co_filename == LOOKING:
             return looked.f_back
         looked = looked.f_back
@@ -364,8 +393,14 @@ def caller_of_public(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def explain(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool = False,
-            function: bool = True) -> Any:
+def explain(
+    error: BaseException,
+    name: str,
+    signature: inspect.Signature,
+    values: Sequence[Any],
+    method: bool = False,
+    function: bool = True,
+) -> Any:
     """Called where a generated function failed with `error`: raises what PyTorch raises if an argument has the wrong type.
 
     values: the arguments in the order of the signature; method, function: whether it exists as a method and as a function.
@@ -382,16 +417,17 @@ def explain(error: BaseException, name: str, signature: inspect.Signature, value
     return answer
 
 
-def _explained(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool,
-               function: bool) -> Any:
+def _explained(
+    error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool, function: bool
+) -> Any:
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from None
     if getattr(error, "decided", False):
-        return None     # the arguments were counted
+        return None  # the arguments were counted
     if any(value is MISSING for value in values):
         raise _lacking(name, list(signature.parameters.values()), values, method, function, written(_caller())) from None
     if record_of(name).asks and isinstance(error, RuntimeError):
-        return None     # a function written in Python looks at its arguments one after the other
+        return None  # a function written in Python looks at its arguments one after the other
     return None if name.startswith("_") else _judge(error, name, signature, values, method, function, _caller())
 
 
@@ -442,13 +478,28 @@ PUBLIC: dict[Any, tuple[str, Callable[[], inspect.Signature], bool, bool]] = {}
 """Public functions that are no declared operators, by their code: name, signature, whether a method, whether in the namespace."""
 
 
-def _judge(error: BaseException, name: str, signature: inspect.Signature, values: Sequence[Any], method: bool, function: bool,
-           frame: FrameType | None) -> Any:
+def _judge(
+    error: BaseException,
+    name: str,
+    signature: inspect.Signature,
+    values: Sequence[Any],
+    method: bool,
+    function: bool,
+    frame: FrameType | None,
+) -> Any:
     parameters = list(signature.parameters.values())
-    unfit = next(((i, kind) for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
-                  if (kind := kind_of(parameter)) is not None and parameter.kind is not parameter.VAR_POSITIONAL
-                  and not kind.fits(value) and not left_out(parameter, value)
-                  and (isinstance(value, Tensor) or not hasattr(type(value), "__torch_function__"))), None)
+    unfit = next(
+        (
+            (i, kind)
+            for i, (parameter, value) in enumerate(zip(parameters, values, strict=False))
+            if (kind := kind_of(parameter)) is not None
+            and parameter.kind is not parameter.VAR_POSITIONAL
+            and not kind.fits(value)
+            and not left_out(parameter, value)
+            and (isinstance(value, Tensor) or not hasattr(type(value), "__torch_function__"))
+        ),
+        None,
+    )
     said = re.match(r"(\w+)\(\): argument '(\w+)' must be ([\w. ]+?),? (?:not|but)", str(error))
     if unfit is None and said and said.group(1) == name:
         unfit = next(((i, TENSOR) for i, parameter in enumerate(parameters) if parameter.name == said.group(2)), None)
@@ -456,7 +507,7 @@ def _judge(error: BaseException, name: str, signature: inspect.Signature, values
         for place, (parameter, given_here) in enumerate(zip(parameters, values, strict=False)):
             if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in ("tensors", "operands"):
                 if name == "einsum" and not isinstance(values[0], str):
-                    continue        # operands and lists of integers
+                    continue  # operands and lists of integers
                 alone = len(given_here) == 1 and isinstance(given_here[0], (list, tuple))
                 _refuse_element(given_here[0] if alone else given_here, place)
             elif parameter.name == "indices" and method:
@@ -491,8 +542,9 @@ def _refuse_element(given: Any, place: int, wanted: tuple[type, ...] = (Tensor,)
                 raise TypeError(f"expected Tensor as element {position} in argument {place}, but got {typename(item)}") from None
 
 
-def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[Any], method: bool, function: bool,
-             call: Call) -> TypeError:
+def _lacking(
+    name: str, parameters: list[inspect.Parameter], values: Sequence[Any], method: bool, function: bool, call: Call
+) -> TypeError:
     """The exception for a call that lacks required arguments."""
     names = [parameter.name.rstrip("_") for parameter, value in zip(parameters, values, strict=False) if value is MISSING]
     record = record_of(name)
@@ -509,8 +561,9 @@ def _lacking(name: str, parameters: list[inspect.Parameter], values: Sequence[An
     if undecided(name, len(given) + len(named), bound):
         return no_combination(_shown(name), given, named, _only(name, parameters, bound))
     text = ", ".join(f'"{n}"' for n in names)
-    return TypeError(f"{_shown(name)}() missing {len(names)} required positional "
-                     f"argument{'s' if len(names) == 1 else ''}: {text}")
+    return TypeError(
+        f"{_shown(name)}() missing {len(names)} required positional argument{'s' if len(names) == 1 else ''}: {text}"
+    )
 
 
 def _only(name: str, parameters: list[inspect.Parameter], bound: bool) -> str | None:
@@ -523,8 +576,9 @@ def _only(name: str, parameters: list[inspect.Parameter], bound: bool) -> str | 
     return ", ".join([*tensors[bound:], "*", *numbers, *([] if bound or name.endswith("_") else ["Tensor out = None"])])
 
 
-def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool,
-                  function: bool) -> None:
+def raise_surplus(
+    name: str, signature: inspect.Signature, values: Sequence[Any], surplus: Sequence[Any], method: bool, function: bool
+) -> None:
     """The exception for a call that gives more arguments than there are."""
     parameters = list(signature.parameters.values())
     by_position = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -533,8 +587,11 @@ def raise_surplus(name: str, signature: inspect.Signature, values: Sequence[Any]
     call = written(_caller())
     bound = method and (not function or (call.positional is not None and len(given) > call.positional))
     most, least, given = most - bound, least - bound, given[bound:]
-    takes = f"{most} positional argument{'s' if most != 1 else ''}" if least == most else (
-        f"from {least} to {most} positional arguments")
+    takes = (
+        f"{most} positional argument{'s' if most != 1 else ''}"
+        if least == most
+        else (f"from {least} to {most} positional arguments")
+    )
     error: Any = TypeError(f"{_shown(name)}() takes {takes} but {len(given)} were given")
     if undecided(name, len(given), bound):
         error = no_combination(_shown(name), given, None, _only(name, parameters, bound))
@@ -561,9 +618,7 @@ def alike(value: Any, default: Any) -> bool:
 _PLAIN_VALUES = frozenset((bool, int, float, str, tuple))
 
 
-def as_given(
-    parameters: Iterable[inspect.Parameter], values: Iterable[Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def as_given(parameters: Iterable[inspect.Parameter], values: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The arguments of a call whose parameters have these values: by position as far as none is left at its default, then by
     name. None if one that has no default is missing.
     """
@@ -586,19 +641,24 @@ def _missing(parameters: list[inspect.Parameter], values: Sequence[Any], call: C
     """Whether more arguments arrived than the call shows, so that it was a method's."""
     if call.positional is None:
         return False
-    arrived = sum(1 for parameter, value in zip(parameters, values, strict=False)
-                  if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name not in call.names
-                  and not left_out(parameter, value))
+    arrived = sum(
+        1
+        for parameter, value in zip(parameters, values, strict=False)
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        and parameter.name not in call.names
+        and not left_out(parameter, value)
+    )
     return arrived > call.positional
 
 
-def _arguments(parameters: list[inspect.Parameter], values: Sequence[Any], call: Call,
-               bound: bool) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(
+    parameters: list[inspect.Parameter], values: Sequence[Any], call: Call, bound: bool
+) -> tuple[list[Any], dict[str, Any]]:
     """The arguments that were written down: by position, and by name."""
     by_name = {parameter.name: value for parameter, value in zip(parameters, values, strict=False)}
     named = {name: by_name[name] for name in call.names if name in by_name}
     if call.positional is not None:
-        return list(values[bound:call.positional + bound]), named
+        return list(values[bound : call.positional + bound]), named
     given = []
     for parameter, value in zip(parameters, values, strict=False):
         if parameter.kind is parameter.KEYWORD_ONLY:
@@ -617,5 +677,7 @@ def out_of_memory(error: MemoryError) -> RuntimeError:
     count = dtype.itemsize
     for size in shape:
         count *= int(size)
-    return RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-                        f"allocate {count} bytes. Error code 12 (Cannot allocate memory)")
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+        f"allocate {count} bytes. Error code 12 (Cannot allocate memory)"
+    )

@@ -26,8 +26,10 @@ def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], An
         cond = cond.node.expect_true()
     if not isinstance(cond, bool):
         if isinstance(cond, Tensor):
-            raise TypeError("cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to "
-                            "assert that all elements are true.")
+            raise TypeError(
+                "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to "
+                "assert that all elements are true."
+            )
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond:
         return
@@ -65,8 +67,11 @@ def _check_not_implemented(cond: Any, message: Callable[[], Any] | None = None) 
 
 def _check_is_size(i: Any, message: Callable[[], Any] | None = None, *, max: Any = None) -> None:
     """RuntimeError unless a number can be a size, of at most `max`."""
-    warn("_check_is_size will be removed in a future PyTorch release along with guard_size_oblivious.     Use "
-         "_check(i >= 0) instead.", FutureWarning)
+    warn(
+        "_check_is_size will be removed in a future PyTorch release along with guard_size_oblivious.     Use "
+        "_check(i >= 0) instead.",
+        FutureWarning,
+    )
     _check(i >= 0, message)
     if max is not None:
         _check(i <= max, message)

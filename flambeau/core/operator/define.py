@@ -51,7 +51,7 @@ def {name}({signature}):
         return answer
 '''
 # A call of an operator that wants a gradient; one of a composite is a call of its parts.
-_RECORDED = '''        if {wanted} and local.grad:
+_RECORDED = """        if {wanted} and local.grad:
             local.grad = False
             try:
                 result = implementation({arguments})
@@ -59,9 +59,9 @@ _RECORDED = '''        if {wanted} and local.grad:
                 local.grad = True
             record(({in_order},), result)
             return result
-'''
+"""
 # A call whose plan is kept, in the public function; and the implementation that makes plans and keeps them.
-_KEPT = '''        try:
+_KEPT = """        try:
             launch = kept[{key},]
         except (KeyError, AttributeError, TypeError):
             pass
@@ -69,16 +69,16 @@ _KEPT = '''        try:
             if not (active.count and special(None)){plain}{suited}:
                 if not ({wanted} and local.grad):
                     return launch(None, {tensors})
-'''
-_KEPT_RECORDED = '''                result = launch(None, {tensors})
+"""
+_KEPT_RECORDED = """                result = launch(None, {tensors})
                 record(({in_order},), result)
                 return result
-'''
-KERNEL_ERROR = '''    except KernelCheck:
+"""
+KERNEL_ERROR = """    except KernelCheck:
         raise declared.kernel_error({in_order}) from None
-'''
+"""
 # A call with `out`, which the result goes to at once if that of such a call was found to be like it.
-_OUT = '''        if out is not None:
+_OUT = """        if out is not None:
             try:
                 fits = fitting[{key}, out._layout]
             except (KeyError, AttributeError, TypeError):
@@ -86,8 +86,8 @@ _OUT = '''        if out is not None:
             if fits and not ({wanted}) and out._node is None and not ({shared}):
                 return {at_once}
             return write_out({arguments_tuple}, {{{keyword_dict}}}, out)
-'''
-_PLANNER = '''
+"""
+_PLANNER = """
 def implementation({signature}):
     try:
         launch = kept[{key},]
@@ -104,7 +104,7 @@ def implementation({signature}):
         return launch(None, {tensors})
     except KernelCheck:
         raise declared.kernel_error({in_order}) from None
-'''
+"""
 
 
 def _aliases(function: Callable) -> tuple[dict[str, str], str]:
@@ -149,6 +149,7 @@ def operator(
     abstract: of an implementation that is no plan, a function of the same arguments that checks them and gives the layouts of the
     results, which is all that is computed on the meta device.
     """
+
     def declare(implementation: Callable) -> Callable:
         public = name or implementation.__name__
         computed = implementation if abstract is None else abstract_first(implementation, abstract)
@@ -170,8 +171,10 @@ def operator(
         def kernel_error(exception: Callable) -> Callable:
             declared.kernel_error = exception
             return exception
+
         made.vjp, made.kernel_error = vjp, kernel_error
         return made
+
     return declare
 
 
@@ -181,10 +184,20 @@ def _plan_and_keep(declared: Operator) -> None:
     declared.kept = register_cache({})
     signature, call, _, _ = signature_text(plan, False, {})
     key, tensors = kept_key(declared)
-    scope: dict[str, Any] = {"plan": plan, "kept": declared.kept, "keepable": keepable, "Tensor": Tensor,
-                             "KernelCheck": KernelCheck, "declared": declared, "MISSING": arguments.MISSING}
-    compile_source(f"<flambeau plan {declared.name}>", _PLANNER.format(
-        signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)), scope)
+    scope: dict[str, Any] = {
+        "plan": plan,
+        "kept": declared.kept,
+        "keepable": keepable,
+        "Tensor": Tensor,
+        "KernelCheck": KernelCheck,
+        "declared": declared,
+        "MISSING": arguments.MISSING,
+    }
+    compile_source(
+        f"<flambeau plan {declared.name}>",
+        _PLANNER.format(signature=signature, call=call, key=key, tensors=tensors, in_order=", ".join(declared.parameters)),
+        scope,
+    )
     declared.implementation = functools.wraps(plan)(scope["implementation"])
 
 
@@ -206,7 +219,8 @@ def _plan_afterwards(declared: Operator, planned: Callable) -> None:
             if not known and keepable(key):
                 kept[key] = planned(*args, **kwargs)
         return result
-    implementation.__signature__ = signature    # type: ignore[attr-defined]
+
+    implementation.__signature__ = signature  # type: ignore[attr-defined]
     declared.implementation = implementation
 
 
@@ -222,20 +236,33 @@ class Texts:
         self.lists = lists = [n for n in declared.tensors if declared.kinds[n] == TENSORS]
         checks = [f"({n}.__class__ is not Tensor and {n}.__class__ not in plain)" for n in self.tensors]
         checks += [f"unusual_list({n})" for n in lists]
-        if not declared.composite:      # its kernels read memory as it is
+        if not declared.composite:  # its kernels read memory as it is
             checks += [_pending(n, parameters[n]) for n in self.tensors] + [f"pending_list({n})" for n in lists]
         self.wanted = [_wanted(n, parameters[n]) for n in self.tensors] + [f"any_node({n})" for n in lists]
-        self.shared = " or ".join([*(f"{n}.__class__ not in LISTS" for n in lists),
-                                   *(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
-                                   *(f"any([x._storage is out._storage for x in {n}])" for n in lists)]) or "False"
+        self.shared = (
+            " or ".join(
+                [
+                    *(f"{n}.__class__ not in LISTS" for n in lists),
+                    *(f"getattr({n}, '_storage', None) is out._storage" for n in self.tensors),
+                    *(f"any([x._storage is out._storage for x in {n}])" for n in lists),
+                ]
+            )
+            or "False"
+        )
         doc = (inspect.getdoc(implementation) or "").replace('"""', "'''").replace("\\", "\\\\")
         varied = [f"*{n}" for n, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
         self.fields = {
-            "name": declared.name, "signature": signature, "doc": doc, "aliases": alias_code,
+            "name": declared.name,
+            "signature": signature,
+            "doc": doc,
+            "aliases": alias_code,
             "unlike": " or ".join(checks) or "False",
-            "arguments": self.call, "arguments_tuple": "[" + ", ".join([*self.positional, *varied]) + "]",
-            "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords), "out_argument": ", out" if out else ", None",
-            "in_order": ", ".join(declared.parameters)}
+            "arguments": self.call,
+            "arguments_tuple": "[" + ", ".join([*self.positional, *varied]) + "]",
+            "keyword_dict": ", ".join(f"{k!r}: {k}" for k in self.keywords),
+            "out_argument": ", out" if out else ", None",
+            "in_order": ", ".join(declared.parameters),
+        }
         star = "*surplus" in signature
         self.suits, tests, unsuited = arguments.suiting(declared.name, parameters)
         self.suited = "".join(f" and {test}" for test in tests)
@@ -259,19 +286,31 @@ class Texts:
             if answer is None:
                 arguments.raise_surplus(name, signature, values, surplus, method, function)
             return answer
+
         scope |= {**self.suits, "Tensor": Tensor, "LISTS": LISTS, "pending_list": _pending_list}
-        scope |= {"active": modes.active, "special": modes.special, "plain": overrides.PLAIN,
-                  "implementation": declared.implementation, "unusual_list": _unusual_list,
-                  "MISSING": arguments.MISSING, "caught": arguments.CAUGHT, "with_surplus": with_surplus,
-                  "explain": functools.partial(arguments.explain, name=name, signature=signature, method=method,
-                                               function=function)}
+        scope |= {
+            "active": modes.active,
+            "special": modes.special,
+            "plain": overrides.PLAIN,
+            "implementation": declared.implementation,
+            "unusual_list": _unusual_list,
+            "MISSING": arguments.MISSING,
+            "caught": arguments.CAUGHT,
+            "with_surplus": with_surplus,
+            "explain": functools.partial(arguments.explain, name=name, signature=signature, method=method, function=function),
+        }
         out_code = ""
         if self.out:
             key, tensors = kept_key(declared)
             out_code = _OUT.format(
-                key=key, wanted=" or ".join(self.wanted) or "False", shared=self.shared, **self.fields,
-                at_once=f"donated(out, implementation, {self.call})" if declared.kept is None else
-                f"donated(out, implementation, {self.call}) if fits is True else fits(out, {tensors})")
+                key=key,
+                wanted=" or ".join(self.wanted) or "False",
+                shared=self.shared,
+                **self.fields,
+                at_once=f"donated(out, implementation, {self.call})"
+                if declared.kept is None
+                else f"donated(out, implementation, {self.call}) if fits is True else fits(out, {tensors})",
+            )
             scope["donated"] = donated
         compile_source(f"<flambeau {name}>", _SOURCE.format(**self.fields, **more, out_code=out_code), scope)
         made = scope[name]
@@ -326,8 +365,9 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
             return implementation(*given, **named) if out_tensor is None else write_out(given, named, out_tensor)
         for at, (n, x) in enumerate(zip(positional, given), 1):
             annotation = str(parameters[n].annotation)
-            if declared.kinds[n] == TENSOR and not (isinstance(x, Tensor) or "Operand" in annotation
-                                                    or (x is None and "None" in annotation)):
+            if declared.kinds[n] == TENSOR and not (
+                isinstance(x, Tensor) or "Operand" in annotation or (x is None and "None" in annotation)
+            ):
                 raise TypeError(f"{public}(): argument '{n}' (position {at}) must be Tensor, not {type(x).__name__}")
         if out_tensor is not None:
             return write_out(given, named, out_tensor)
@@ -359,7 +399,7 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
 
     def call_of(given: Sequence[Any], named: dict[str, Any], out_tensor: Any) -> Call | None:
         """The call as the program could have written it."""
-        if len(given) > len(in_order):      # with what a parameter takes that takes any number
+        if len(given) > len(in_order):  # with what a parameter takes that takes any number
             call = tuple(given), {}
         else:
             call = arguments.as_given(in_order, given)
@@ -371,8 +411,14 @@ def _generate(declared: Operator, out: bool, method: bool, function: bool) -> Ca
     fitting: dict[Any, Any] = register_cache({})
     write_out = _writing(declared, implementation if declared.composite else lazy_conjugate.resolving(implementation), fitting)
     wanted = "(" + (" or ".join(texts.wanted) or "False") + ")"
-    scope = {"local": modes.local, "general": looking(general, call_of), "record": declared.record,
-             "write_out": looking(write_out, call_of), "any_node": _any_node, "fitting": fitting}
+    scope = {
+        "local": modes.local,
+        "general": looking(general, call_of),
+        "record": declared.record,
+        "write_out": looking(write_out, call_of),
+        "any_node": _any_node,
+        "fitting": fitting,
+    }
     kept = kernel_error = recorded = ""
     if not declared.composite:
         recorded = _RECORDED.format(wanted=wanted, **texts.fields)
@@ -423,6 +469,7 @@ def _writing(declared: Operator, implementation: Callable, fitting: dict[Any, An
                 else:
                     fitting[*key, out._layout] = launch if isinstance(launch, BuiltinFunctionType) else True
         return written
+
     return write
 
 
@@ -485,7 +532,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
         if kwargs or not required <= len(args) + 1 <= positions:
             given = bound(self, args, kwargs)
         else:
-            given = [self, *args, *defaults[len(args) + 1:]]
+            given = [self, *args, *defaults[len(args) + 1 :]]
         try:
             return written(given, args, kwargs)
         except arguments.CAUGHT as error:
@@ -505,7 +552,7 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
         try:
             found = declared.signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1:]]]
+            given = [self, *args, *[arguments.MISSING if x is inspect.Parameter.empty else x for x in defaults[len(args) + 1 :]]]
             if len(given) > positions:
                 old = deprecated_overloads.translated(name, declared.parameters, (self, *args), kwargs, in_place=True)
                 if old is not None:
@@ -538,8 +585,10 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
                 compute = lazy_conjugate.resolving(declared.implementation) if resolve else declared.implementation
                 result = compute(*given[:positions], **dict(zip(named, given[positions:])))
                 if tuple(result._layout.shape) != tuple(self._layout.shape):
-                    raise RuntimeError(f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
-                                       f"{list(result._layout.shape)} should match")
+                    raise RuntimeError(
+                        f"Bad in-place call: input tensor size {list(self._layout.shape)} and output tensor size "
+                        f"{list(result._layout.shape)} should match"
+                    )
                 copy_into(self, result)
         finally:
             modes.local.grad = before
@@ -549,19 +598,28 @@ def _inplace_variant(declared: Operator, public: str, writer: Callable | None) -
             alias = tensor_from(self._storage, self._offset, self._layout)
             alias._index = WRITTEN
             node = declared.record([saved_self, *given[1:]], alias)
-            del alias, saved_self    # a live alias has `rebase` look for views
+            del alias, saved_self  # a live alias has `rebase` look for views
             rewiring.rebase(self, node)
         return self
+
     inplace.__name__ = inplace.__qualname__ = name
-    inplace.__module__, inplace.__signature__ = PACKAGE, declared.signature     # type: ignore[attr-defined]
+    inplace.__module__, inplace.__signature__ = PACKAGE, declared.signature  # type: ignore[attr-defined]
     inplace.__doc__ = f"In-place version of {public}()."
     return inplace
 
 
-def composite(method: bool = True, function: bool = True, inplace: bool | str = False, out: bool | Out = False,
-              name: str | None = None, dunder: str | None = None, node: str | None = None,
-              planned: Callable | None = None, resizes: bool = False,
-              **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
+def composite(
+    method: bool = True,
+    function: bool = True,
+    inplace: bool | str = False,
+    out: bool | Out = False,
+    name: str | None = None,
+    dunder: str | None = None,
+    node: str | None = None,
+    planned: Callable | None = None,
+    resizes: bool = False,
+    **facets: Unpack[Facets],
+) -> Callable[[Callable], Callable]:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
     `name_` ("function": in the namespace too), which gives the tensor the result's shape if it `resizes`; node: the name of
     its last step, where PyTorch takes but one.
@@ -569,6 +627,7 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
     planned(*arguments of a call that has gone well): a launcher that does the same in one, `launch(None, *tensors)`, or None.
     It is kept and serves calls like this one while no gradient is wanted.
     """
+
     def declare(implementation: Callable) -> Callable:
         if node is not None:
             implementation = one_step(node)(implementation)
@@ -580,8 +639,9 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
         made = _generate(declared, bool(out), method, function)
         publish(public, made, method, function, dunder)
         if inplace:
+
             def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-                source = self.clone() if self._node is not None and modes.local.grad else self     # the rules may save it
+                source = self.clone() if self._node is not None and modes.local.grad else self  # the rules may save it
                 try:
                     result = made(source, *args, **kwargs)
                     convertible(result._layout.dtype, self._layout.dtype)
@@ -594,10 +654,12 @@ def composite(method: bool = True, function: bool = True, inplace: bool | str = 
                 if result._node is not None and type(self._node).__name__ == "CopyBackwards":
                     rename(self._node, type(result._node).__name__)
                 return self
+
             in_place.__name__ = in_place.__qualname__ = public + "_"
-            in_place.__module__, in_place.__signature__ = PACKAGE, declared.signature   # type: ignore[attr-defined]
+            in_place.__module__, in_place.__signature__ = PACKAGE, declared.signature  # type: ignore[attr-defined]
             in_place.__doc__ = f"In-place version of {public}()."
             declared.in_place = in_place
             publish(public + "_", in_place, method, inplace == "function")
         return made
+
     return declare

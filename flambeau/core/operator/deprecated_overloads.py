@@ -19,8 +19,9 @@ __all__ = ["call", "translated"]
 _FACTORS = ("alpha", "beta", "value")
 
 
-def translated(name: str, order: Iterable[str], given: Sequence[Any], keywords: dict[str, Any],
-               in_place: bool = False) -> tuple[list[Any], dict[str, Any]] | None:
+def translated(
+    name: str, order: Iterable[str], given: Sequence[Any], keywords: dict[str, Any], in_place: bool = False
+) -> tuple[list[Any], dict[str, Any]] | None:
     """The arguments of a deprecated call, by position and by name, as the operator takes them now; None if it is no such call.
     Warns, once in a process. order: the names of the operator's parameters, of which factors come last; in_place: it is a call
     of the method that writes to its tensor.
@@ -33,10 +34,10 @@ def translated(name: str, order: Iterable[str], given: Sequence[Any], keywords: 
     method = in_place or name.endswith("_")
     if len(factors) == 1:
         first, numbers, where = given[0], [given[1]], ["input", factors[0]]
-    else:       # the first factor stands before everything; of a method the tensor is first
+    else:  # the first factor stands before everything; of a method the tensor is first
         at = 0 if isinstance(given[0], Tensor) else 1
         method = method or not at
-        first, numbers = given[at], [given[1 - at], *given[2:surplus + 1]]
+        first, numbers = given[at], [given[1 - at], *given[2 : surplus + 1]]
         where = [factors[0], "input", *factors[1:surplus]]
     if not isinstance(first, Tensor) or not all(map(_is_number, numbers)):
         return None
@@ -44,7 +45,7 @@ def translated(name: str, order: Iterable[str], given: Sequence[Any], keywords: 
         where.remove("input")
         name, tensors = name + "_" * (in_place and not name.endswith("_")), ["input", *tensors[1:]]
     _warn(name, [*where, *tensors[1:]], tensors[method:], ", ".join(f"Number {n} = 1" for n in factors))
-    return [first, *given[surplus + 1:]], {**dict(zip(factors, numbers)), **keywords}
+    return [first, *given[surplus + 1 :]], {**dict(zip(factors, numbers)), **keywords}
 
 
 def call(function: Callable, name: str, order: Iterable[str], given: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -63,5 +64,8 @@ def _warn(name: str, given: Sequence[str], tensors: Sequence[str], factors: str)
 
     def listed(names: Sequence[str]) -> str:
         return ", ".join(f"{'Number' if n in _FACTORS else 'Tensor'} {n}" for n in names)
-    warn(f"This overload of {name} is deprecated:\n\t{name}({listed(given)})\n"
-         f"Consider using one of the following signatures instead:\n\t{name}({listed(tensors)}, *, {factors})")
+
+    warn(
+        f"This overload of {name} is deprecated:\n\t{name}({listed(given)})\n"
+        f"Consider using one of the following signatures instead:\n\t{name}({listed(tensors)}, *, {factors})"
+    )

@@ -114,10 +114,10 @@ class OpDef:
     jvp: str | Product | None = None
     schema: str = ""
     out: Out = Out()
-    public: Callable[..., Any] | None = None    # the function a caller sees
-    in_place: Callable[..., Any] | None = None      # its form that writes to the first argument
+    public: Callable[..., Any] | None = None  # the function a caller sees
+    in_place: Callable[..., Any] | None = None  # its form that writes to the first argument
     takes_out: bool = False
-    published: bool = False     # whether it is in the namespace, or a method
+    published: bool = False  # whether it is in the namespace, or a method
 
     def __init__(self, name: str, out: bool | Out = True, **facets: Unpack[Facets]):
         self.name = name
@@ -173,7 +173,7 @@ class OpDef:
 NAMED: dict[str, OpDef] = {}
 #: The records of public functions that say something of themselves, by name.
 RECORDS: dict[str, OpDef] = {}
-SILENT = OpDef("")     # one that says nothing
+SILENT = OpDef("")  # one that says nothing
 
 
 def record_of(name: str) -> OpDef:
@@ -185,8 +185,10 @@ def described(out: bool | Out = True, **facets: Unpack[Facets]) -> Callable[[Fun
     """Say of a plain function what declarations say of operators; it may hand on to an operator of its name, whose record it is
     then.
     """
+
     def describe(function: Function) -> Function:
         name = function.__name__
         (RECORDS.get(name) or OpDef(name)).describe(out, facets)
         return function
+
     return describe

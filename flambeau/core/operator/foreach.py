@@ -48,8 +48,9 @@ def in_parts(rows: Sequence[Row]) -> Sequence[Row] | None:
     return result
 
 
-def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any],
-                     flags: Mapping[str, Any]) -> None:
+def pointwise_update(
+    formula: Callable, in_out: Sequence[Tensor], inputs: Sequence[Tensor], scalars: Mapping[str, Any], flags: Mapping[str, Any]
+) -> None:
     """Write formula(*in_out, *inputs, **scalars, **flags) over `in_out`; no graph, versions are bumped.
 
     All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the
@@ -59,16 +60,25 @@ def pointwise_update(formula: Callable, in_out: Sequence[Tensor], inputs: Sequen
 
 
 def _plan_of(formula, in_out, inputs, scalars, flags) -> Callable:
-    key = (formula, *[t._layout for t in in_out], *[t._layout for t in inputs], *[v.__class__ for v in scalars.values()],
-           *flags.values())
+    key = (
+        formula,
+        *[t._layout for t in in_out],
+        *[t._layout for t in inputs],
+        *[v.__class__ for v in scalars.values()],
+        *flags.values(),
+    )
     launch = _plans.get(key)
     if launch is None:
         launch = _plans[key] = _plan(formula, in_out, inputs, scalars, flags)
     return launch
 
 
-def pointwise_updates(formula: Callable, rows: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]], scalars: Mapping[str, Any],
-                      flags: Mapping[str, Any]) -> None:
+def pointwise_updates(
+    formula: Callable,
+    rows: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]],
+    scalars: Mapping[str, Any],
+    flags: Mapping[str, Any],
+) -> None:
     """`pointwise_update` for each (in_out, inputs) of `rows`, one after the other, in one native call.
 
     Every row has as many tensors as the first one, and so many numbers that `launching.rows_plan` takes them.
@@ -106,11 +116,23 @@ def _plan(formula, in_out, inputs, scalars, flags) -> Callable:
     elements = [cast(element(i, layout.dtype), work) for i, layout in enumerate(layouts)]
     numbers = {name: number(i, work) for i, name in enumerate(scalars)}
     made = formula(*elements, **numbers, **flags)
-    outputs = layouts[:len(in_out)]
+    outputs = layouts[: len(in_out)]
     stores = tuple((i, cast(as_expr(e), compute_dtype(layout.dtype))) for i, (e, layout) in enumerate(zip(made, outputs)))
     kinds = tuple((scalar_kind(v), work) for v in scalars.values())
-    nest = Nest(formula.__name__, tuple(layout.dtype for layout in outputs), tuple(layout.dtype for layout in layouts),
-                (Loop((), stores),), kinds)
+    nest = Nest(
+        formula.__name__,
+        tuple(layout.dtype for layout in outputs),
+        tuple(layout.dtype for layout in layouts),
+        (Loop((), stores),),
+        kinds,
+    )
     strides = [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in [*outputs, *layouts]]
-    return lowered(Plan([elementwise(nest, shape, strides)], outputs, layouts, "".join(k for k, _ in kinds),
-                        release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM))
+    return lowered(
+        Plan(
+            [elementwise(nest, shape, strides)],
+            outputs,
+            layouts,
+            "".join(k for k, _ in kinds),
+            release=layouts[0].numel * schedule.cost(nest) >= RELEASE_FROM,
+        )
+    )

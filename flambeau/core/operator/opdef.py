@@ -50,24 +50,30 @@ def parameter_kind(annotation: Any) -> str:
 class Operator(OpDef):
     """An implementation with a derivative rule; `record` makes the node of a call."""
 
-    def __init__(self, name: str, implementation: Callable, node: str | Callable[[Sequence[Any]], str] | None,
-                 out: bool | Out = False, **facets: Unpack[Facets]):
+    def __init__(
+        self,
+        name: str,
+        implementation: Callable,
+        node: str | Callable[[Sequence[Any]], str] | None,
+        out: bool | Out = False,
+        **facets: Unpack[Facets],
+    ):
         super().__init__(name, out, **facets)
         self.implementation = implementation
         self.signature = signature_of(implementation)
         self.parameters = list(self.signature.parameters)
         self.kinds = {n: parameter_kind(p.annotation) for n, p in self.signature.parameters.items()}
         self.tensors = [n for n in self.parameters if self.kinds[n] != OTHER]
-        self.kept: dict[Any, Callable] | None = None    # plans by call, of what is declared as planned
+        self.kept: dict[Any, Callable] | None = None  # plans by call, of what is declared as planned
         self.kept_in_place: dict[Any, Callable] | None = None
-        self.kernel_error: Callable | None = None      # (arguments) -> the exception for bad data that a kernel found
+        self.kernel_error: Callable | None = None  # (arguments) -> the exception for bad data that a kernel found
         self.takes_out = bool(out)
         self.returns: Any = self.signature.return_annotation
-        self.composite = False      # whether the body is written in other operators, whose gradients are then its own
+        self.composite = False  # whether the body is written in other operators, whose gradients are then its own
         self.rule: Callable | None = None
         self.rule_names: tuple[str, ...] = ()
-        self.real_gradients: str | None = None      # PyTorch's name of an operator that refuses to record complex results
-        self.differentiable: int | None = None      # how many results, from the first, take part in the graph; None: all
+        self.real_gradients: str | None = None  # PyTorch's name of an operator that refuses to record complex results
+        self.differentiable: int | None = None  # how many results, from the first, take part in the graph; None: all
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Backward0"
         self.choose_node = node if callable(node) else None
         self.node_classes: dict[Any, type] = {}
@@ -122,10 +128,13 @@ class Operator(OpDef):
         else:
             node = self.node_class(arguments, False)(edges, inputs, values, versions)
         if "counts" not in type(node).__dict__:
-            node.counts = tuple(len(x) if x is not None and self.kinds[n] == TENSORS else -1
-                                for n, x in zip(self.parameters, arguments) if self.kinds[n] != OTHER)
-        alone = self.rule is not None and len(results[:self.differentiable]) == 1
-        for i, y in enumerate(results[:self.differentiable]):
+            node.counts = tuple(
+                len(x) if x is not None and self.kinds[n] == TENSORS else -1
+                for n, x in zip(self.parameters, arguments)
+                if self.kinds[n] != OTHER
+            )
+        alone = self.rule is not None and len(results[: self.differentiable]) == 1
+        for i, y in enumerate(results[: self.differentiable]):
             if isinstance(y, Tensor):
                 if suited(self, y._layout.dtype):
                     y._node, y._index = node, i
@@ -247,10 +256,14 @@ def _apply(node: Any, gradients: Sequence[Any]) -> tuple[Any, ...]:
 def _saves_output(node: Any, value: Any) -> bool:
     """Whether a saved value is an alias of this step's own result."""
     operator, dtype = node.operator, value._layout.dtype
-    saves = any(name in ("out", "outs") or (single_output(name) and operator.differentiable != 1)
-                for name in operator.rule_names)
-    return (saves and node.saved is not None and value._node is None and (dtype.is_floating_point or dtype.is_complex)
-            and any(value is kept for kept in node.saved))
+    saves = any(name in ("out", "outs") or (single_output(name) and operator.differentiable != 1) for name in operator.rule_names)
+    return (
+        saves
+        and node.saved is not None
+        and value._node is None
+        and (dtype.is_floating_point or dtype.is_complex)
+        and any(value is kept for kept in node.saved)
+    )
 
 
 class OperatorNode(Node):

@@ -46,7 +46,7 @@ def resize(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | No
         return
     layout = Layout.contiguous(tuple(shape), tensor._layout.dtype, tensor._layout.device)
     needed = (tensor._offset * layout.dtype.itemsize) + layout.nbytes if layout.numel else 0
-    held = tensor._storage      # read once: another thread may set the tensor on another
+    held = tensor._storage  # read once: another thread may set the tensor on another
     if needed > held.capacity:
         storage.resize(held, needed)
     if strides is not None:
@@ -59,10 +59,12 @@ def resize_out(out: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | N
     if tuple(out._layout.shape) == tuple(shape):
         return
     if out._layout.numel:
-        warn(f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
-             f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
-             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-             "tensor t by resizing it, inplace, to zero elements with t.resize_(0).")
+        warn(
+            f"An output with one or more elements was resized since it had shape {list(out._layout.shape)}, which does "
+            f"not match the required output shape {list(shape)}. This behavior is deprecated, and in a future PyTorch "
+            "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+            "tensor t by resizing it, inplace, to zero elements with t.resize_(0)."
+        )
     resize(out, shape, strides)
 
 
@@ -71,7 +73,7 @@ def _check_apart(record: OpDef, out: Tensor, inputs: Iterable[Any]) -> None:
     overlap = record.out.overlap
     if overlap is not None:
         for read in inputs:
-            if read is out and overlap == DISTINCT and read._layout.shape != (0,):    # without elements too
+            if read is out and overlap == DISTINCT and read._layout.shape != (0,):  # without elements too
                 raise RuntimeError(memory_order.OVERLAPS_INPUT)
             refuse_shared(out, read, overlap != ALIGNED)
 
@@ -80,7 +82,7 @@ def donated(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kw
     """`out`, with what the implementation computes: the next launch of this thread writes to it whose result would be a fresh one
     like it.
     """
-    donation = (out, modes.local.thread_state)     # one word says both, so that no other thread comes in between
+    donation = (out, modes.local.thread_state)  # one word says both, so that no other thread comes in between
     try:
         state.words[state.DONATED] = id(donation)
         result = implementation(*args, **kwargs)
@@ -89,7 +91,7 @@ def donated(out: Tensor, implementation: Callable[..., Tensor], *args: Any, **kw
             state.words[state.DONATED] = 0
     if result._storage is out._storage and result._layout is out._layout:
         return out
-    return copy_into(out, result)       # a step on the way took it
+    return copy_into(out, result)  # a step on the way took it
 
 
 def convertible(dtype: DType, target: DType) -> None:
@@ -107,8 +109,12 @@ def copy_into(out: Tensor, result: Any, record: OpDef = SILENT) -> Tensor:
         convertible(dtype, out._layout.dtype)
     other = out._layout.shape != result._layout.shape
     (resize_out if rule.warns else resize)(out, result._layout.shape)
-    if other and (record.name.startswith("linalg_") or rule.as_made) and out._layout.dtype is dtype and memory_order.is_dense(
-            result._layout.shape, result._layout.strides):
+    if (
+        other
+        and (record.name.startswith("linalg_") or rule.as_made)
+        and out._layout.dtype is dtype
+        and memory_order.is_dense(result._layout.shape, result._layout.strides)
+    ):
         out._layout = result._layout
     out.copy_(result)
     return out
@@ -122,14 +128,14 @@ def of_kernel(error: BaseException) -> bool:
 _BAD_DATA = re.compile("out of (bounds|range)|expected m1 and m2 to have the same dtype")
 
 
-def leave_fitted(record: OpDef, error: BaseException, implementation: Callable[..., Any], given: Sequence[Any],
-                 named: dict[str, Any], out: Any) -> None:
+def leave_fitted(
+    record: OpDef, error: BaseException, implementation: Callable[..., Any], given: Sequence[Any], named: dict[str, Any], out: Any
+) -> None:
     """Give `out` of a call that failed the shape that PyTorch leaves it with: that of the result, if it was the kernel that
     failed. The shape is that of the result for zeros of a dtype that everything takes.
     """
     rule, before_data = record.out, record.out.fitted == BEFORE_DATA
-    refused = ((of_kernel(error) and not rule.refuses_first)
-               or (before_data and _BAD_DATA.search(str(error)) is not None))
+    refused = (of_kernel(error) and not rule.refuses_first) or (before_data and _BAD_DATA.search(str(error)) is not None)
     left = rule.left(given, refused) if rule.left is not None else None
     if left is not None:
         shapes: list[Any] = [left]
@@ -146,6 +152,7 @@ def leave_fitted(record: OpDef, error: BaseException, implementation: Callable[.
                 return x
             held = x.dtype if before_data and x.dtype in (int32, int64) and x is not first else float32
             return zero(x, (), dtype=held).expand(x.shape)
+
         try:
             result = implementation(*map(stand_in, given), **{n: stand_in(x) for n, x in named.items()})
         except (RuntimeError, TypeError, ValueError, IndexError):

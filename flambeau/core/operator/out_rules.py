@@ -19,9 +19,32 @@ from flambeau.core.operator.facets import OpDef, Out
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = [
-    "ALIGNED", "APART", "ASKED_DEVICE", "BEFORE_DATA", "BEFORE_DTYPE", "COPIED", "DISTINCT", "OUT_ONLY", "SAME_DEVICE",
-    "UNRECORDED", "Out", "any_dtype", "bools", "castable", "check_device", "check_dim", "check_dtype", "check_early",
-    "check_types", "complex_result", "exact", "joined", "real_result", "refuse_graph", "worded"]
+    "ALIGNED",
+    "APART",
+    "ASKED_DEVICE",
+    "BEFORE_DATA",
+    "BEFORE_DTYPE",
+    "COPIED",
+    "DISTINCT",
+    "OUT_ONLY",
+    "SAME_DEVICE",
+    "UNRECORDED",
+    "Out",
+    "any_dtype",
+    "bools",
+    "castable",
+    "check_device",
+    "check_dim",
+    "check_dtype",
+    "check_early",
+    "check_types",
+    "complex_result",
+    "exact",
+    "joined",
+    "real_result",
+    "refuse_graph",
+    "worded",
+]
 
 # ---------------------------------------------------------------- dtype=
 
@@ -33,41 +56,53 @@ def exact(have: DType, got: DType) -> None:
 
 def worded(text: str) -> Callable[[DType, DType], None]:
     """Likewise, in words of the operator's own, where {have} and {got} stand for the dtypes, {own} and {other} for C's names."""
+
     def refuse(have: DType, got: DType) -> None:
         raise RuntimeError(text.format(have=have.scalar_name, got=got.scalar_name, own=have.c_name, other=got.c_name))
+
     return refuse
 
 
 def castable(title: str, what: str = "result") -> Callable[[DType, DType], None]:
     """A tensor of any dtype to which the result's can be cast, in the words of linear algebra."""
+
     def refuse(have: DType, got: DType) -> None:
         if not can_cast(have, got):
-            raise RuntimeError(f"{title}: Expected {what} to be safely castable from {have.scalar_name} dtype, but got {what} "
-                               f"with dtype {got.scalar_name}")
+            raise RuntimeError(
+                f"{title}: Expected {what} to be safely castable from {have.scalar_name} dtype, but got {what} "
+                f"with dtype {got.scalar_name}"
+            )
+
     return refuse
 
 
 def complex_result(title: str) -> Callable[[DType, DType], None]:
     """Only complex tensors."""
+
     def refuse(have: DType, got: DType) -> None:
         if not got.is_complex:
             raise RuntimeError(f"{title} expects a complex output tensor, but got {got.scalar_name}")
+
     return refuse
 
 
 def real_result(title: str) -> Callable[[DType, DType], None]:
     """Only tensors of floating point numbers."""
+
     def refuse(have: DType, got: DType) -> None:
         if not got.is_floating_point:
             raise RuntimeError(f"{title} expects a floating point output tensor, but got {got.scalar_name}")
+
     return refuse
 
 
 def bools(title: str) -> Callable[[DType, DType], None]:
     """Only truths and bytes."""
+
     def refuse(have: DType, got: DType) -> None:
         if got.name != "uint8":
             raise RuntimeError(f"{title} only supports bool tensor for result, got: {got.scalar_name}")
+
     return refuse
 
 
@@ -88,20 +123,20 @@ ASKED_DEVICE = "device type {device} does not match device type of out parameter
 
 # ---------------------------------------------------------------- graph=
 
-OUT_ONLY = "out only"       # is recorded as a step without a derivative, and so refuses only a leaf
-COPIED = "copied"           # is made of several steps, the last of which is a copy
-UNRECORDED = "unrecorded"   # has no derivative
+OUT_ONLY = "out only"  # is recorded as a step without a derivative, and so refuses only a leaf
+COPIED = "copied"  # is made of several steps, the last of which is a copy
+UNRECORDED = "unrecorded"  # has no derivative
 
 # ---------------------------------------------------------------- overlap=
 
-DISTINCT = "distinct"       # no element in common, nor the very tensor
-APART = "apart"             # no element in common
-ALIGNED = "aligned"         # every element in common, at its place, or none
+DISTINCT = "distinct"  # no element in common, nor the very tensor
+APART = "apart"  # no element in common
+ALIGNED = "aligned"  # every element in common, at its place, or none
 
 # ---------------------------------------------------------------- fitted=
 
-BEFORE_DTYPE = "before dtype"       # resized before its dtype is looked at
-BEFORE_DATA = "before data"         # resized before kernels find bad data
+BEFORE_DTYPE = "before dtype"  # resized before its dtype is looked at
+BEFORE_DATA = "before data"  # resized before kernels find bad data
 
 # ---------------------------------------------------------------- checks
 
@@ -161,8 +196,10 @@ def refuse_graph(record: OpDef, inputs: Iterable[Any], outs: Iterable[Any]) -> N
     elif not outs and not any(isinstance(x, Tensor) and x._node is not None for x in inputs):
         return
     title = ("aten::" if graph == OUT_ONLY else "") + (record.out.step or record.underneath or record.name)
-    raise RuntimeError(f"{title}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                       "arguments requires grad.")
+    raise RuntimeError(
+        f"{title}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+        "arguments requires grad."
+    )
 
 
 def check_device(record: OpDef, out: Tensor, device: Any) -> None:

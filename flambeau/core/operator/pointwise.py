@@ -68,7 +68,7 @@ from flambeau.ir.loops import Loop, Nest, element, number
 from flambeau.ir.scalar import Expr, cast, compute_dtype, is_constant, leaf, leaves_of, substitute
 from flambeau.ir.simplify import simplify
 
-signature_of = lru_cache(maxsize=None)(inspect.signature)      # a declaration reads its function's signature several times
+signature_of = lru_cache(maxsize=None)(inspect.signature)  # a declaration reads its function's signature several times
 
 # How the dtypes of operands make the dtype of computation and of the result.
 PROMOTE, FLOAT, BOOL, REAL = "promote", "float", "bool", "real"
@@ -92,19 +92,33 @@ class Pointwise(OpDef):
     calls with complex results.
     """
 
-    converts = False    # whether the result may be written to a tensor of any dtype, and operands be of any
+    converts = False  # whether the result may be written to a tensor of any dtype, and operands be of any
     #: The step that its gradient is where that is recorded, in PyTorch; None: one named after its own.
     gradient_node: str | None = None
     #: Strides of a fresh result by (shape, layouts of the tensors); None: those of in_common_order, or of beside_number.
     order: Callable[[tuple[int, ...], Sequence[Layout]], tuple[int, ...]] | None = None
     idempotent = False  # whether applying it twice changes nothing more, so that it may write to overlapping elements
 
-    def __init__(self, name: str, body: Callable, operands: Sequence[str], numbers: dict[str, Any] | None = None,
-                 statics: dict[str, Any] | None = None, kind: str | Callable = PROMOTE, undecided: Sequence[str] = (),
-                 check: Callable | None = None, node: str | Callable | None = None, differentiable: bool = True,
-                 types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-                 undefined: str | None = None, real_gradients: str | None = None, out: bool | Out = True,
-                 **facets: Unpack[Facets]):
+    def __init__(
+        self,
+        name: str,
+        body: Callable,
+        operands: Sequence[str],
+        numbers: dict[str, Any] | None = None,
+        statics: dict[str, Any] | None = None,
+        kind: str | Callable = PROMOTE,
+        undecided: Sequence[str] = (),
+        check: Callable | None = None,
+        node: str | Callable | None = None,
+        differentiable: bool = True,
+        types: str = "bifc",
+        kernel: str | None = None,
+        guarded: bool = False,
+        undefined: str | None = None,
+        real_gradients: str | None = None,
+        out: bool | Out = True,
+        **facets: Unpack[Facets],
+    ):
         super().__init__(name, out, **facets)
         self.body, self.takes_out = body, bool(out)
         self.operands, self.numbers, self.statics = tuple(operands), dict(numbers or {}), dict(statics or {})
@@ -115,9 +129,9 @@ class Pointwise(OpDef):
         self.rule: Callable | None = None
         self.steps: Callable | None = None  # the rule in public operators: makes gradients that are recorded, one node a step
         self.undefined, self.real_gradients = undefined, real_gradients
-        self.tensors_only: frozenset[str] = frozenset()     # operands that may not be numbers
+        self.tensors_only: frozenset[str] = frozenset()  # operands that may not be numbers
         self.differentiable = differentiable and kind != BOOL
-        self.tracked = differentiable       # whether overwriting a tensor is a step of the graph; comparisons' is one
+        self.tracked = differentiable  # whether overwriting a tensor is a step of the graph; comparisons' is one
         self.plans: dict[Any, Callable] = register_cache({})
         self.other_plans: dict[Any, Callable] = register_cache({})
         self.nests: dict[Any, Nest] = register_cache({})
@@ -139,8 +153,10 @@ class Pointwise(OpDef):
     @kept
     def caller(self) -> Callable:
         """`call` of this operator as a function of its operands: what an override of an operator without a name is given."""
+
         def caller(*operands: Any, numbers: tuple = (), statics: tuple = ()) -> Tensor:
             return call(self, operands, numbers, statics)
+
         caller.__name__ = caller.__qualname__ = self.name
         caller.operator = self  # type: ignore[attr-defined]
         return caller
@@ -193,7 +209,7 @@ class Pointwise(OpDef):
             if category == "f" and computation.itemsize > 2 and "w" in self.types:
                 return
         if category not in self.types and not self.converts:
-            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{computation.scalar_name}\'')
+            raise NotImplementedError(f"\"{self.kernel}\" not implemented for '{computation.scalar_name}'")
 
     # ---- expressions
     def expression(self, operands: Sequence[Expr], numbers: Sequence[Any], statics: Sequence[Any]) -> Expr:
@@ -214,7 +230,7 @@ class Pointwise(OpDef):
         layouts = [x._layout for x in operands if x.__class__ not in NUMBERS]
         shape = out_layout.shape
         may_fail = self.guarded and not computation.is_floating_point
-        if may_fail and out is not None and result is not out_layout.dtype:     # converted at the end, if it comes to that
+        if may_fail and out is not None and result is not out_layout.dtype:  # converted at the end, if it comes to that
             fresh = self.plan(operands, numbers, statics, None)
             return lambda out, *given: out.copy_(fresh(None, *given))
         pending = (out_layout.pending, *[layout.pending for layout in layouts])
@@ -223,9 +239,15 @@ class Pointwise(OpDef):
             out_layout, layouts = out_layout.in_memory(), [layout.in_memory() for layout in layouts]
         strides = [out_layout.strides]
         strides += [memory_order.broadcast_strides(layout.shape, layout.strides, shape) for layout in layouts]
-        launch = lowered(Plan([elementwise(nest, shape, strides)], [out_layout], layouts,
-                              "".join([kind for kind, _ in nest.scalars]),
-                              release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM))
+        launch = lowered(
+            Plan(
+                [elementwise(nest, shape, strides)],
+                [out_layout],
+                layouts,
+                "".join([kind for kind, _ in nest.scalars]),
+                release=out_layout.numel * schedule.cost(nest) >= RELEASE_FROM,
+            )
+        )
         places = self._bounded(operands, numbers, computation) if self.elements else ()
         if places:
             launch = elements.refusing(launch, places)
@@ -237,11 +259,15 @@ class Pointwise(OpDef):
         given = [(name, x) for name, x in zip(self.operands, operands) if x.__class__ in NUMBERS]
         given += [(name, x) for name, x, kind in zip(self.numbers, numbers, self.number_kinds(numbers)) if kind is not Folded]
         first = 1 + sum([x.__class__ not in NUMBERS for x in operands])
-        return [(first + i, dtype) for i, (name, x) in enumerate(given)
-                if name in self.elements and not dtype.is_complex and not elements.always_fits(x.__class__, dtype)]
+        return [
+            (first + i, dtype)
+            for i, (name, x) in enumerate(given)
+            if name in self.elements and not dtype.is_complex and not elements.always_fits(x.__class__, dtype)
+        ]
 
-    def checked(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any],
-                out: Tensor | None) -> tuple[DType, DType, Layout]:
+    def checked(
+        self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], out: Tensor | None
+    ) -> tuple[DType, DType, Layout]:
         """(dtype of computation, of the result, layout of what is written) of such a call, or what PyTorch raises."""
         computation, result = self.dtypes(operands, statics)
         if self.check is not None:
@@ -256,8 +282,9 @@ class Pointwise(OpDef):
             if not self.idempotent and memory_order.overlaps_itself(out_layout.shape, out_layout.strides):
                 raise RuntimeError(memory_order.OVERLAPS_ITSELF)
             if not self.converts and not can_cast(result, out_layout.dtype):
-                raise RuntimeError(f"result type {result.scalar_name} can't be cast to the desired output type "
-                                   f"{out_layout.dtype.scalar_name}")
+                raise RuntimeError(
+                    f"result type {result.scalar_name} can't be cast to the desired output type {out_layout.dtype.scalar_name}"
+                )
         self.verify(computation)
         if not computation.is_complex:
             for value in numbers:
@@ -265,14 +292,29 @@ class Pointwise(OpDef):
                     elements.check(value, computation)
         return computation, result, out_layout
 
-    def _nest(self, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any], computation: DType, result: DType,
-              stored: DType, pending: tuple[int, ...] = ()) -> Nest:
+    def _nest(
+        self,
+        operands: Sequence[Any],
+        numbers: Sequence[Any],
+        statics: Sequence[Any],
+        computation: DType,
+        result: DType,
+        stored: DType,
+        pending: tuple[int, ...] = (),
+    ) -> Nest:
         """The loop nest of such a call, whatever the shapes; `stored` is the dtype of the tensor that takes the result; pending:
         of that tensor and of those among the operands, if any.
         """
         kinds = self.number_kinds(numbers)
-        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout.dtype for x in operands], *kinds, *statics,
-               computation, result, stored, *pending)
+        key = (
+            *[x.__class__ if x.__class__ in NUMBERS else x._layout.dtype for x in operands],
+            *kinds,
+            *statics,
+            computation,
+            result,
+            stored,
+            *pending,
+        )
         nest = self.nests.get(key)
         if nest is not None:
             return nest
@@ -295,8 +337,9 @@ class Pointwise(OpDef):
             if kind is Folded:
                 values.append(value)
                 continue
-            dtype = compute_dtype(computation if not isinstance(value, complex) or computation.is_complex else
-                                  computation.to_complex())
+            dtype = compute_dtype(
+                computation if not isinstance(value, complex) or computation.is_complex else computation.to_complex()
+            )
             values.append(number(len(scalars), dtype))
             scalars.append((scalar_kind(value), dtype))
         expression = simplify(self.expression(leaves, values, statics))
@@ -309,18 +352,25 @@ class Pointwise(OpDef):
 
     def number_kinds(self, numbers: Sequence[Any]) -> list[Any]:
         """What a plan depends on of each number: its class, or Folded for a keyword that was left alone."""
-        return [Folded if fold and v.__class__ is d.__class__ and v == d else v.__class__
-                for v, d, fold in zip(numbers, self.numbers.values(), self.folds)]
+        return [
+            Folded if fold and v.__class__ is d.__class__ and v == d else v.__class__
+            for v, d, fold in zip(numbers, self.numbers.values(), self.folds)
+        ]
 
     # ---- calling
-    def compute(self, operands: Sequence[Any], numbers: Sequence[Any] = (), statics: Sequence[Any] = (),
-                out: Tensor | None = None) -> Tensor:
+    def compute(
+        self, operands: Sequence[Any], numbers: Sequence[Any] = (), statics: Sequence[Any] = (), out: Tensor | None = None
+    ) -> Tensor:
         """Run without recording; operands are Tensors and Python numbers."""
         numbers = numbers if len(numbers) == len(self.numbers) else tuple(self.numbers.values())
         statics = statics if len(statics) == len(self.statics) else tuple(self.statics.values())
         kinds = self.number_kinds(numbers) if numbers else ()
-        key = (*[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands], *kinds, *statics,
-               None if out is None else out._layout)
+        key = (
+            *[x.__class__ if x.__class__ in NUMBERS else x._layout for x in operands],
+            *kinds,
+            *statics,
+            None if out is None else out._layout,
+        )
         launch = self.other_plans.get(key)
         if launch is None:
             launch = self.plan(operands, numbers, statics, out)
@@ -342,19 +392,25 @@ class Pointwise(OpDef):
 
     def _derive(self, operands: Sequence[Any], given: tuple, statics: tuple, needed: tuple[bool, ...]) -> Recipe:
         if self.real_gradients and self.dtypes(operands, statics)[1].is_complex:
-            raise RuntimeError(f"{self.real_gradients} does not support automatic differentiation for outputs with complex "
-                               "dtype.")
+            raise RuntimeError(
+                f"{self.real_gradients} does not support automatic differentiation for outputs with complex dtype."
+            )
         if self.undefined:
-            return Recipe((), (), type("NotImplemented", (Undefined, PointwiseNode),
-                                         {"__slots__": (), "operator": self, "title": self.undefined}))
+            return Recipe(
+                (),
+                (),
+                type("NotImplemented", (Undefined, PointwiseNode), {"__slots__": (), "operator": self, "title": self.undefined}),
+            )
         computation, result = (compute_dtype(d) for d in self.dtypes(operands, statics))
         count = len(self.operands)
         leaves = []
         for i, (name, x) in enumerate(zip(self.operands, operands)):
             own = WIDEST[x.__class__] if x.__class__ in NUMBERS else compute_dtype(x._layout.dtype)
             leaves.append(leaf(f"x{i}", own if name in self.undecided else computation))
-        numbers = [v if kind is Folded else leaf(f"n{i}", computation)
-                   for i, (v, kind) in enumerate(zip(given, self.number_kinds(given)))]
+        numbers = [
+            v if kind is Folded else leaf(f"n{i}", computation)
+            for i, (v, kind) in enumerate(zip(given, self.number_kinds(given)))
+        ]
         grad, out = leaf("grad", result), leaf("out", result)
         sources = {x: i for i, x in enumerate([*leaves, *numbers]) if isinstance(x, Expr)} | {out: -1}
         raw: list[Any] = []
@@ -371,20 +427,32 @@ class Pointwise(OpDef):
         formulas = [self._formula(x, grad) if need else None for x, need in zip(raw, needed)]
         numeric = [x.__class__ in NUMBERS for x in (*operands, *given)]
 
-        def passed_last(source: int) -> bool:       # launchers take numbers after tensors
+        def passed_last(source: int) -> bool:  # launchers take numbers after tensors
             return source >= 0 and numeric[source]
+
         reads = []
         for x in formulas:
             present = set(() if not isinstance(x, Expr) else leaves if self.steps is not None else leaves_of(x))
             used = [y for y in sources if y in present]
             reads.append(used if self.steps is not None else sorted(used, key=lambda y: passed_last(sources[y])))
         saves = sorted(dict.fromkeys([sources[y] for used in reads for y in used]), key=passed_last)
-        gradients = [x if not isinstance(x, Expr) else Gradient(
-            self._gradient_operator(i, x, grad, used, operands[i], statics), tuple([saves.index(sources[y]) for y in used]),
-            self.steps) for i, (x, used) in enumerate(zip(formulas, reads))]
+        gradients = [
+            x
+            if not isinstance(x, Expr)
+            else Gradient(
+                self._gradient_operator(i, x, grad, used, operands[i], statics),
+                tuple([saves.index(sources[y]) for y in used]),
+                self.steps,
+            )
+            for i, (x, used) in enumerate(zip(formulas, reads))
+        ]
         several = tuple([x for x in gradients if x.__class__ is Gradient])
-        return Recipe(tuple(saves), tuple(gradients), self.node_class_of(operands, statics),
-                      Joint(several, (None,) * len(several)) if len(several) > 1 else None)
+        return Recipe(
+            tuple(saves),
+            tuple(gradients),
+            self.node_class_of(operands, statics),
+            Joint(several, (None,) * len(several)) if len(several) > 1 else None,
+        )
 
     def _formula(self, expression: Any, grad: Expr) -> Any:
         """An operand's gradient, or what stands for it where nothing has to be computed."""
@@ -397,16 +465,24 @@ class Pointwise(OpDef):
             return MissingGradient(re.sub(r"(_backward_\d+)+$", "", self.name))
         return expression
 
-    def _gradient_operator(self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor,
-                           statics: tuple) -> Pointwise:
+    def _gradient_operator(
+        self, i: int, expression: Expr, grad: Expr, used: list[Expr], operand: Tensor, statics: tuple
+    ) -> Pointwise:
         target = operand._layout.dtype
 
         def body(g: Expr, *saved: Expr) -> Expr:
             replaced = {grad: cast(g, grad.dtype)} | {x: cast(y, x.dtype) for x, y in zip(used, saved)}
             return cast(substitute(expression, replaced), compute_dtype(target))
+
         names = ["grad", *(f"saved{k}" for k in range(len(used)))]
-        return Pointwise(f"{self.name}_backward_{i}", body, names, kind=lambda common: (common, target), undecided=names[1:],
-                         node=self.gradient_node or re.sub(r"\d+$", "", self.node_class_of((), statics).__name__))
+        return Pointwise(
+            f"{self.name}_backward_{i}",
+            body,
+            names,
+            kind=lambda common: (common, target),
+            undecided=names[1:],
+            node=self.gradient_node or re.sub(r"\d+$", "", self.node_class_of((), statics).__name__),
+        )
 
 
 def taken(value: Expr, pending: int) -> Expr:
@@ -433,11 +509,13 @@ def like_first(shape: tuple[int, ...], layouts: Sequence[Layout]) -> tuple[int, 
 
 def refusing_zero(launch: Callable) -> Callable:
     """A launcher that reports an integer division by zero as PyTorch does."""
+
     def checked(*arguments: Any) -> Any:
         try:
             return launch(*arguments)
         except launching.KernelCheck:
             raise RuntimeError("ZeroDivisionError") from None
+
     return checked
 
 
@@ -463,8 +541,10 @@ def _device_of_several(layouts: Sequence[Layout]) -> Device:
 
 def overload(title: str, tensors: str, number: str) -> Callable[[Sequence[Any], Sequence[Any]], str]:
     """Node names of an operator whose second operand may be a number."""
+
     def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
         return title + (number if any(x.__class__ in NUMBERS for x in operands) else tensors)
+
     return name
 
 
@@ -493,7 +573,7 @@ class PointwiseNode(Node):
         if -1 in recipe.saves:
             at = recipe.saves.index(-1)
             if modes.local.grad or seen_below(saved[at]):
-                saved = (*saved[:at], self.attach(saved[at]), *saved[at + 1:])
+                saved = (*saved[:at], self.attach(saved[at]), *saved[at + 1 :])
         results = []
         complete = self.needs_all()
         together = iter(recipe.joint(g, saved)) if recipe.joint is not None and complete and not modes.local.grad else None
@@ -505,8 +585,7 @@ class PointwiseNode(Node):
             elif gradient is IDENTITY:
                 results.append(g)
             elif gradient is ZERO:
-                results.append(g.new_zeros(g._layout.shape) if seen_below(g) else
-                               zeros_like_layout(self.inputs[i] or g._layout))
+                results.append(g.new_zeros(g._layout.shape) if seen_below(g) else zeros_like_layout(self.inputs[i] or g._layout))
             else:
                 results.append(gradient(g, saved))
         return tuple(results)
@@ -531,8 +610,14 @@ def zeros_plan(layout: Layout) -> Callable:
     return launch
 
 
-def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: tuple, statics: tuple,
-           originals: Sequence[Any] | None = None) -> Node:
+def record(
+    operator: Pointwise,
+    out: Tensor,
+    operands: Sequence[Any],
+    numbers: tuple,
+    statics: tuple,
+    originals: Sequence[Any] | None = None,
+) -> Node:
     """The node of a computed call; `originals`: the operands of an in-place call, with a copy of the one that it overwrote."""
     needed = tuple([x.__class__ not in NUMBERS and x._node is not None for x in operands])
     recipe = operator.recipe(operands, numbers, statics, needed)
@@ -556,7 +641,7 @@ def record(operator: Pointwise, out: Tensor, operands: Sequence[Any], numbers: t
                 value = sources[source]
                 if value.__class__ in NUMBERS:
                     marks.append(None)
-                else:       # an operand of an in-place call that was overwritten too is stale already
+                else:  # an operand of an in-place call that was overwritten too is stale already
                     stale = originals is not None and value._storage is out._storage
                     marks.append(value._storage.version - stale)
             values.append(value)
@@ -607,8 +692,11 @@ def within_64_bits(operator: Pointwise, operands: list[Any], statics: Sequence[A
         raise RuntimeError("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote Bool and UInt64")
     computation, _ = operator.dtypes([0 if large else x for x, large in zip(operands, wide)], statics)
     exact = not (computation.is_floating_point or computation.is_complex)
-    if exact and computation is not uint64 and any([large and name in operator.elements for name, large in
-                                                    zip(operator.operands, wide)]):
+    if (
+        exact
+        and computation is not uint64
+        and any([large and name in operator.elements for name, large in zip(operator.operands, wide)])
+    ):
         raise RuntimeError(f"value cannot be converted to type {elements.c_name(computation)} without overflow")
     return [(x - (1 << 64) if exact else float(x)) if large else x for x, large in zip(operands, wide)]
 
@@ -625,5 +713,7 @@ def as_operand(operator: Pointwise, x: Any, position: int, suffix: str = "") -> 
             return x.item()
         if isinstance(x, (bool, int, float, complex)):
             return builtins.next(t for t in (bool, int, float, complex) if isinstance(x, t))(x)
-    raise TypeError(f"{operator.name}{suffix}(): argument '{name}' (position {position + (not suffix)}) must be Tensor, "
-                    f"not {type(x).__name__}")
+    raise TypeError(
+        f"{operator.name}{suffix}(): argument '{name}' (position {position + (not suffix)}) must be Tensor, "
+        f"not {type(x).__name__}"
+    )

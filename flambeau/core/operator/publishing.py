@@ -25,8 +25,8 @@ from flambeau.core.operator.methods import METHODS, OPERATORS_AS, same
 from flambeau.core.operator.pointwise import signature_of
 from flambeau.core.tensor.tensor import Tensor
 
-NAMESPACE: dict[str, Callable] = {}     # public functions by name: what `import flambeau` offers
-OPERATORS: dict[str, Any] = {}          # declarations by name
+NAMESPACE: dict[str, Callable] = {}  # public functions by name: what `import flambeau` offers
+OPERATORS: dict[str, Any] = {}  # declarations by name
 #: Told of functions that are declared from now on, by those who have asked for all functions that there are.
 LATE: list[Callable[[Callable], None]] = []
 #: Told of a declaration in whose place another of its name comes.
@@ -64,6 +64,7 @@ class _CodeCache:
 
     def __init__(self) -> None:
         import sys
+
         self.name = f"derived-{sys.hexversion:x}.bin"
         stored = cache.read_object(self.name)
         self.codes: dict[str, Any] = stored if isinstance(stored, dict) else {}
@@ -120,7 +121,7 @@ def separate_methods() -> None:
 def _method(name: str, function: Any) -> Any:
     made = _object_like(function, operator_seen(name, function) if name.startswith("__") else None)
     made.__qualname__ = f"Tensor.{name}"
-    made.__dict__ = function.__dict__       # what is said of the one later is said of both
+    made.__dict__ = function.__dict__  # what is said of the one later is said of both
     METHODS[made] = function
     return made
 
@@ -182,12 +183,14 @@ def explained(function: Callable, first: str = "", names: dict[str, Any] | None 
             scope[f"default_{parameter.name}"] = parameter.default
             parts.append(f"{parameter.name}=default_{parameter.name}")
     doc = (inspect.getdoc(function) or "").replace("\\", "\\\\").replace('"""', "'''")
-    source = _EXPLAINED.format(name=name, signature=", ".join(parts), doc=doc, call=", ".join(call), first=first,
-                               values=tuple_text(signature.parameters))
+    source = _EXPLAINED.format(
+        name=name, signature=", ".join(parts), doc=doc, call=", ".join(call), first=first, values=tuple_text(signature.parameters)
+    )
 
     def explain(error: BaseException, values: Sequence[Any]) -> Any:
         method = same(Tensor.__dict__.get(name), made)
         return arguments.explain(error, name, signature, values, method, name in NAMESPACE or not method)
+
     scope |= {"implementation": function, "caught": arguments.CAUGHT, "explain": explain}
     compile_source(f"<flambeau {name}>", source, scope)
     made = scope[name]
@@ -212,8 +215,15 @@ def _signature_of_own(function: Any) -> Callable[[], inspect.Signature]:
     return signature
 
 
-def public(function: Callable | None = None, *, names: tuple[str, ...] = (), method: bool = True, namespace: bool = True,
-           out: bool | Out = True, **facets: Unpack[Facets]) -> Any:
+def public(
+    function: Callable | None = None,
+    *,
+    names: tuple[str, ...] = (),
+    method: bool = True,
+    namespace: bool = True,
+    out: bool | Out = True,
+    **facets: Unpack[Facets],
+) -> Any:
     """Offer a plain function, under its own name and `names`, as `torch.<name>` and as a method of Tensor."""
     if function is None:
         return lambda given: public(given, names=names, method=method, namespace=namespace, out=out, **facets)

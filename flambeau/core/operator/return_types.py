@@ -16,6 +16,7 @@ __all__: list[str] = []
 
 def named_result(name: str, *fields: str) -> type:
     """The class `torch.return_types.<name>`; an instance is made from one sequence of values."""
+
     def __new__(cls: type, values: Any, unnamed: Any = None) -> Any:
         values = tuple(values)  # PyTorch's pickles give a dict besides, of fields without a place; there are none
         if len(values) != len(fields):
@@ -27,11 +28,24 @@ def named_result(name: str, *fields: str) -> type:
 
     def __reduce__(self: Any) -> Any:
         return type(self), (tuple(self),)
-    made = type(name, (tuple,), {
-        "__slots__": (), "__module__": public_module("return_types"), "__doc__": f"Results of {name}: {', '.join(fields)}.",
-        "__new__": __new__, "__repr__": __repr__, "__reduce__": __reduce__, "__match_args__": fields,
-        "n_fields": len(fields), "n_sequence_fields": len(fields), "n_unnamed_fields": 0,
-        **{n: property(itemgetter(i), doc=f"Result {i}.") for i, n in enumerate(fields)}})
+
+    made = type(
+        name,
+        (tuple,),
+        {
+            "__slots__": (),
+            "__module__": public_module("return_types"),
+            "__doc__": f"Results of {name}: {', '.join(fields)}.",
+            "__new__": __new__,
+            "__repr__": __repr__,
+            "__reduce__": __reduce__,
+            "__match_args__": fields,
+            "n_fields": len(fields),
+            "n_sequence_fields": len(fields),
+            "n_unnamed_fields": 0,
+            **{n: property(itemgetter(i), doc=f"Result {i}.") for i, n in enumerate(fields)},
+        },
+    )
     if not name.endswith("_out"):
         __all__.append(name)
     return made

@@ -36,10 +36,19 @@ class Rows:
     dtypes have a meaning. converts: elements are made the result's dtype first, so that it is the result which may not be float8.
     """
 
-    def __init__(self, name: str, stages: Callable, outputs: Callable,
-                 number_dtype: Callable[[Sequence[DType]], DType] | None = None, ordered: bool = False,
-                 format: Callable[[tuple, tuple], tuple] | None = None, counted: bool = True, kernel: str | None = None,
-                 float8: bool = False, converts: bool = False):
+    def __init__(
+        self,
+        name: str,
+        stages: Callable,
+        outputs: Callable,
+        number_dtype: Callable[[Sequence[DType]], DType] | None = None,
+        ordered: bool = False,
+        format: Callable[[tuple, tuple], tuple] | None = None,
+        counted: bool = True,
+        kernel: str | None = None,
+        float8: bool = False,
+        converts: bool = False,
+    ):
         self.name, self.stages, self.outputs = name, stages, outputs
         self.ordered, self.format, self.counted = ordered, format, counted
         self.kernel, self.float8, self.converts = kernel or f"{name}_cpu", float8, converts
@@ -47,14 +56,27 @@ class Rows:
         self.plans: dict[Any, Callable] = register_cache({})
         self.nests: dict[Any, Nest] = register_cache({})
 
-    def __call__(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (), statics: tuple = (),
-                 out: Sequence[Tensor | None] | None = None, picks: tuple[tuple[int, int], ...] = ()) -> Any:
+    def __call__(
+        self,
+        inputs: Sequence[Tensor],
+        dims: tuple[int, ...],
+        numbers: Sequence[Any] = (),
+        statics: tuple = (),
+        out: Sequence[Tensor | None] | None = None,
+        picks: tuple[tuple[int, int], ...] = (),
+    ) -> Any:
         """Run over tensors that broadcast to the shape of the first; dims are the row's (sorted, not negative).
 
         picks: (input, axis) pairs for `pick` expressions. One output is returned as a Tensor, several as a tuple.
         """
-        key = (*[x._layout for x in inputs], dims, *[v.__class__ for v in numbers], statics, picks,
-               None if out is None else tuple([None if x is None else x._layout for x in out]))
+        key = (
+            *[x._layout for x in inputs],
+            dims,
+            *[v.__class__ for v in numbers],
+            statics,
+            picks,
+            None if out is None else tuple([None if x is None else x._layout for x in out]),
+        )
         launch = self.plans.get(key)
         if launch is None:
             launch, count = self._prepare(inputs, dims, numbers, statics, out, picks)
@@ -62,9 +84,15 @@ class Rows:
         run, nothing = launch
         return run(*(nothing if out is None else out), *inputs, *numbers)
 
-    def launcher(self, inputs: Sequence[Tensor], dims: tuple[int, ...], numbers: Sequence[Any] = (),
-                 statics: tuple = (), picks: tuple[tuple[int, int], ...] = (),
-                 out: Sequence[Tensor | None] | None = None) -> Callable:
+    def launcher(
+        self,
+        inputs: Sequence[Tensor],
+        dims: tuple[int, ...],
+        numbers: Sequence[Any] = (),
+        statics: tuple = (),
+        picks: tuple[tuple[int, int], ...] = (),
+        out: Sequence[Tensor | None] | None = None,
+    ) -> Callable:
         """The plan of such a call, `launch(None or a tensor per output, *inputs, *numbers)`, for operators that keep it
         under keys of their own.
         """
@@ -79,12 +107,18 @@ class Rows:
         """
         layouts = [x._layout for x in inputs]
         described = self.outputs(tuple(layout.dtype for layout in layouts), *statics)
-        moved = {i: Layout.of(x.shape, memory_order.preserved_strides(x.shape, x.strides), x.dtype, x.device)
-                 for i, x in enumerate(layouts) if x.pending}
+        moved = {
+            i: Layout.of(x.shape, memory_order.preserved_strides(x.shape, x.strides), x.dtype, x.device)
+            for i, x in enumerate(layouts)
+            if x.pending
+        }
         if (out is None or out[0] is None) and described[0][1] == FULL:
             strides = self._strides_of_full(layouts[0])
-            moved |= {i: Layout.of(x.shape, strides, x.dtype, x.device) for i, x in enumerate(layouts)
-                      if x.shape == layouts[0].shape and not memory_order.same_order(x.shape, x.strides, strides)}
+            moved |= {
+                i: Layout.of(x.shape, strides, x.dtype, x.device)
+                for i, x in enumerate(layouts)
+                if x.shape == layouts[0].shape and not memory_order.same_order(x.shape, x.strides, strides)
+            }
         if not moved:
             return self._plan(layouts, dims, numbers, statics, out, picks)
         run, count = self._plan([moved.get(i, x) for i, x in enumerate(layouts)], dims, numbers, statics, out, picks)
@@ -95,6 +129,7 @@ class Rows:
                 x = given[count + i]
                 given[count + i] = empty_layout(layout).copy_(tensor_from(x._storage, x._offset, layouts[i]))
             return run(*given)
+
         return launch, count
 
     def _plan(self, layouts, dims, numbers, statics, out, picks) -> tuple[Callable, int]:
@@ -105,11 +140,11 @@ class Rows:
         judged = [dtype for dtype, _ in described] if self.converts else dtypes
         refused = None if self.float8 else next((dtype for dtype in judged if dtype in FLOAT8), None)
         if refused is not None:
-            raise NotImplementedError(f'"{self.kernel}" not implemented for \'{refused.scalar_name}\'')
+            raise NotImplementedError(f"\"{self.kernel}\" not implemented for '{refused.scalar_name}'")
         kept = [d for d in range(len(shape)) if d not in dims]
         device = layouts[0].device
         out_layouts: list[Layout] = []
-        out_strides: list[tuple[int, ...]] = []     # over the full shape
+        out_strides: list[tuple[int, ...]] = []  # over the full shape
         for i, (dtype, form) in enumerate(described):
             given = out[i]._layout if out is not None and out[i] is not None else None
             if form == FULL:
@@ -119,8 +154,12 @@ class Rows:
                 own = tuple(shape[d] for d in kept) if form == KEPT else tuple(1 if d in dims else n for d, n in enumerate(shape))
                 layout = given or Layout.contiguous(own, dtype, device)
                 walk = iter(layout.strides)
-                out_strides.append(tuple((0 if d in dims else next(walk)) if form == KEPT else (0 if d in dims else s)
-                                         for d, s in enumerate(layout.strides if form == KEEPDIM else shape)))
+                out_strides.append(
+                    tuple(
+                        (0 if d in dims else next(walk)) if form == KEPT else (0 if d in dims else s)
+                        for d, s in enumerate(layout.strides if form == KEEPDIM else shape)
+                    )
+                )
             out_layouts.append(layout)
         in_strides = []
         pick_axes: dict[int, tuple[int, int]] = {}
@@ -129,18 +168,29 @@ class Rows:
                 axis = picked[i]
                 pick_axes[len(described) + i] = (layout.strides[axis], layout.shape[axis])
                 strides = tuple(0 if d == axis else s for d, s in enumerate(layout.strides))
-                in_strides.append(strides if layout.ndim == len(shape) else memory_order.broadcast_strides(
-                    tuple(1 if d == axis else n for d, n in enumerate(layout.shape)), strides, shape))
+                in_strides.append(
+                    strides
+                    if layout.ndim == len(shape)
+                    else memory_order.broadcast_strides(
+                        tuple(1 if d == axis else n for d, n in enumerate(layout.shape)), strides, shape
+                    )
+                )
             else:
                 in_strides.append(memory_order.broadcast_strides(layout.shape, layout.strides, shape))
         kinds = "".join([scalar_kind(v) for v in numbers])
         nest = self._nest(dtypes, tuple(layout.dtype for layout in out_layouts), kinds, statics)
         strides = out_strides + in_strides
-        step = Loops(nest, [shape[d] for d in kept], [tuple(s[d] for d in kept) for s in strides],
-                            [shape[d] for d in dims], [tuple(s[d] for d in dims) for s in strides], pick_axes, self.ordered)
+        step = Loops(
+            nest,
+            [shape[d] for d in kept],
+            [tuple(s[d] for d in kept) for s in strides],
+            [shape[d] for d in dims],
+            [tuple(s[d] for d in dims) for s in strides],
+            pick_axes,
+            self.ordered,
+        )
         work = layouts[0].numel * schedule.cost(nest)
-        launch = lowered(Plan([step], out_layouts, layouts, kinds, release=work >= RELEASE_FROM,
-                              counted=self.counted))
+        launch = lowered(Plan([step], out_layouts, layouts, kinds, release=work >= RELEASE_FROM, counted=self.counted))
         return launch, len(described)
 
     def _nest(self, dtypes: tuple[DType, ...], results: tuple[DType, ...], kinds: str, statics: tuple) -> Nest:

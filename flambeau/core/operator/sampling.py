@@ -30,16 +30,16 @@ from flambeau.ir import scalar as s
 from flambeau.ir.loops import Fold, Loop, Nest, Row, element, folded, number
 from flambeau.ir.scalar import Expr, bitcast, cast, constant, exact_mul, fma, where
 
-BLOCK = 16              # elements of a block of Box and Muller
-EXACT = 1 << 52         # all integers up to it are float64 numbers
-ORDERED = {int64: "i64", int32: "i32"}      # dtypes in which permutations are made
+BLOCK = 16  # elements of a block of Box and Muller
+EXACT = 1 << 52  # all integers up to it are float64 numbers
+ORDERED = {int64: "i64", int32: "i32"}  # dtypes in which permutations are made
 
 _plans: dict[Any, Callable] = register_cache({})
 
 
 def _unit(word: Expr, dtype: Any) -> Expr:
     """The low 24 bits of a word as a float32 in [0, 1)."""
-    return cast(word & 0xFFFFFF, dtype) * (2.0 ** -24)
+    return cast(word & 0xFFFFFF, dtype) * (2.0**-24)
 
 
 def _word(high: Expr, low: Expr) -> Expr:
@@ -49,15 +49,21 @@ def _word(high: Expr, low: Expr) -> Expr:
 
 def _double_unit(high: Expr, low: Expr) -> Expr:
     """53 bits of two words, the first one high, as a float64 in [0, 1)."""
-    return cast(_word(high, low) & ((1 << 53) - 1), float64) * (2.0 ** -53)
+    return cast(_word(high, low) & ((1 << 53) - 1), float64) * (2.0**-53)
 
 
 def _words(count: int, slot: int = 1) -> Phase:
     return Phase(twister_kernel(), 1, 1, [count, slot])
 
 
-def _lay(nest: Nest, shape: tuple, outputs: list[tuple[tuple, int]], inputs: list[tuple[tuple, int]], target: int = 0,
-         scalar_slot: int = 2) -> list[Any]:
+def _lay(
+    nest: Nest,
+    shape: tuple,
+    outputs: list[tuple[tuple, int]],
+    inputs: list[tuple[tuple, int]],
+    target: int = 0,
+    scalar_slot: int = 2,
+) -> list[Any]:
     """The step of a nest from scratch to one slot; operands are (strides in elements, first byte)."""
     strides = [o for o, _ in outputs] + [i for i, _ in inputs]
     offsets = {k: at for k, (_, at) in enumerate([*outputs, *inputs])}
@@ -78,7 +84,7 @@ def _plan(steps: Callable, layout: Layout, numbers: int) -> Callable:
     launch = _plans.get((steps, layout))
     if launch is None:
         if layout.dtype in FLOAT8:
-            raise NotImplementedError(f'"check_uniform_bounds" not implemented for \'{layout.dtype.scalar_name}\'')
+            raise NotImplementedError(f"\"check_uniform_bounds\" not implemented for '{layout.dtype.scalar_name}'")
         words, made = steps(layout)
         launch = lowered(Plan([_words(words), *made], [layout], (), "i" + "f" * numbers, 4 * words))
         _plans[steps, layout] = launch
@@ -93,7 +99,7 @@ def _rounded(x: Expr, dtype: DType) -> Expr:
     if dtype is not float16:
         return x
     normal = bitcast((bits + 0xFFF + ((bits >> 13) & 1)) & -0x2000, float32)
-    return where(abs(x) < 2.0 ** -14, (x + 0.75) - 0.75, normal)    # subnormal: steps of 2**-24
+    return where(abs(x) < 2.0**-14, (x + 0.75) - 0.75, normal)  # subnormal: steps of 2**-24
 
 
 def _uniform_steps(layout: Layout) -> tuple[int, list[Any]]:
@@ -103,12 +109,14 @@ def _uniform_steps(layout: Layout) -> tuple[int, list[Any]]:
         def wide(high: Expr, low: Expr) -> Expr:
             sample = fma(_double_unit(high, low), b - a, a)
             return where(sample >= b, a, sample)
+
         return _each("uniform", layout, 2, wide, (("f", float64),) * 2)
     a, b = number(0, float32), number(1, float32)
 
     def narrow(word: Expr) -> Expr:
         sample = fma(_unit(word, float32), b - a, a)
         return where(_rounded(sample, layout.dtype) >= _rounded(b, layout.dtype), a, sample)
+
     return _each("uniform", layout, 1, narrow, (("f", float32),) * 2)
 
 
@@ -145,8 +153,13 @@ def _function(name: str, unit: Expr, dtype: DType) -> Expr:
 
 
 def _exponential_steps(layout: Layout) -> tuple[int, list[Any]]:
-    return _each("exponential", layout, 2, lambda high, low: exact_mul(
-        number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)), (("f", float64),))
+    return _each(
+        "exponential",
+        layout,
+        2,
+        lambda high, low: exact_mul(number(0, float64), _function("log1p", -_double_unit(high, low), layout.dtype)),
+        (("f", float64),),
+    )
 
 
 def exponential_plan(layout: Layout) -> Callable:
@@ -163,6 +176,7 @@ def _geometric_steps(layout: Layout) -> tuple[int, list[Any]]:
     def body(high: Expr, low: Expr) -> Expr:
         trials = s.ceil(_function("log", _double_unit(high, low), layout.dtype) / number(0, float64))
         return trials if layout.dtype.is_floating_point else cast(trials, int64)
+
     return _each("geometric", layout, 2, body, (("f", float64),))
 
 
@@ -180,6 +194,7 @@ def _cauchy_steps(layout: Layout) -> tuple[int, list[Any]]:
     def body(high: Expr, low: Expr) -> Expr:
         angle = exact_mul(_double_unit(high, low) - 0.5, constant(math.pi, float64))
         return fma(_function("tan", angle, layout.dtype), number(1, float64), number(0, float64))
+
     return _each("cauchy", layout, 2, body, (("f", float64),) * 2)
 
 
@@ -205,6 +220,7 @@ def _integers_steps(layout: Layout) -> tuple[int, list[Any]]:
         rest = fma(-s.trunc(word * inverse), size, word)
         rest = where(rest < 0, rest + size, where(rest >= size, rest - size, rest))
         return cast(first + rest, int64)
+
     return _each("integers", layout, 1, body, (("f", float64),) * 3)
 
 
@@ -236,6 +252,7 @@ def _wide_integers_plan(layout: Layout, words: int, power: bool) -> Callable:
         def body(*drawn: Expr) -> Expr:
             word = _word(*drawn) if words == 2 else cast(drawn[0], uint64)
             return bitcast(first + (word & (size - 1) if power else s.remainder(word, size)), int64)
+
         count, steps = _each("wide_integers", layout, words, body, (("i", int64),) * 2)
         launch = _plans[key] = lowered(Plan([_words(count), *steps], [layout], (), "iii", 4 * count))
     return launch
@@ -262,8 +279,17 @@ def permutation_plan(layout: Layout) -> Callable:
 
 
 # The single precision functions of the Cephes library (S. Moshier): polynomials and split constants of the reduction.
-LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
-       -2.4999993993e-1, 3.3333331174e-1)
+LOG = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
 LOG2_LOW, LOG2_HIGH, SQRT_HALF = -2.12194440e-4, 0.693359375, float(np.float32(0.707106781186547524))
 QUARTER_PI = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
 SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
@@ -351,8 +377,14 @@ def _normal_steps(layout: Layout, plain: bool) -> tuple[int, list[Any]]:
 
     def blocks(count: int, target: int, source: int) -> list[Any]:
         inputs = [4 * words * (source + half) + 4 * i for half in (0, BLOCK // 2) for i in range(words)]
-        return _lay(nest, (count, BLOCK // 2), [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
-                    [((BLOCK * words, words), at) for at in inputs], scalar_slot=3)
+        return _lay(
+            nest,
+            (count, BLOCK // 2),
+            [((BLOCK, 1), size * (target + half)) for half in (0, BLOCK // 2)],
+            [((BLOCK * words, words), at) for at in inputs],
+            scalar_slot=3,
+        )
+
     made = blocks(n // BLOCK, 0, 0)
     return words * drawn, made + blocks(1, n - BLOCK, drawn - BLOCK) if n % BLOCK else made
 
@@ -381,7 +413,7 @@ def _serial_steps(layout: Layout, waiting: int, exponential: bool) -> tuple[list
     """(steps, bytes of scratch): words, then the normal that waits, if any, then pairs; what is left over waits."""
     n = layout.numel
     pairs = (n - waiting + 1) // 2
-    first = 16 * pairs      # where the samples begin
+    first = 16 * pairs  # where the samples begin
     angle, unit = (_double_unit(element(i, uint32), element(i + 1, uint32)) for i in (0, 2))
     radius = s.sqrt(exact_mul(constant(-2.0, float64), s.library("log1p", -unit)))
     angle = exact_mul(constant(2.0 * math.pi, float64), angle)
@@ -390,13 +422,20 @@ def _serial_steps(layout: Layout, waiting: int, exponential: bool) -> tuple[list
     start = first + 8 * waiting
     steps = [Phase(rejection.spare_kernel(True), 1, 1, [first, 2])] if waiting else []
     if pairs:
-        steps += [_words(4 * pairs), *_lay(nest, (pairs,), [((2,), start), ((2,), start + 8)],
-                                            [((4,), 4 * i) for i in range(4)], SCRATCH)]
+        steps += [
+            _words(4 * pairs),
+            *_lay(nest, (pairs,), [((2,), start), ((2,), start + 8)], [((4,), 4 * i) for i in range(4)], SCRATCH),
+        ]
     sample = fma(element(0, float64), number(1, float64), number(0, float64))
     if exponential:
         sample = _function("exp", sample, layout.dtype)
-    nest = Nest("normal_serial", (layout.dtype,), (float64,), (Loop((), ((0, cast(sample, s.compute_dtype(layout.dtype))),)),),
-                (("f", float64),) * 2)
+    nest = Nest(
+        "normal_serial",
+        (layout.dtype,),
+        (float64,),
+        (Loop((), ((0, cast(sample, s.compute_dtype(layout.dtype))),)),),
+        (("f", float64),) * 2,
+    )
     steps += _lay(nest, (n,), [((1,), 0)], [((1,), first)], scalar_slot=3)
     if (n - waiting) % 2:
         steps.append(Phase(rejection.spare_kernel(False), 1, 1, [first + 8 * n, 2]))
@@ -439,8 +478,9 @@ def _one_by_one(generator: Generator, kernel: Callable[[str], int], given: tuple
     if launch is None:
         address = kernel("double" if layout.dtype is float64 else "float")
         fresh = Layout.contiguous(layout.shape, layout.dtype, layout.device)
-        launch = _plans[key] = lowered(Plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given],
-                                            "ii" + "f" * len(numbers)))
+        launch = _plans[key] = lowered(
+            Plan([Phase(address, 1, 1, [layout.numel])], [fresh], [x._layout for x in given], "ii" + "f" * len(numbers))
+        )
     return launch(None, *given, generator.state_address, generator.spare_address, *numbers)
 
 
@@ -467,8 +507,16 @@ def slopes(generator: Generator, x: Tensor, low: float, high: float) -> Tensor:
 # ---------------------------------------------------------------- samples by given chances
 
 
-def _draw(generator: Generator, key: tuple, layout: Layout, given: Tensor, words: int, steps: Callable,
-          scratch: int = 0, out: Tensor | None = None) -> Tensor:
+def _draw(
+    generator: Generator,
+    key: tuple,
+    layout: Layout,
+    given: Tensor,
+    words: int,
+    steps: Callable,
+    scratch: int = 0,
+    out: Tensor | None = None,
+) -> Tensor:
     """A tensor, or `out`, by kernels over words and a contiguous tensor (slot 1)."""
     own = given._layout
     launch = _plans.get((key, own))
@@ -499,8 +547,16 @@ def trials(generator: Generator, layout: Layout, out: Tensor | None, chances: Te
 
     def body(unit: Expr, chance: Expr) -> Expr:
         return s.guard(cast(unit < chance, own), ~((chance >= 0) & (chance <= 1)))
-    return _draw(generator, ("trials", layout), layout, chances, given.numel * (2 if wide else 1),
-                 lambda: _over("trials", layout, given, wide, body), out=out)
+
+    return _draw(
+        generator,
+        ("trials", layout),
+        layout,
+        chances,
+        given.numel * (2 if wide else 1),
+        lambda: _over("trials", layout, given, wide, body),
+        out=out,
+    )
 
 
 def race(generator: Generator, weights: Tensor) -> Tensor:
@@ -509,11 +565,12 @@ def race(generator: Generator, weights: Tensor) -> Tensor:
     """
     layout = weights._layout
     own = s.compute_dtype(layout.dtype)
-    rounded = own is not layout.dtype       # the waiting times of half types are stored before they divide
+    rounded = own is not layout.dtype  # the waiting times of half types are stored before they divide
 
     def score(unit: Expr, weight: Expr) -> Expr:
         wait = cast(-s.log1p(-unit), own)
         return wait if rounded else weight / wait
+
     scores = _draw(generator, ("race",), layout, weights, 2 * layout.numel, lambda: _over("race", layout, layout, True, score))
     return weights / scores if rounded else scores
 
@@ -527,8 +584,11 @@ def choices(generator: Generator, weights: Tensor, samples: int) -> Tensor:
 
     def steps() -> list[Any]:
         first = 8 * count
-        return [Phase(shares_kernel(kind), rows, max(1, 4096 // categories), [categories, first]),
-                Phase(choice_kernel(kind), count, 1024, [categories, first, samples])]
+        return [
+            Phase(shares_kernel(kind), rows, max(1, 4096 // categories), [categories, first]),
+            Phase(choice_kernel(kind), count, 1024, [categories, first, samples]),
+        ]
+
     made = Layout.contiguous((rows, samples), int64, layout.device)
     return _draw(generator, ("choices", samples), made, weights, 2 * count, steps, layout.nbytes)
 

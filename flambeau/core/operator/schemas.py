@@ -40,7 +40,7 @@ def type_text(annotation: Any) -> str | None:
     if isinstance(annotation, type) and annotation in _WORDS:
         return _WORDS[annotation]
     if isinstance(annotation, type) and annotation.__name__ == "Tensor" and hasattr(annotation, "_layout"):
-        return "Tensor"     # the class, which stands on this module's kin
+        return "Tensor"  # the class, which stands on this module's kin
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         rest = [part for part in parts if part is not type(None)]
@@ -142,8 +142,12 @@ class _Form(NamedTuple):
         outs = [_Argument(f"Tensor({mark}!)", "out" if count == 1 else f"out{i}") for i, mark in enumerate(marks)]
         star = () if _STAR in self.arguments else (_STAR,)
         written = ", ".join(f"Tensor({mark}!)" for mark in marks)
-        return self._replace(arguments=(*self.arguments, *star, *outs), returns=written if count == 1 else f"({written})",
-                             words=(*self.words, "out"), overload=f"{self.overload}_out" if self.overload else "out")
+        return self._replace(
+            arguments=(*self.arguments, *star, *outs),
+            returns=written if count == 1 else f"({written})",
+            words=(*self.words, "out"),
+            overload=f"{self.overload}_out" if self.overload else "out",
+        )
 
 
 # ---------------------------------------------------------------- what a declaration says
@@ -243,17 +247,21 @@ def _of_signature(declared: Any) -> list[_Form]:
     for chosen in range(1 << len(operands)):
         numbers = [at for i, at in enumerate(operands) if chosen >> i & 1]
         if numbers and len(numbers) == tensors:
-            continue        # a call needs a tensor
-        made = [argument._replace(type=argument.type.replace("Tensor", _NUMBER)) if at in numbers else argument
-                for at, argument in enumerate(arguments)]
+            continue  # a call needs a tensor
+        made = [
+            argument._replace(type=argument.type.replace("Tensor", _NUMBER)) if at in numbers else argument
+            for at, argument in enumerate(arguments)
+        ]
         kinds = [_NUMBER if at in numbers else "Tensor" for at in operands]
         overload = "" if not numbers else _NUMBER if len(operands) == 1 else "_".join(kinds)
         forms.append(_Form(tuple(made), _returns(said), said.words, overload))
-    if declared.name.endswith("_") and not declared.name.endswith("__"):   # such a name says that it writes
+    if declared.name.endswith("_") and not declared.name.endswith("__"):  # such a name says that it writes
         forms = [form.in_place() for form in forms]
     if said.view:
-        forms = [form._replace(arguments=(form.arguments[0]._replace(type="Tensor(a)"), *form.arguments[1:]), returns="Tensor(a)")
-                 for form in forms]
+        forms = [
+            form._replace(arguments=(form.arguments[0]._replace(type="Tensor(a)"), *form.arguments[1:]), returns="Tensor(a)")
+            for form in forms
+        ]
     return forms
 
 
@@ -310,5 +318,5 @@ def _evaluated(said: Said, annotation: Any) -> Any:
         return annotation
     try:
         return eval(annotation, said.names)
-    except Exception:       # a name that only type checkers know
+    except Exception:  # a name that only type checkers know
         return None

@@ -18,10 +18,10 @@ from flambeau.core.operator.publishing import compile_source
 from flambeau.core.operator.variants import source_of
 from flambeau.core.tensor.tensor import Tensor
 
-_KEY_OF = '''
+_KEY_OF = """
 def key_of({signature}):
     return ({key},)
-'''
+"""
 
 
 def signature_text(function: Callable, out: bool, aliases: dict[str, str]) -> tuple[str, str, list[str], list[str]]:
@@ -76,15 +76,18 @@ def kept_key(declared: Operator) -> tuple[str, str]:
 def key_function(declared: Operator) -> Callable:
     """What a call's plan is kept under, as a function of the call's arguments."""
     scope: dict[str, Any] = {"MISSING": arguments.MISSING}
-    compile_source(f"<flambeau key of {declared.name}>", _KEY_OF.format(
-        signature=signature_text(declared.implementation, False, {})[0], key=kept_key(declared)[0]), scope)
+    compile_source(
+        f"<flambeau key of {declared.name}>",
+        _KEY_OF.format(signature=signature_text(declared.implementation, False, {})[0], key=kept_key(declared)[0]),
+        scope,
+    )
     return scope["key_of"]
 
 
 def keepable(key: tuple) -> bool:
     """Whether a plan may be found again under a key: layouts with a flavor belong to classes that answer calls themselves."""
     for part in key:
-        if (part.__class__ is Layout and part.flavor is not None) or isinstance(part, Tensor):    # a tensor as an int may change
+        if (part.__class__ is Layout and part.flavor is not None) or isinstance(part, Tensor):  # a tensor as an int may change
             return False
         try:
             hash(part)

@@ -45,8 +45,9 @@ from flambeau.core.tensor.create import from_array, make_tensor
 from flambeau.core.tensor.tensor import Tensor
 
 
-def general(operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple,
-            out: Tensor | None = None) -> Any:
+def general(
+    operator: Pointwise, public: Callable, operands: list[Any], numbers: tuple, statics: tuple, out: Tensor | None = None
+) -> Any:
     """A pointwise call in full: subclasses, autocast, NumPy scalars, `out=`, the graph."""
     if overrides.any_override([*operands, out]):
         keywords = unusual_keywords(operator, numbers, statics)
@@ -59,8 +60,9 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     operands = within_64_bits(operator, [as_operand(operator, x, i) for i, x in enumerate(operands)], statics)
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     if not any(isinstance(x, Tensor) for x in operands):
-        raise TypeError(f"{operator.name}(): argument '{operator.operands[0]}' (position 1) must be Tensor, "
-                        f"not {type(operands[0]).__name__}")
+        raise TypeError(
+            f"{operator.name}(): argument '{operator.operands[0]}' (position 1) must be Tensor, not {type(operands[0]).__name__}"
+        )
     recording = operator.differentiable and needs_graph(operands)
     if out is not None:
         if not isinstance(out, Tensor):
@@ -75,7 +77,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         given = out._layout
         if not (operator.idempotent or given.is_contiguous) and memory_order.overlaps_itself(given.shape, given.strides):
             raise RuntimeError(memory_order.OVERLAPS_ITSELF)
-        overlapping(out, operands)      # as it is before it is resized
+        overlapping(out, operands)  # as it is before it is resized
         other = given.dtype is not result_dtype
         if other and operator.out.as_computed and out._layout.dtype is not computation:
             if operator.check is not None:
@@ -90,7 +92,7 @@ def general(operator: Pointwise, public: Callable, operands: list[Any], numbers:
                 raise RuntimeError(f"output with shape {list(out._layout.shape)} doesn't match the broadcast shape {list(shape)}")
             refuse_early(operator, computation, operands, numbers, statics)
             resize_out(out, shape, operator.result_layout(operands, result_dtype).strides)
-        if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):   # rounded before it is converted
+        if overlapping(out, operands) or (other and result_dtype in (bfloat16, float16)):  # rounded before it is converted
             with modes.no_grad():
                 copy_into(out, operator.compute(operands, numbers, statics))
         else:
@@ -136,8 +138,9 @@ def overlapping(out: Tensor, operands: list[Any]) -> bool:
             own = x._layout
             if own.strides == mine.strides and x._offset == out._offset and own.shape == mine.shape and own.dtype is mine.dtype:
                 continue
-            if own.dtype is mine.dtype and memory_order.has_overlap((mine.shape, mine.strides, out._offset),
-                                                                (own.shape, own.strides, x._offset)):
+            if own.dtype is mine.dtype and memory_order.has_overlap(
+                (mine.shape, mine.strides, out._offset), (own.shape, own.strides, x._offset)
+            ):
                 raise RuntimeError(memory_order.OVERLAPS_INPUT)
             found = True
     return found
@@ -151,7 +154,8 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
     if operator.kind == REAL and isinstance(target, Tensor) and target._layout.dtype.is_complex:
         raise RuntimeError(f"In-place {operator.name} is not supported for complex tensors.")
     operands = within_64_bits(
-        operator, [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]], statics)
+        operator, [target, *[as_operand(operator, x, i, "_") for i, x in enumerate(operands) if i]], statics
+    )
     numbers = tuple([x.item() if isinstance(x, (np.generic, Tensor)) else x for x in numbers])
     recording = operator.tracked and needs_graph(operands)
     if recording or not operator.idempotent:
@@ -163,7 +167,7 @@ def inplace(operator: Pointwise, public: Callable, operands: list[Any], numbers:
         try:
             saves = operator.recipe(operands, numbers, statics, needed).saves
         except TypeError:
-            operator.checked(operands, numbers, statics, target)    # PyTorch's refusal of such a call, if it is one
+            operator.checked(operands, numbers, statics, target)  # PyTorch's refusal of such a call, if it is one
             raise
         if 0 in saves:
             originals = [target.clone(), *operands[1:]]
@@ -204,7 +208,7 @@ def {name}({signature}):
 '''
 
 # Where a result goes that was found to fit, without a graph.
-_TO_OUT = '''        if out is not None and not (active.count and special(None)){usual}:
+_TO_OUT = """        if out is not None and not (active.count and special(None)){usual}:
             try:
                 launch = out_plans[{key} out._layout]
             except (KeyError, AttributeError, TypeError):
@@ -212,7 +216,7 @@ _TO_OUT = '''        if out is not None and not (active.count and special(None))
             else:
                 if {plain} and out._node is None and not ({shared}):
                     return launch(out, {operands}{trailing})
-'''
+"""
 
 _INPLACE = '''
 def {name}({signature}):
@@ -235,7 +239,7 @@ def {name}({signature}):
 '''
 
 # Which operands need gradients, as the bits of a number, and what records a call with that launcher and those bits.
-_TRACE = '''
+_TRACE = """
 def {tracer}(launch, {arguments}):
     out = launch(None, {operands}{trailing})
     if not local.grad:
@@ -246,25 +250,34 @@ def {tracer}(launch, {arguments}):
         recorder = specialize_recorder(launch, which, out, ({operands},), ({numbers}), ({statics}), {every})
     out._node = recorder(out, {operands}{trailing})
     return out
-'''
+"""
 
 
 def _key_part(name: str, first: bool) -> str:
     return f"{name}._layout" if first else f"{name}.__class__ if {name}.__class__ in NUMBERS else {name}._layout"
 
 
-def generate(operator: Pointwise, doc: str, public: str, method: bool, function: bool, inplace_too: bool | str,
-             dunder: str | None, reflected: str | None, out: bool = True) -> Callable:
+def generate(
+    operator: Pointwise,
+    doc: str,
+    public: str,
+    method: bool,
+    function: bool,
+    inplace_too: bool | str,
+    dunder: str | None,
+    reflected: str | None,
+    out: bool = True,
+) -> Callable:
     """Make and register the variants of a pointwise operator; returns the function."""
     operands, numbers, statics = operator.operands, list(operator.numbers), list(operator.statics)
     defaults = {**operator.numbers, **operator.statics}
-    folded = [n for n, folds in zip(numbers, operator.folds) if folds]      # keyword-only: the fast path has their defaults
+    folded = [n for n, folds in zip(numbers, operator.folds) if folds]  # keyword-only: the fast path has their defaults
     given = [n for n in numbers if n not in folded]
     signature = signature_of(operator.body)
     parts, star = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY and not star:
-            parts.append("*surplus")    # what has no place, or belongs to a deprecated overload
+            parts.append("*surplus")  # what has no place, or belongs to a deprecated overload
             star = True
         default = "MISSING" if parameter.default is parameter.empty else source_of(parameter.default)
         parts.append(f"{name}={default}")
@@ -272,75 +285,127 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
         parts.append("*surplus")
     layouts = [_key_part(n, i == 0) for i, n in enumerate(operands)]
     key = ", ".join([*layouts, *[f"{n}.__class__" for n in given], *statics]) + ","
-    usual_key = ", ".join([*layouts, *[defaults[n].__class__.__name__ for n in given],
-                           *[source_of(defaults[n]) for n in statics]]) + ","
-    plain = " and ".join(f"{n}._node is None" if i == 0 else f"({n}.__class__ in NUMBERS or {n}._node is None)"
-                         for i, n in enumerate(operands))
+    usual_key = (
+        ", ".join([*layouts, *[defaults[n].__class__.__name__ for n in given], *[source_of(defaults[n]) for n in statics]]) + ","
+    )
+    plain = " and ".join(
+        f"{n}._node is None" if i == 0 else f"({n}.__class__ in NUMBERS or {n}._node is None)" for i, n in enumerate(operands)
+    )
     usual = "".join(f" and {n}.__class__ is {defaults[n].__class__.__name__} and {n} == {source_of(defaults[n])}" for n in folded)
-    unusual = "".join(f" or {n}.__class__ is not {defaults[n].__class__.__name__} or {n} != {source_of(defaults[n])}"
-                      for n in folded)
+    unusual = "".join(
+        f" or {n}.__class__ is not {defaults[n].__class__.__name__} or {n} != {source_of(defaults[n])}" for n in folded
+    )
 
     def shared(target: str, others: Sequence[str]) -> str:
         return " or ".join([f"({n}.__class__ not in NUMBERS and {n}._storage is {target}._storage)" for n in others]) or "False"
-    fields = {"operands": ", ".join(operands), "numbers": tuple_text(numbers), "statics": tuple_text(statics), "plain": plain,
-                  "public": public, "doc": doc.replace("\\", "\\\\").replace('"""', "'''"), "first": operands[0],
-                  "shared": shared(operands[0], operands[1:])}
+
+    fields = {
+        "operands": ", ".join(operands),
+        "numbers": tuple_text(numbers),
+        "statics": tuple_text(statics),
+        "plain": plain,
+        "public": public,
+        "doc": doc.replace("\\", "\\\\").replace('"""', "'''"),
+        "first": operands[0],
+        "shared": shared(operands[0], operands[1:]),
+    }
     scope: dict[str, Any] = {
-        "MISSING": arguments.MISSING, "NUMBERS": NUMBERS, "filter_traceback": filter_traceback,
-        "plans": operator.plans, "active": modes.active, "special": modes.special, "local": modes.local,
-        "inplace_plans": {}, "out_plans": {}, "recorders": operator.recorders}
+        "MISSING": arguments.MISSING,
+        "NUMBERS": NUMBERS,
+        "filter_traceback": filter_traceback,
+        "plans": operator.plans,
+        "active": modes.active,
+        "special": modes.special,
+        "local": modes.local,
+        "inplace_plans": {},
+        "out_plans": {},
+        "recorders": operator.recorders,
+    }
     trailing, static_arguments = "".join(f", {n}" for n in given), "".join(f", {n}" for n in statics)
     every = [*numbers, *statics]
 
     def to_out(key: str, trailing: str, usual: str) -> str:
         return _TO_OUT.format(**{**fields, "shared": shared("out", operands)}, key=key, trailing=trailing, usual=usual)
+
     given_out = "out" if out else "None"
     otherwise = f"specialize({{operands}}, ({{numbers}}), ({{statics}}), {given_out})".format(**fields)
     otherwise_in_place = "specialize_inplace({operands}, ({numbers}), ({statics}))".format(**fields)
     which = " | ".join(
-        [f"({n}._node is not None)" if i == 0 and n == operands[0] else
-         f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)" for i, n in enumerate(operands)])
+        [
+            f"({n}._node is not None)"
+            if i == 0 and n == operands[0]
+            else f"({1 << i} if {n}.__class__ not in NUMBERS and {n}._node is not None else 0)"
+            for i, n in enumerate(operands)
+        ]
+    )
     if len(operands) == 1:
         which = "1"
     source = ""
-    if folded:      # forms with all numbers, for calls in which keyword-only ones are not at their defaults
+    if folded:  # forms with all numbers, for calls in which keyword-only ones are not at their defaults
         every_key = ", ".join([*layouts, *[f"{n}.__class__" for n in numbers], *statics]) + ","
         every_number = "".join(f", {n}" for n in numbers)
         positional = ", ".join([*operands, *every])
         forms = {"unusual": "", "key": every_key, "trailing": every_number, "static_arguments": static_arguments}
         source = _FUNCTION.format(
-            **fields | forms | {"doc": "All numbers given.", "unusual": " or out is not None"}, name=f"{public}_with_numbers",
-            signature=positional + ", out=None", tracer="trace_with_numbers", otherwise=otherwise,
-            to_out=to_out(every_key, every_number, ""))
+            **fields | forms | {"doc": "All numbers given.", "unusual": " or out is not None"},
+            name=f"{public}_with_numbers",
+            signature=positional + ", out=None",
+            tracer="trace_with_numbers",
+            otherwise=otherwise,
+            to_out=to_out(every_key, every_number, ""),
+        )
         if inplace_too:
-            source += _INPLACE.format(**fields | forms, name=f"{public}_with_numbers_in_place", signature=positional,
-                                      otherwise=otherwise_in_place)
-        source += _TRACE.format(tracer="trace_with_numbers", which=which, arguments=positional, trailing=every_number, every=True,
-                                **fields)
+            source += _INPLACE.format(
+                **fields | forms, name=f"{public}_with_numbers_in_place", signature=positional, otherwise=otherwise_in_place
+            )
+        source += _TRACE.format(
+            tracer="trace_with_numbers", which=which, arguments=positional, trailing=every_number, every=True, **fields
+        )
         otherwise = f"{public}_with_numbers({positional}, {given_out})"
         otherwise_in_place = f"{public}_with_numbers_in_place({positional})"
     unusual += " or surplus"
     otherwise = f"with_surplus({fields['operands']}, surplus, ({tuple_text(every)}), {given_out}) if surplus else {otherwise}"
     if not out:
         otherwise = f"refuse_out({operands[0]}) if out is not None else {otherwise}"
-    otherwise_in_place = (f"with_surplus_in_place({fields['operands']}, surplus, ({tuple_text(every)})) if surplus else "
-                          f"{otherwise_in_place}")
+    otherwise_in_place = (
+        f"with_surplus_in_place({fields['operands']}, surplus, ({tuple_text(every)})) if surplus else {otherwise_in_place}"
+    )
     usual_form = {"key": key, "trailing": trailing, "static_arguments": static_arguments, "tracer": "trace"}
-    source += _FUNCTION.format(**fields | usual_form, name=public, signature=", ".join([*parts, "out=None"]),
-                               unusual=" or out is not None" + unusual, otherwise=otherwise,
-                               to_out=to_out(key, trailing, usual) if out else "")
+    source += _FUNCTION.format(
+        **fields | usual_form,
+        name=public,
+        signature=", ".join([*parts, "out=None"]),
+        unusual=" or out is not None" + unusual,
+        otherwise=otherwise,
+        to_out=to_out(key, trailing, usual) if out else "",
+    )
     if dunder:
         usual_trailing = "".join(f", {source_of(defaults[n])}" for n in given)
         usual_statics = "".join(f", {source_of(defaults[n])}" for n in statics)
-        source += _FUNCTION.format(**fields, name=dunder, signature=", ".join(operands), key=usual_key, unusual="", to_out="",
-                                   trailing=usual_trailing, static_arguments=usual_statics, tracer="trace",
-                                   otherwise=f"specialize_operator({fields['operands']})")
+        source += _FUNCTION.format(
+            **fields,
+            name=dunder,
+            signature=", ".join(operands),
+            key=usual_key,
+            unusual="",
+            to_out="",
+            trailing=usual_trailing,
+            static_arguments=usual_statics,
+            tracer="trace",
+            otherwise=f"specialize_operator({fields['operands']})",
+        )
     if inplace_too:
-        source += _INPLACE.format(**fields | usual_form, name=public + "_", signature=", ".join(parts), unusual=unusual,
-                                  otherwise=otherwise_in_place)
-    source += _TRACE.format(tracer="trace", which=which, arguments=", ".join([*operands, *given, *statics]), trailing=trailing,
-                            every=False,
-                            **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)})
+        source += _INPLACE.format(
+            **fields | usual_form, name=public + "_", signature=", ".join(parts), unusual=unusual, otherwise=otherwise_in_place
+        )
+    source += _TRACE.format(
+        tracer="trace",
+        which=which,
+        arguments=", ".join([*operands, *given, *statics]),
+        trailing=trailing,
+        every=False,
+        **{**fields, "numbers": "".join(f"{n if n in given else source_of(defaults[n])}, " for n in numbers)},
+    )
     register_cache(scope["inplace_plans"])
     register_cache(scope["out_plans"])
     scope.update(_specialization(operator, public, scope, signature, method, function, dunder))
@@ -348,8 +413,9 @@ def generate(operator: Pointwise, doc: str, public: str, method: bool, function:
     return _published(operator, public, scope, method, function, inplace_too, dunder, reflected)
 
 
-def _calls(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, dunder: str | None) -> tuple[
-        Callable[..., Call | None], Callable[..., Call | None], Callable[..., Call | None]]:
+def _calls(
+    operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, dunder: str | None
+) -> tuple[Callable[..., Call | None], Callable[..., Call | None], Callable[..., Call | None]]:
     """What says of arguments on the slow way which call they are: of the function, of the form in place, of Python's operator."""
     names = [*operator.operands, *operator.numbers, *operator.statics]
     in_order = tuple(signature.parameters.values())
@@ -377,8 +443,15 @@ def _calls(operator: Pointwise, public: str, scope: dict[str, Any], signature: i
     return call_with_out, call_in_place, call_of_operator
 
 
-def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], signature: inspect.Signature, method: bool,
-                    function: bool, dunder: str | None) -> dict[str, Callable]:
+def _specialization(
+    operator: Pointwise,
+    public: str,
+    scope: dict[str, Any],
+    signature: inspect.Signature,
+    method: bool,
+    function: bool,
+    dunder: str | None,
+) -> dict[str, Callable]:
     """What the generated functions in `scope` call when they don't know a plan or a recorder yet, by name."""
     default_numbers, default_statics = tuple(operator.numbers.values()), tuple(operator.statics.values())
     default_of = {**operator.numbers, **operator.statics}
@@ -387,7 +460,7 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         """The key by which generated functions look a plan up, and the plan, or None if they can't use it."""
         kinds = operator.number_kinds(numbers_given)
         if any(operator.folds) and len({kind is Folded for kind, folds in zip(kinds, operator.folds) if folds}) > 1:
-            return (), None     # some keywords at their defaults and some not: no generated function has that form
+            return (), None  # some keywords at their defaults and some not: no generated function has that form
         parts = tuple([x.__class__ if x.__class__ in NUMBERS else getattr(x, "_layout", None) for x in given_operands])
         order = [x.__class__ in NUMBERS for x in given_operands]
         if order[0] or order != sorted(order) or None in parts or flavored(given_operands):
@@ -400,8 +473,14 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
     def explain(error: BaseException, name: str, given_operands: list, numbers_given: tuple, statics_given: tuple) -> Any:
         values = dict(zip(names, [*given_operands, *numbers_given, *statics_given]))
         in_place = name != public
-        return arguments.explain(error, name, signature, [values[n] for n in signature.parameters], method or in_place,
-                                 name in NAMESPACE if in_place else function)
+        return arguments.explain(
+            error,
+            name,
+            signature,
+            [values[n] for n in signature.parameters],
+            method or in_place,
+            name in NAMESPACE if in_place else function,
+        )
 
     def specialize(*given: Any) -> Any:
         *given_operands, numbers_given, statics_given, out = given
@@ -430,13 +509,13 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
         *given_operands, surplus, keywords = given
         return answered(public + "_", given_operands, surplus, keywords, {}, True, False)
 
-    def answered(name: str, given_operands: list, surplus: tuple, keywords: tuple, named: dict, method: bool,
-                 function: bool) -> Any:
+    def answered(
+        name: str, given_operands: list, surplus: tuple, keywords: tuple, named: dict, method: bool, function: bool
+    ) -> Any:
         """The answer to a call with too many arguments, if it is one of a deprecated overload; else TypeError."""
         values = dict(zip([*operator.operands, *operator.numbers, *operator.statics], [*given_operands, *keywords]))
         changed = {n: values[n] for n, default in default_of.items() if values[n] != default}
-        answer = deprecated_overloads.call(scope[name], name, signature.parameters, (*given_operands, *surplus),
-                                           changed | named)
+        answer = deprecated_overloads.call(scope[name], name, signature.parameters, (*given_operands, *surplus), changed | named)
         if answer is None:
             arguments.raise_surplus(name, signature, [values[n] for n in signature.parameters], surplus, method, function)
         return answer
@@ -452,11 +531,11 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
     def specialize_operator(*given_operands: Any) -> Any:
         for i, x in enumerate(given_operands[1:], 1):
             if isinstance(x, np.ndarray) and operator.of_arrays and x.dtype.kind in "biufc":
-                return specialize_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1:])
+                return specialize_operator(*given_operands[:i], make_tensor(x), *given_operands[i + 1 :])
             if x.__class__ not in NUMBERS and not isinstance(x, (Tensor, np.generic, int, float, complex)):
                 if not (operator.of_arrays and isinstance(x, np.ndarray)):
                     return NotImplemented
-                try:    # the one operator that takes arrays, from either side
+                try:  # the one operator that takes arrays, from either side
                     given_operands = (given_operands[0], from_array(np.asarray(x)))
                 except TypeError:
                     return NotImplemented
@@ -475,26 +554,45 @@ def _specialization(operator: Pointwise, public: str, scope: dict[str, Any], sig
             scope["inplace_plans"][place] = launch
         return result
 
-    def specialize_recorder(launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple,
-                            statics_given: tuple, every: bool) -> Callable:
-        if every and Folded in operator.number_kinds(numbers_given):    # a call at its defaults by a launcher for any numbers
+    def specialize_recorder(
+        launch: Callable, which: int, out: Tensor, given_operands: tuple, numbers_given: tuple, statics_given: tuple, every: bool
+    ) -> Callable:
+        if every and Folded in operator.number_kinds(numbers_given):  # a call at its defaults by a launcher for any numbers
             return lambda result, *_: record(operator, result, given_operands, numbers_given, statics_given)
         made = recorder_of(operator, which, out, given_operands, numbers_given, statics_given)
         operator.recorders[launch, which] = made
         return made
+
     call_with_out, call_in_place, call_of_operator = _calls(operator, public, scope, signature, dunder)
-    made = {"specialize": (specialize, call_with_out), "specialize_inplace": (specialize_inplace, call_in_place),
-            "specialize_operator": (specialize_operator, call_of_operator)}
+    made = {
+        "specialize": (specialize, call_with_out),
+        "specialize_inplace": (specialize_inplace, call_in_place),
+        "specialize_operator": (specialize_operator, call_of_operator),
+    }
     looked = {name: slow if operator.as_written else looking(slow, call) for name, (slow, call) in made.items()}
     if dunder and not operator.as_written:
         looked["specialize_operator"] = overrides.asked_first(
-            looked["specialize_operator"], call_of_operator, lambda: operator_seen(dunder, scope[public])())
-    return {**looked, "specialize_recorder": specialize_recorder, "refuse_out": refuse_out,
-            "with_surplus": with_surplus, "with_surplus_in_place": with_surplus_in_place}
+            looked["specialize_operator"], call_of_operator, lambda: operator_seen(dunder, scope[public])()
+        )
+    return {
+        **looked,
+        "specialize_recorder": specialize_recorder,
+        "refuse_out": refuse_out,
+        "with_surplus": with_surplus,
+        "with_surplus_in_place": with_surplus_in_place,
+    }
 
 
-def _published(operator: Pointwise, public: str, scope: dict[str, Any], method: bool, function: bool, inplace_too: bool | str,
-               dunder: str | None, reflected: str | None) -> Callable:
+def _published(
+    operator: Pointwise,
+    public: str,
+    scope: dict[str, Any],
+    method: bool,
+    function: bool,
+    inplace_too: bool | str,
+    dunder: str | None,
+    reflected: str | None,
+) -> Callable:
     """Put the generated functions of `scope` into the namespace and on Tensor; returns the function."""
     made = scope[public]
     made.__module__ = PACKAGE
@@ -525,12 +623,26 @@ def source_of(default: Any) -> str:
     return f"float('{default}')" if isinstance(default, float) and default - default != 0 else repr(default)
 
 
-def pointwise(kind: Any = "promote", operator: str | None = None, method: bool = True, function: bool = True,
-              inplace: bool | str = True, reflected: str | None = None, undecided: tuple[str, ...] = (),
-              check: Callable | None = None, node: Any = None, name: str | None = None, differentiable: bool = True,
-              types: str = "bifc", kernel: str | None = None, guarded: bool = False,
-              undefined: str | None = None, out: bool | Out = True,
-              real_gradients: str | None = None, **facets: Unpack[Facets]) -> Callable[[Callable], Callable]:
+def pointwise(
+    kind: Any = "promote",
+    operator: str | None = None,
+    method: bool = True,
+    function: bool = True,
+    inplace: bool | str = True,
+    reflected: str | None = None,
+    undecided: tuple[str, ...] = (),
+    check: Callable | None = None,
+    node: Any = None,
+    name: str | None = None,
+    differentiable: bool = True,
+    types: str = "bifc",
+    kernel: str | None = None,
+    guarded: bool = False,
+    undefined: str | None = None,
+    out: bool | Out = True,
+    real_gradients: str | None = None,
+    **facets: Unpack[Facets],
+) -> Callable[[Callable], Callable]:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time
@@ -539,6 +651,7 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
     namespace too); out: whether it takes `out=`. The others are those of core.operator.pointwise.Pointwise; guarded: the
     kernel reports integer divisions by zero.
     """
+
     def declare(body: Callable) -> Callable:
         public = name or body.__name__
         operands, numbers, statics = [], {}, {}
@@ -550,8 +663,25 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
                 numbers[parameter.name] = parameter.default
             else:
                 statics[parameter.name] = parameter.default
-        declared = Pointwise(public, body, operands, numbers, statics, kind, undecided, check, node, differentiable,
-                             types, kernel, guarded, undefined, real_gradients, out, **facets)
+        declared = Pointwise(
+            public,
+            body,
+            operands,
+            numbers,
+            statics,
+            kind,
+            undecided,
+            check,
+            node,
+            differentiable,
+            types,
+            kernel,
+            guarded,
+            undefined,
+            real_gradients,
+            out,
+            **facets,
+        )
         only = [p.name for p in signature_of(body).parameters.values() if str(p.annotation) == "Tensor"]
         declared.tensors_only = frozenset(only)
         made = generate(declared, inspect.getdoc(body) or "", public, method, function, inplace, operator, reflected, bool(out))
@@ -559,6 +689,8 @@ def pointwise(kind: Any = "promote", operator: str | None = None, method: bool =
         def vjp(rule: Callable) -> Callable:
             declared.rule = rule
             return rule
+
         made.vjp = vjp
         return made
+
     return declare

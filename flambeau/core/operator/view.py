@@ -47,8 +47,11 @@ class ViewNode(Node):
 
 def node_class(name: str, gradient: Callable[..., Any], saved_names: tuple[str, ...] = ()) -> type[ViewNode]:
     """The node class of a view operator: gradient(gradient, the input's layout, *arguments) -> the input's gradient."""
-    return type(name, (ViewNode,), {"__slots__": (), "gradient": staticmethod(gradient), "saved_names": saved_names,
-                                    "__module__": PACKAGE})
+    return type(
+        name,
+        (ViewNode,),
+        {"__slots__": (), "gradient": staticmethod(gradient), "saved_names": saved_names, "__module__": PACKAGE},
+    )
 
 
 def remember(view: Any, source: Any, kind: type[Node], arguments: tuple[Any, ...]) -> None:
@@ -73,7 +76,7 @@ def plain(argument: Any) -> Any:
     return operator.index(argument)
 
 
-_SOURCE = '''
+_SOURCE = """
 def operate({parameters}):
     try:
         _made, _from = known[input._layout, {given}]
@@ -90,7 +93,7 @@ def operate({parameters}):
     except Exception as error:
         filter_traceback(error)
         raise
-'''
+"""
 
 
 def _parameters(geometry_of: Callable) -> tuple[list[str], list[str]]:
@@ -115,8 +118,15 @@ class View(OpDef):
         return Said((first, *own), Tensor, self.geometry_of.__globals__, view=True)
 
 
-def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geometry], gradient: Callable[..., Any],
-            saved_names: tuple[str, ...] = (), pending: int = 0, **facets: Unpack[Facets]) -> Callable[..., Any]:
+def declare(
+    name: str,
+    node_name: str,
+    geometry_of: Callable[..., geometry.Geometry],
+    gradient: Callable[..., Any],
+    saved_names: tuple[str, ...] = (),
+    pending: int = 0,
+    **facets: Unpack[Facets],
+) -> Callable[..., Any]:
     """A view operator `operate(input, *arguments)`.
 
     geometry_of(shape, strides, *arguments) -> (shape, strides, offset) works out the view; gradient(gradient, layout,
@@ -158,17 +168,24 @@ def declare(name: str, node_name: str, geometry_of: Callable[..., geometry.Geome
 
     names, numbers = _parameters(geometry_of)
     given = "".join(f"{n}, " for n in names)
-    scope: dict[str, Any] = {"__name__": __name__, "known": known,
-                             "specialize": specialize, "view_of": view_of, "remember": remember, "kind": kind,
-                             "filter_traceback": filter_traceback}
-    like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"    # 1.0 and True equal 1, and so are found too
-    publishing.compile_source(f"<flambeau view {node_name}>", _SOURCE.format(
-        parameters=", ".join(["input", *names]), given=given, like=like), scope)
+    scope: dict[str, Any] = {
+        "__name__": __name__,
+        "known": known,
+        "specialize": specialize,
+        "view_of": view_of,
+        "remember": remember,
+        "kind": kind,
+        "filter_traceback": filter_traceback,
+    }
+    like = " and ".join(f"{n}.__class__ is int" for n in numbers) or "True"  # 1.0 and True equal 1, and so are found too
+    publishing.compile_source(
+        f"<flambeau view {node_name}>", _SOURCE.format(parameters=", ".join(["input", *names]), given=given, like=like), scope
+    )
     operate = scope["operate"]
     operate.__name__ = operate.__qualname__ = name
     operate.kind = kind  # type: ignore[attr-defined]
-    operate.declared = View(name, geometry_of, operate, **facets)   # type: ignore[attr-defined]
-    NAMED.setdefault(f"flambeau::{name}", operate.declared)    # type: ignore[attr-defined]
+    operate.declared = View(name, geometry_of, operate, **facets)  # type: ignore[attr-defined]
+    NAMED.setdefault(f"flambeau::{name}", operate.declared)  # type: ignore[attr-defined]
     DECLARED.append(operate)
     publishing.announce(operate)
     return operate
@@ -212,12 +229,21 @@ def embed(gradient: Any, layout: Layout, view: Callable[..., Any], *arguments: A
 
 # ---------------------------------------------------------------- the views that indexing is made of
 
-alias = declare("alias", "AliasBackward0", lambda shape, strides: (shape, strides, 0),
-                lambda gradient, layout: gradient)
-select = declare("select", "SelectBackward0", geometry.select_geometry,
-                 lambda gradient, layout, dim, index: embed(gradient, layout, select, dim, index), ("dim", "index"))
-slice_ = declare("slice", "SliceBackward0", geometry.slice_geometry,
-                 lambda gradient, layout, *arguments: embed(gradient, layout, slice_, *arguments),
-                 ("dim", "start", "end", "step"))
-unsqueeze = declare("unsqueeze", "UnsqueezeBackward0", geometry.unsqueeze_geometry,
-                    lambda gradient, layout, dim: gradient.squeeze(dim), ("dim",))
+alias = declare("alias", "AliasBackward0", lambda shape, strides: (shape, strides, 0), lambda gradient, layout: gradient)
+select = declare(
+    "select",
+    "SelectBackward0",
+    geometry.select_geometry,
+    lambda gradient, layout, dim, index: embed(gradient, layout, select, dim, index),
+    ("dim", "index"),
+)
+slice_ = declare(
+    "slice",
+    "SliceBackward0",
+    geometry.slice_geometry,
+    lambda gradient, layout, *arguments: embed(gradient, layout, slice_, *arguments),
+    ("dim", "start", "end", "step"),
+)
+unsqueeze = declare(
+    "unsqueeze", "UnsqueezeBackward0", geometry.unsqueeze_geometry, lambda gradient, layout, dim: gradient.squeeze(dim), ("dim",)
+)

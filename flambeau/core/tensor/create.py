@@ -33,9 +33,9 @@ from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 
 CPU = Device("cpu")
 _ROW = (1,)
-_FAR = 1 << 58         # a stride that only a dimension of size 1 has, in bytes more than an integer of NumPy's holds
+_FAR = 1 << 58  # a stride that only a dimension of size 1 has, in bytes more than an integer of NumPy's holds
 _ONLY_INTS, _ONLY_BOOLS, _NUMBERS = {int}, {bool}, {int, float}
-_PACKED = {float32: "f", float64: "d", int64: "q"}      # what array calls the dtypes of plain numbers
+_PACKED = {float32: "f", float64: "d", int64: "q"}  # what array calls the dtypes of plain numbers
 
 
 def array_of(tensor: Tensor) -> np.ndarray:
@@ -52,16 +52,21 @@ def array_of(tensor: Tensor) -> np.ndarray:
     itemsize = dtype.itemsize
     if layout.numel == 0:
         return np.empty(layout.shape, dtype.numpy)
-    if layout.strides == _ROW:      # the commonest and quickest
+    if layout.strides == _ROW:  # the commonest and quickest
         return np.frombuffer(held, dtype.numpy, layout.numel, tensor._offset * itemsize)
-    return np.ndarray(layout.shape, dtype.numpy, storage.bytes_of(held), tensor._offset * itemsize,
-                      tuple([s * itemsize if s < _FAR else itemsize for s in layout.strides]))
+    return np.ndarray(
+        layout.shape,
+        dtype.numpy,
+        storage.bytes_of(held),
+        tensor._offset * itemsize,
+        tuple([s * itemsize if s < _FAR else itemsize for s in layout.strides]),
+    )
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     """A tensor over the array's memory; strides must be whole elements and not negative."""
     if type(array) is not np.ndarray:
-        array = np.asarray(array)       # what a subclass says of itself need not be so
+        array = np.asarray(array)  # what a subclass says of itself need not be so
     key = (array.shape, array.strides, array.dtype, dtype)
     found = _views.get(key)
     if found is None:
@@ -73,7 +78,7 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     return tensor_from(held, 0, layout)
 
 
-_views: dict[Any, tuple[Layout, int]] = register_cache({})      # by geometry and type of the array
+_views: dict[Any, tuple[Layout, int]] = register_cache({})  # by geometry and type of the array
 
 
 def _view_of(array: np.ndarray, dtype: DType | None) -> tuple[Layout, int]:
@@ -81,15 +86,20 @@ def _view_of(array: np.ndarray, dtype: DType | None) -> tuple[Layout, int]:
     dtype = dtype or dtypes.from_numpy(array.dtype)
     itemsize = array.dtype.itemsize
     if any(s < 0 for s in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-                         "currently supported. (You can probably work around this by making a copy of your array  with "
-                         "array.copy().) ")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().) "
+        )
     if any(s % itemsize for s in array.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
-                         "the memory.")
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+        )
     if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
-        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte orders "
-                         "is currently not supported.")
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders "
+            "is currently not supported."
+        )
     strides = tuple(s // itemsize for s in array.strides)
     extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides)) if array.size else 0
     nbytes = 0 if not array.size else extent - 1 + itemsize
@@ -134,8 +144,9 @@ def over_storage(data: Any, dtype: DType | None) -> Tensor | None:
         if not isinstance(held, storage.Storage):
             return None
         if dtype is not None and dtype is not data.dtype:
-            raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got "
-                               f"{data.dtype.scalar_name}")
+            raise RuntimeError(
+                f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got {data.dtype.scalar_name}"
+            )
         dtype, data = data.dtype, held
     if storage.without_memory(data):
         raise ValueError("could not determine the shape of object type 'torch.storage.UntypedStorage'")
@@ -181,7 +192,7 @@ def _made_of(data: Any, dtype: DType | None) -> Tensor:
         return source.clone() if dtype is None or dtype is source.dtype else source.to(dtype)
     if isinstance(data, np.ndarray) or (isinstance(data, np.generic) and (dtype is None or dtype.category != dtypes.INTEGER)):
         array = np.asarray(data)
-        _view_of(array, None)       # refuses what no tensor can lie on, copied or not
+        _view_of(array, None)  # refuses what no tensor can lie on, copied or not
         made = copy_array(array)
         return made if dtype is None or dtype is made.dtype else made.to(dtype)
     if data.__class__ is list or data.__class__ is tuple:
@@ -195,7 +206,7 @@ def _made_of(data: Any, dtype: DType | None) -> Tensor:
         return over
     shape = shape_of(data)
     wanted = dtype or infer_dtype(data)
-    if data.__class__ is float or (data.__class__ is int and -2 ** 63 <= data < 2 ** 63):
+    if data.__class__ is float or (data.__class__ is int and -(2**63) <= data < 2**63):
         made = empty_layout(Layout.contiguous((), wanted, CPU))
         if wanted is float32:
             ctypes.c_float.from_address(made._storage.ptr).value = data
@@ -271,7 +282,7 @@ def item(tensor: Tensor) -> Any:
         raise
 
 
-readers: dict[Layout, Any] = register_cache({})     # native readers of one-element layouts
+readers: dict[Layout, Any] = register_cache({})  # native readers of one-element layouts
 
 
 def tolist_array(tensor: Tensor) -> np.ndarray:
@@ -285,8 +296,10 @@ def over_storage_of(given: Any, dtype: DType) -> Tensor | None:
     try:
         return over_storage(given, dtype)
     except RuntimeError:
-        raise RuntimeError(f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
-                           f"{given.dtype.scalar_name} for argument 1 'storage'") from None
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
+            f"{given.dtype.scalar_name} for argument 1 'storage'"
+        ) from None
 
 
 def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -300,8 +313,10 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
         given = args[0]
         if isinstance(given, Tensor):
             if device is not None:
-                raise RuntimeError("Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  "
-                                   "Use torch.tensor(...) or torch.as_tensor(...) instead.")
+                raise RuntimeError(
+                    "Legacy tensor constructor of the form torch.Tensor(tensor, device=device) is not supported.  "
+                    "Use torch.tensor(...) or torch.as_tensor(...) instead."
+                )
             if asked is not None and given.dtype is not dtype:
                 raise TypeError(f"expected {_options(dtype)} (got {_options(given.dtype)})")
             return given.alias() if given._node is not None else given.detach()
@@ -319,10 +334,20 @@ def legacy_constructor(*args: Any, dtype: DType | None = None, device: Any = Non
 
 
 def _options(dtype: DType) -> str:
-    name = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-            "int64": "long int", "float32": "float", "float64": "double"}.get(dtype.name, dtype.c_name)
-    return (f"TensorOptions(dtype={name}, device=cpu, layout=Strided, requires_grad=false (default), "
-            "pinned_memory=false (default), memory_format=(nullopt))")
+    name = {
+        "bool": "bool",
+        "uint8": "unsigned char",
+        "int8": "signed char",
+        "int16": "short int",
+        "int32": "int",
+        "int64": "long int",
+        "float32": "float",
+        "float64": "double",
+    }.get(dtype.name, dtype.c_name)
+    return (
+        f"TensorOptions(dtype={name}, device=cpu, layout=Strided, requires_grad=false (default), "
+        "pinned_memory=false (default), memory_format=(nullopt))"
+    )
 
 
 def _uninitialized(shape: tuple[int, ...], dtype: DType) -> Tensor:

@@ -107,9 +107,7 @@ class HeldTensor(Tensor):
         """autograd.grad where some of the outputs or inputs are sparse."""
         if weights is not None:
             weights = (weights,) if isinstance(weights, Tensor) else tuple(weights)
-            weights = [
-                x.aligned(g) if isinstance(x, HeldTensor) and g is not None else g for x, g in zip(outputs, weights)
-            ]
+            weights = [x.aligned(g) if isinstance(x, HeldTensor) and g is not None else g for x, g in zip(outputs, weights)]
         made = engine.grad(
             [values_of(x) for x in outputs],
             [values_of(x) for x in inputs],

@@ -14,9 +14,19 @@ from typing import Any
 from flambeau.base.layout import Layout
 from flambeau.base.naming import public_module
 
-__all__ = ["DataDependentOutputException", "DynamicOutputShapeException", "FakeTensorDeviceMismatchError",
-           "UnsupportedOperatorException", "is_fake", "known_value", "overload_named", "refuse_mixing", "remember", "two_devices",
-           "without_values"]
+__all__ = [
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "FakeTensorDeviceMismatchError",
+    "UnsupportedOperatorException",
+    "is_fake",
+    "known_value",
+    "overload_named",
+    "refuse_mixing",
+    "remember",
+    "two_devices",
+    "without_values",
+]
 
 _HOME = public_module("_subclasses.fake_tensor")
 
@@ -26,7 +36,7 @@ find_overload: Callable[[str], Any] | None = None
 
 def overload_named(name: str) -> Any:
     """The overload that torch.ops has by this name."""
-    assert find_overload is not None    # there are no fake tensors without that room
+    assert find_overload is not None  # there are no fake tensors without that room
     return find_overload(name)
 
 

@@ -28,10 +28,18 @@ from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, empty_layout, view_of
 from flambeau.core.tensor.without_data import known
 
-__all__ = ["adjacent", "broadcast_indices", "check_masks", "expand_masks", "__getitem__", "__setitem__", "register",
-           "register_fill"]
+__all__ = [
+    "adjacent",
+    "broadcast_indices",
+    "check_masks",
+    "expand_masks",
+    "__getitem__",
+    "__setitem__",
+    "register",
+    "register_fill",
+]
 
-_WRONG_KIND = ("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})")
+_WRONG_KIND = "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})"
 _WRONG_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
 
 _gather: Callable[..., Any] | None = None
@@ -60,7 +68,7 @@ def register_fill(compute: Callable[..., Any]) -> None:
 #: The view's layout, where it begins if the index begins at 0 everywhere, and for each item of the index that may begin elsewhere
 #: its place, the end of where it may, and the stride.
 _views: dict[Any, tuple[Layout, int, tuple[tuple[int, int, int], ...]]] = register_cache({})
-_INT = 0            # stands for any int in the key of an index
+_INT = 0  # stands for any int in the key of an index
 _ONE_INT = (_INT,)
 
 
@@ -80,8 +88,11 @@ def _basic_key(index: Sequence[Any], exact: bool = False) -> Any:
             start, stop, step = item.start, item.stop, item.step
             if start.__class__ is stop.__class__ is int and step is None and 0 <= start <= stop and not exact:
                 key.append((stop - start,))
-            elif ((start is None or start.__class__ is int) and (stop is None or stop.__class__ is int)
-                    and (step is None or step.__class__ is int)):
+            elif (
+                (start is None or start.__class__ is int)
+                and (stop is None or stop.__class__ is int)
+                and (step is None or step.__class__ is int)
+            ):
                 key.append((start, stop, step))
             else:
                 return None
@@ -138,7 +149,7 @@ def _keep_view(self: Any, key: Any, index: Sequence[Any], view: Any) -> None:
             offset -= (item + size if item < 0 else item) * stride
         elif len(key[place]) == 1:
             if item.stop > size:
-                return      # cut off: it is found by its exact key
+                return  # cut off: it is found by its exact key
             begins.append((place, size - key[place][0] + 1, stride))
             offset -= item.start * stride
         dim += 1
@@ -152,8 +163,12 @@ def __getitem__(self: Any, index: Any) -> Any:
     try:
         if index.__class__ is Tensor and not active.count and _gather is not None:
             own, chosen = self._layout, index._layout
-            if chosen.ndim and own.flavor is None and chosen.flavor is None and (
-                    (chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[:chosen.ndim] == chosen.shape)):
+            if (
+                chosen.ndim
+                and own.flavor is None
+                and chosen.flavor is None
+                and ((chosen.dtype is int64 and own.ndim) or (chosen.dtype is bool_ and own.shape[: chosen.ndim] == chosen.shape))
+            ):
                 return _gather(self, (index,))
         if index.__class__ is int and not active.count:
             if self._node is not None:
@@ -170,7 +185,7 @@ def __getitem__(self: Any, index: Any) -> Any:
             if self._node is None and not active.count:
                 tensors = _only_tensors(self, items)
                 if tensors is not None:
-                    return _gather(self, tensors)   # type: ignore[misc]
+                    return _gather(self, tensors)  # type: ignore[misc]
             return _general(self, index)
         view = _known_view(self, key, items)
         return _general(self, index) if view is None else view
@@ -223,12 +238,16 @@ def _items(index: Any) -> tuple[Any, ...]:
     """The index as a tuple of one item per place."""
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and len(index) < 32 and any(
-            item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, np.ndarray))
-            for item in index):
-        warn("Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
-             "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
-             "which will result either in an error or a different result")
+    if (
+        isinstance(index, list)
+        and len(index) < 32
+        and any(item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple, np.ndarray)) for item in index)
+    ):
+        warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+            "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
+            "which will result either in an error or a different result"
+        )
         return tuple(index)
     return (index,)
 
@@ -325,11 +344,13 @@ def _select(view: Any, dim: int, index: int, place: int) -> Any:
     if not -1 << 63 <= index < 1 << 63:
         raise ValueError("Overflow when unpacking long long")
     if not shape:
-        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                         "convert a 0-dim tensor to a number")
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+            "convert a 0-dim tensor to a number"
+        )
     size = shape[dim]
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")    # the place in x[...]
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {size}")  # the place in x[...]
     return views.select(view, dim, index)
 
 
@@ -354,15 +375,30 @@ def _slice(view: Any, dim: int, item: slice, alone: bool) -> Any:
 def __setitem__(self: Any, index: Any, value: Any) -> None:
     """self[index] = value: numbers fill, tensors are broadcast. Raises IndexError, RuntimeError, TypeError as PyTorch."""
     try:
-        if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:   # x[mask] = number
+        if index.__class__ is Tensor and value.__class__ in (float, int, bool) and -65504 <= value <= 65504:  # x[mask] = number
             own, layout = self._layout, index._layout
-            if (layout.dtype is bool_ and layout.shape == own.shape and own.is_contiguous and own.dtype.is_floating_point
-                    and own.flavor is None and self._node is None and own.ndim and not active.count
-                    and index._storage is not self._storage and own.device is layout.device and own.device.type == "cpu"):
+            if (
+                layout.dtype is bool_
+                and layout.shape == own.shape
+                and own.is_contiguous
+                and own.dtype.is_floating_point
+                and own.flavor is None
+                and self._node is None
+                and own.ndim
+                and not active.count
+                and index._storage is not self._storage
+                and own.device is layout.device
+                and own.device.type == "cpu"
+            ):
                 _fill_masked((self, index, value), (), (), self)
                 return
-        if value.__class__ is Tensor and not active.count and value._layout.flavor is None and _scatter is not None and not (
-                local.grad and (self._node is not None or value._node is not None)):
+        if (
+            value.__class__ is Tensor
+            and not active.count
+            and value._layout.flavor is None
+            and _scatter is not None
+            and not (local.grad and (self._node is not None or value._node is not None))
+        ):
             chosen = _only_tensors(self, index if index.__class__ is tuple else (index,))
             if chosen:
                 _scatter(self, chosen, value, False)
@@ -372,7 +408,8 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
             overrides.dispatch(Tensor.__setitem__, (self, index, value), {}, asked)
             return
         number = isinstance(value, (int, float, complex, np.number, np.bool_)) or (
-            isinstance(value, np.ndarray) and value.ndim == 0)
+            isinstance(value, np.ndarray) and value.ndim == 0
+        )
         if not number and not isinstance(value, Tensor):
             raise TypeError(f"can't assign a {_type_name(value)} to a torch.{self._layout.dtype.scalar_name}Tensor")
         if number and not isinstance(value, (int, float, complex)):
@@ -380,7 +417,7 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
         if index.__class__ is bool:
             if not index:
                 return
-            index = None        # the whole tensor, behind a dimension of size 1: a copy, which converts
+            index = None  # the whole tensor, behind a dimension of size 1: a copy, which converts
         items = _items(index)
         key = _basic_key(items) if self._node is None and not active.count else None
         view, tensors = None if key is None else _known_view(self, key, items), []
@@ -394,7 +431,7 @@ def __setitem__(self: Any, index: Any, value: Any) -> None:
                     raise RuntimeError(memory_order.OVERLAPS_ITSELF)
                 try:
                     view.fill_(value)
-                except RuntimeError:    # of 16 bits, elements may overflow here, as they may not in fill_
+                except RuntimeError:  # of 16 bits, elements may overflow here, as they may not in fill_
                     dtype = view._layout.dtype
                     if not dtype.is_floating_point or isinstance(value, complex) or scalar_range.fits(value, dtype):
                         raise
@@ -456,8 +493,12 @@ def _is_written(view: Any, value: Any) -> bool:
     if not local.grad or (node is None and view._node is None):
         return True
     base = base_of(value)
-    return (node.__class__ is AsStridedBackward0 and base is not None and base is base_of(view)
-            and node.edges[0] == (base._node, base._index))
+    return (
+        node.__class__ is AsStridedBackward0
+        and base is not None
+        and base is base_of(view)
+        and node.edges[0] == (base._node, base._index)
+    )
 
 
 # ---------------------------------------------------------------- for those who answer x[...] themselves
@@ -487,8 +528,10 @@ def check_masks(tensor: Any, indices: Sequence[Any]) -> None:
                 raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
             for place, size in enumerate(own):
                 if size != shape[dim + place]:
-                    raise IndexError(f"The shape of the mask {list(own)} at index {place} does not match the shape of "
-                                     f"the indexed tensor {list(shape)} at index {dim + place}")
+                    raise IndexError(
+                        f"The shape of the mask {list(own)} at index {place} does not match the shape of "
+                        f"the indexed tensor {list(shape)} at index {dim + place}"
+                    )
             dim += len(own)
         else:
             dim += 1
@@ -525,8 +568,10 @@ def broadcast_indices(indices: Sequence[Any]) -> tuple[int, ...]:
         for dim in range(-1, -1 - len(shape), -1):
             if shape[dim] != 1:
                 if result[dim] not in (1, shape[dim]):
-                    raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
-                                     + ", ".join(str(list(shape)) for shape in shapes))
+                    raise IndexError(
+                        "shape mismatch: indexing tensors could not be broadcast together with shapes "
+                        + ", ".join(str(list(shape)) for shape in shapes)
+                    )
                 result[dim] = shape[dim]
     return tuple(result)
 

@@ -22,7 +22,7 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["any_pending", "meant", "register", "resolved", "resolving", "written_through"]
 
-_clone: Any = None      # a copy without a graph, and copy_ without one: of ops.creation.copy, which is made of this module
+_clone: Any = None  # a copy without a graph, and copy_ without one: of ops.creation.copy, which is made of this module
 _copy: Any = None
 
 
@@ -62,9 +62,11 @@ def any_pending(given: Iterable[Any]) -> bool:
 
 def resolving(implementation: Callable) -> Callable:
     """The function on copies of the conjugate and negative views that it is given."""
+
     @functools.wraps(implementation)
     def resolve(*args: Any, **kwargs: Any) -> Any:
         return implementation(*[resolved_all(x) for x in args], **{name: resolved_all(x) for name, x in kwargs.items()})
+
     return resolve
 
 

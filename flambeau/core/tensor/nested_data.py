@@ -21,10 +21,12 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["infer_dtype", "shape_of", "type_name", "values_of"]
 
-DEEPEST = 128       # dimensions that nested sequences may have
+DEEPEST = 128  # dimensions that nested sequences may have
 OVERFLOW = "Overflow when unpacking long long"
-REQUIRES_GRAD = ("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-                 "Consider using tensor.detach() first.")
+REQUIRES_GRAD = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+    "Consider using tensor.detach() first."
+)
 _HEAP_TYPE = 1 << 9
 _PLAIN = {bool, int, float, complex}
 
@@ -32,8 +34,7 @@ _PLAIN = {bool, int, float, complex}
 def _is_sequence(x: Any) -> bool:
     if x.__class__ in (list, tuple):
         return True
-    return (hasattr(x, "__len__") and hasattr(x, "__getitem__")
-            and not isinstance(x, (Tensor, np.generic, dict)))
+    return hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, (Tensor, np.generic, dict))
 
 
 def type_name(x: Any) -> str:
@@ -109,13 +110,20 @@ def values_of(data: Any, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     if 0 not in shape:
         _flatten(data, shape, 0, flat)
     if not set(map(type, flat)) <= _PLAIN:
-        convert = _as_real if dtype.is_floating_point else _as_complex if dtype.is_complex else \
-            _as_bool if dtype is bool_ else _as_integer
+        convert = (
+            _as_real
+            if dtype.is_floating_point
+            else _as_complex
+            if dtype.is_complex
+            else _as_bool
+            if dtype is bool_
+            else _as_integer
+        )
         flat = [convert(x, dtype) for x in flat]
     elif not dtype.is_complex and dtype is not bool_:
         other = next((x for x in flat if x.__class__ is complex), None)
         if other is not None:
-            (_as_real if dtype.is_floating_point else _as_integer)(other, dtype)     # raises
+            (_as_real if dtype.is_floating_point else _as_integer)(other, dtype)  # raises
     return _packed(flat, dtype).reshape(shape)
 
 
@@ -134,8 +142,10 @@ def _flatten(x: Any, shape: tuple[int, ...], depth: int, flat: list[Any]) -> Non
         raise ValueError(f"expected sequence of length {shape[depth]} at dim {depth} (got {len(items)})")
     for item in items:
         if isinstance(item, np.ndarray):
-            warn_once("Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
-                      "a single numpy.ndarray with numpy.array() before converting to a tensor.")
+            warn_once(
+                "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to "
+                "a single numpy.ndarray with numpy.array() before converting to a tensor."
+            )
     if depth + 1 == len(shape):
         flat.extend(items)
     else:
@@ -217,7 +227,7 @@ def _integers(flat: list[Any], dtype: DType) -> np.ndarray:
             raise OverflowError("int too big to convert")
         return np.array(flat, np.uint64)
     if float in kinds:
-        limit = min(int(info.max), (1 << 63) - 512)     # int64's largest number is no double
+        limit = min(int(info.max), (1 << 63) - 512)  # int64's largest number is no double
         if not all(info.min <= x <= limit for x in flat if x.__class__ is float):
             raise _too_large(dtype)
         flat = [int(x) for x in flat]

@@ -235,7 +235,7 @@ def graph_suffixes(tensor: Any) -> list[str]:
     """What says that a tensor is in the graph."""
     try:
         gradient = tensor.grad_fn
-    except RuntimeError:    # a view that has lost its place in it
+    except RuntimeError:  # a view that has lost its place in it
         return ["grad_fn=<Invalid>"]
     if gradient is not None:
         return [f"grad_fn=<{node_name(gradient)}>"]

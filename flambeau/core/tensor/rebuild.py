@@ -160,13 +160,26 @@ def rebuild_tensor_v3(
 
 @called("_utils", "_rebuild_wrapper_subclass")
 def rebuild_wrapper_subclass(
-    cls: type, dtype: dtypes.dtype, size: Sequence[int], stride: Sequence[int], storage_offset: int, layout: Any, device: Any,
+    cls: type,
+    dtype: dtypes.dtype,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int,
+    layout: Any,
+    device: Any,
     requires_grad: bool,
 ) -> Any:
     """A tensor without memory of a class that answers operators; what it wraps is in its attributes."""
     return make_wrapper_subclass(
-        cls, size, strides=stride, storage_offset=storage_offset, dtype=dtype, layout=layout, device=device,
-        requires_grad=requires_grad)
+        cls,
+        size,
+        strides=stride,
+        storage_offset=storage_offset,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 @called("_utils", "_rebuild_meta_tensor_no_storage")
@@ -193,7 +206,7 @@ def set_attributes(tensor: Any, state: Any) -> Any:
     that can't be.
     """
     restore = getattr(tensor, "__setstate__", None)
-    if restore is not None:     # a class's own
+    if restore is not None:  # a class's own
         restore(state)
         return tensor
     # (attributes, slots) is how copyreg writes a class with slots.

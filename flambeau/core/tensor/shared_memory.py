@@ -21,7 +21,7 @@ from flambeau.core.tensor.storage_types import StorageReference
 from flambeau.core.tensor.tensor import Tensor
 
 _moving = short_lock()
-_over_files: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()   # the storages of this process, by file
+_over_files: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()  # the storages of this process, by file
 
 
 class SharedFile:

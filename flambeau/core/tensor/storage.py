@@ -17,6 +17,7 @@ from flambeau.codegen.runtime import launch, memory, state
 from flambeau.codegen.targets.cpu import CPU
 
 if TYPE_CHECKING:
+
     class Storage:
         """Memory of `capacity` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
         for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`;
@@ -36,10 +37,10 @@ else:
 
 
 _BYTE = np.dtype(np.uint8)
-WRITABLE = memory.WRITABLE      # the mark of an alias of inference memory that may be written to anywhere
+WRITABLE = memory.WRITABLE  # the mark of an alias of inference memory that may be written to anywhere
 _counting = short_lock()
-COPY_ON_WRITE = memory.COPY_ON_WRITE     # that of memory which is copied before it is written to
-LENT = memory.LENT              # the size class of memory that NumPy was handed, which can't grow any more
+COPY_ON_WRITE = memory.COPY_ON_WRITE  # that of memory which is copied before it is written to
+LENT = memory.LENT  # the size class of memory that NumPy was handed, which can't grow any more
 
 
 def empty(nbytes: int) -> Any:
@@ -62,10 +63,10 @@ def begin_epoch() -> int:
     return epoch
 
 
-_lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()    # by the block that their memory went to with the first alias
+_lenders: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by the block that their memory went to with the first alias
 
 
-_lazy: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()     # by memory: the storages that are copied on write
+_lazy: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()  # by memory: the storages that are copied on write
 
 
 def lazy_copy(held: Any) -> Any:
@@ -158,7 +159,7 @@ def resizable(storage: Any) -> bool:
     return owned and (storage.ptr, storage.capacity) == (whole.ptr, whole.capacity) and not storage.exports
 
 
-_replaced: dict[int, Any] = {}     # memory that a launch may still have the address of
+_replaced: dict[int, Any] = {}  # memory that a launch may still have the address of
 
 
 def resize(storage: Any, nbytes: int) -> None:
@@ -179,7 +180,7 @@ def resize(storage: Any, nbytes: int) -> None:
 def _move(storage: Any, nbytes: int) -> None:
     """Give a storage fresh memory of so many bytes, with those of its bytes that fit."""
     replaced = tuple(_replaced)
-    if not state.words[state.RUNNING]:      # whoever had an address in these has ended
+    if not state.words[state.RUNNING]:  # whoever had an address in these has ended
         for key in replaced:
             _replaced.pop(key, None)
     moved = empty(nbytes)
@@ -226,8 +227,12 @@ os.register_at_fork(after_in_child=_forked)
 def memory_statistics() -> dict[str, int]:
     """What the caching allocator holds: bytes in tensors now and at most, bytes kept for reuse, allocations so far."""
     words = state.words
-    return {"allocated_bytes": words[state.ALLOCATED], "peak_allocated_bytes": words[state.ALLOCATED_PEAK],
-            "cached_bytes": words[state.CACHED], "allocations": words[state.ALLOCATIONS]}
+    return {
+        "allocated_bytes": words[state.ALLOCATED],
+        "peak_allocated_bytes": words[state.ALLOCATED_PEAK],
+        "cached_bytes": words[state.CACHED],
+        "allocations": words[state.ALLOCATIONS],
+    }
 
 
 def reset_peak() -> None:

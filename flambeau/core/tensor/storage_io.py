@@ -82,9 +82,7 @@ def checked_geometry(
         if size < 0 or size > LARGEST or (not hollow and count * size > LARGEST):
             raise RuntimeError("numel: integer multiplication overflow")
         if stride < 0 or stride > LARGEST:
-            raise RuntimeError(
-                f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}"
-            )
+            raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
         count *= size
         last += (size - 1) * stride
     if offset < 0:
@@ -111,9 +109,7 @@ def check_geometry(
     return shape, strides
 
 
-def make_tensor(
-    storage: Storage | None, dtype: DType, offset: int, shape: Sequence[int], strides: Sequence[int]
-) -> Tensor:
+def make_tensor(storage: Storage | None, dtype: DType, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     """A tensor of this geometry over a storage; None makes a meta tensor with one of its own. Bounds are checked. Inside a fake
     tensor mode a fake one like it.
     """

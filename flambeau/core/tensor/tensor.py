@@ -49,8 +49,19 @@ class Tensor:
 
     __module__ = PACKAGE
 
-    __slots__ = ("_storage", "_offset", "_layout", "_node", "_index", "_root", "_grad", "_creation", "_resting",
-                 "__dict__", "__weakref__")
+    __slots__ = (
+        "_storage",
+        "_offset",
+        "_layout",
+        "_node",
+        "_index",
+        "_root",
+        "_grad",
+        "_creation",
+        "_resting",
+        "__dict__",
+        "__weakref__",
+    )
     _storage: Any
     _offset: int
     _layout: Layout
@@ -60,6 +71,7 @@ class Tensor:
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls is Tensor or not args or not isinstance(args[0], Tensor):
             from flambeau.core.tensor import create
+
             made = create.legacy_constructor(*args, **kwargs)
         else:
             made = args[0]
@@ -105,7 +117,7 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        if self._storage.size_class == COPY_ON_WRITE:       # whoever has an address may write
+        if self._storage.size_class == COPY_ON_WRITE:  # whoever has an address may write
             materialize(self._storage)
         return self._storage.ptr + self._offset * self._layout.dtype.itemsize if self._layout.numel else 0
 
@@ -151,7 +163,7 @@ def empty_plan(layout: Layout) -> Callable:
     return make
 
 
-_ALWAYS = 1 << 24       # elements for which there is memory
+_ALWAYS = 1 << 24  # elements for which there is memory
 
 
 def within_memory(*layouts: Layout) -> None:

@@ -36,7 +36,8 @@ def needs_values(x: Tensor, operator: str, error: Exception | None = None) -> Ex
         f"aten::{operator}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
         "registered. You may have run into this message while using an operator with PT2 compilation APIs "
         "(torch.compile/torch.export); in order to use this operator with those APIs you'll need to add a fake impl. Please see "
-        "the following for next steps:  https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html")
+        "the following for next steps:  https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+    )
 
 
 def allocated(made: Any) -> Any:
@@ -46,9 +47,11 @@ def allocated(made: Any) -> Any:
 
 def abstract_first(implementation: Callable, abstract: Callable) -> Callable:
     """The implementation of an operator whose arguments `abstract` checks; where no values are, its layouts are the results'."""
+
     @functools.wraps(implementation)
     def checked(*args: Any, **kwargs: Any) -> Any:
         layouts = abstract(*args, **kwargs)
         first = layouts if isinstance(layouts, Layout) else layouts[0]
         return allocated(layouts) if first.device.type == "meta" else implementation(*args, **kwargs)
+
     return checked

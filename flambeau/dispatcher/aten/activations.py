@@ -41,9 +41,7 @@ def _gradient(name: str, first: str = "grad_output") -> None:
     parameters = [inspect.Parameter(n, kind, annotation="Tensor") for n in (first, saved)]
     parameters += [inspect.Parameter(n, kind, annotation="Number") for n in numbers]
     parameters += [
-        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=declared.statics[n])
-        for n in rule
-        if n in declared.statics
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=declared.statics[n]) for n in rule if n in declared.statics
     ]
     body.__name__, body.__doc__ = f"{name}_backward", f"The gradient of {name}."
     body.__signature__ = inspect.Signature(parameters)

@@ -66,8 +66,9 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
 ) -> Any:
     """The gradients of attention for query, key and value; NotImplementedError with dropout, whose draws it isn't given."""
     if dropout_p:
-        raise NotImplementedError("the gradient of attention with dropout is that of its own products: call "
-                                  "scaled_dot_product_attention and backward")
+        raise NotImplementedError(
+            "the gradient of attention with dropout is that of its own products: call scaled_dot_product_attention and backward"
+        )
     if not grad_out.shape == out.shape == (*query.shape[:-1], value.shape[-1]) or logsumexp.shape != query.shape[:-1]:
         raise RuntimeError(
             f"attention of a query of shape {list(query.shape)} and values of shape {list(value.shape)} has no gradient, "
@@ -76,14 +77,14 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     factor = 1 / math.sqrt(query._layout.shape[-1]) if scale is None else scale
     if fusable(query, key, value, attn_mask, dropout_p) and not modes.local.grad:
         wide = float64 if query._layout.dtype is float64 else float32
-        kept = out.to(query._layout.dtype).contiguous(), logsumexp.to(wide).contiguous()    # as the kernel reads them
+        kept = out.to(query._layout.dtype).contiguous(), logsumexp.to(wide).contiguous()  # as the kernel reads them
         given = grad_out, *kept, query, key, value, fused_mask(query, attn_mask)
         return fused_gradients(*given, is_causal, float(factor))
     scores = _scores(query, key, attn_mask, is_causal, factor)
     dtype = scores._layout.dtype
     grad, wide_out, wide_value = grad_out.to(dtype), out.to(dtype), value.to(dtype)
     weights = (scores - logsumexp.unsqueeze(-1)).exp()
-    weights = NAMESPACE["where"](logsumexp.unsqueeze(-1) == -math.inf, 0.0, weights)    # rows that attend to nothing
+    weights = NAMESPACE["where"](logsumexp.unsqueeze(-1) == -math.inf, 0.0, weights)  # rows that attend to nothing
     of_scores = weights * (grad @ wide_value.transpose(-2, -1) - (grad * wide_out).sum(-1, True)) * factor
     gradients = of_scores @ key.to(dtype), of_scores.transpose(-2, -1) @ query.to(dtype), weights.transpose(-2, -1) @ grad
     return tuple(gradient.to(x._layout.dtype) for gradient, x in zip(gradients, (query, key, value)))

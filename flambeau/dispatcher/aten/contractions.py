@@ -75,4 +75,3 @@ def _product(left: Tensor, right: Tensor, summed: Sequence[int]) -> Tensor:
     places = [*batch, *rows, *summed, *columns]
     made = aten.view.default(made, sizes)
     return aten.permute.default(made, [places.index(dim) for dim in range(len(wide))])  # type: ignore[no-any-return]
-

@@ -24,9 +24,7 @@ def to_device(
 
 
 @implementation("to.other")
-def to_other(
-    self: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
-) -> Any:
+def to_other(self: Tensor, other: Tensor, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Any:
     """The tensor in the dtype of another."""
     return _to(self, other._layout.dtype, copy, memory_format)
 
@@ -85,6 +83,7 @@ def assert_tensor_metadata(
     def check(what: str, wanted: Any, got: Any, *shown: Any) -> None:
         if wanted is not None and wanted != got:
             raise RuntimeError(f"Tensor {what} mismatch! Expected: {shown[0]}, Got: {shown[1]}")
+
     check("sizes", size and list(size), list(a.shape), size, list(a.shape))
     check("strides", stride and list(stride), list(a.stride()), stride, list(a.stride()))
     check("dtype", dtype, a.dtype, getattr(dtype, "scalar_name", dtype), a.dtype.c_name)

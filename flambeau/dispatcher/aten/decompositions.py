@@ -111,9 +111,17 @@ def adaptive_avg_pool1d(own: Any, input: Tensor, output_size: Any) -> Any:
 
 
 @lowering
-def avg_pool1d(own: Any, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Any:
+def avg_pool1d(
+    own: Any,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
     """That of images of one row."""
+
     def one(x: Any) -> int:
         return x if isinstance(x, int) else x[0]
 
@@ -160,8 +168,9 @@ def tanhshrink(own: Any, input: Tensor) -> Any:
 
 
 @lowering
-def nll_loss(own: Any, input: Tensor, target: Tensor, weight: Any = None, *args: Any, ignore_index: int = -100,
-             reduction: Any = "mean") -> Any:
+def nll_loss(
+    own: Any, input: Tensor, target: Tensor, weight: Any = None, *args: Any, ignore_index: int = -100, reduction: Any = "mean"
+) -> Any:
     """The likelihood loss of rows; a second result is for the gradient."""
     if args or input._layout.ndim > 2 or reduction not in REDUCTIONS:
         return NotImplemented
@@ -169,30 +178,38 @@ def nll_loss(own: Any, input: Tensor, target: Tensor, weight: Any = None, *args:
 
 
 @lowering
-def max_pool1d(own: Any, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool1d(
+    own: Any,
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """That of images of one row."""
+
     def one(x: Any) -> int:
         return x if isinstance(x, int) else x[0]
 
     size = one(kernel_size)
     step = size if stride is None or (not isinstance(stride, int) and not len(stride)) else one(stride)
     rows = packets().unsqueeze.default(input, -2)
-    made = packets().max_pool2d_with_indices.default(
-        rows, [1, size], [1, step], [0, one(padding)], [1, one(dilation)], ceil_mode)
+    made = packets().max_pool2d_with_indices.default(rows, [1, size], [1, step], [0, one(padding)], [1, one(dilation)], ceil_mode)
     values, indices = (packets().squeeze.dim(x, -2) for x in made)
     return (values, indices) if return_indices else values
 
 
 @lowering
-def group_norm(own: Any, input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-               cudnn_enabled: bool = True) -> Any:
+def group_norm(
+    own: Any, input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Any:
     """Group norm, of whose results the first."""
     shape = input.shape
     if len(shape) < 2 or shape[1] % num_groups:
         return NotImplemented
-    return packets().native_group_norm.default(
-        input, weight, bias, shape[0], shape[1], math.prod(shape[2:]), num_groups, eps)[0]
+    return packets().native_group_norm.default(input, weight, bias, shape[0], shape[1], math.prod(shape[2:]), num_groups, eps)[0]
 
 
 _PADDED = {"reflect": "reflection_pad", "replicate": "replication_pad"}
@@ -278,8 +295,14 @@ def float_power(own: Any, input: Any, exponent: Any) -> Any:
 
 
 @lowering
-def unique(own: Any, input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:
+def unique(
+    own: Any,
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The different elements, or parts along a dimension."""
     if dim is None:
         made = packets()._unique2.default(input, sorted, return_inverse, return_counts)
@@ -289,8 +312,9 @@ def unique(own: Any, input: Tensor, sorted: bool = True, return_inverse: bool = 
 
 
 @lowering
-def unique_consecutive(own: Any, input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
+def unique_consecutive(
+    own: Any, input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The first of each run of equal elements."""
     return _wanted(packets().unique_consecutive.default(input, return_inverse, return_counts, dim), return_inverse, return_counts)
 
@@ -307,7 +331,7 @@ def adaptive_max_pool1d(own: Any, input: Tensor, output_size: Any, return_indice
     size = output_size if isinstance(output_size, int) else output_size[0]
     made = packets().adaptive_max_pool2d.default(packets().unsqueeze.default(input, -2), [1, size])
     values, indices = (packets().squeeze.dim(x, -2) for x in made)
-    return (values, indices) if return_indices or not hasattr(own, "operator") else values    # torch's function gives both
+    return (values, indices) if return_indices or not hasattr(own, "operator") else values  # torch's function gives both
 
 
 @lowering
@@ -323,8 +347,13 @@ def adaptive_max_pool3d(own: Any, input: Tensor, output_size: Any, return_indice
 @lowering
 def average_windows(own: Any, input: Tensor, window: Any) -> Any:
     """The means of windows."""
-    return getattr(packets(), window.name).default(input, *map(list, (window.kernel, window.stride, window.padding)),
-                                                   window.ceil_mode, window.count_include_pad, window.divisor or None)
+    return getattr(packets(), window.name).default(
+        input,
+        *map(list, (window.kernel, window.stride, window.padding)),
+        window.ceil_mode,
+        window.count_include_pad,
+        window.divisor or None,
+    )
 
 
 @lowering
@@ -335,8 +364,15 @@ def ctc_loss(own: Any, log_probs: Tensor, targets: Tensor, *args: Any, **kwargs:
 
 
 @lowering
-def binary_cross_entropy(own: Any, input: Tensor, target: Tensor, weight: Any = None, size_average: Any = None,
-                         reduce: Any = None, reduction: str = "mean") -> Any:
+def binary_cross_entropy(
+    own: Any,
+    input: Tensor,
+    target: Tensor,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Any:
     """The loss of probabilities."""
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS or target.shape != input.shape:
         return NotImplemented
@@ -344,8 +380,9 @@ def binary_cross_entropy(own: Any, input: Tensor, target: Tensor, weight: Any = 
 
 
 def _unpool(dims: int) -> Any:
-    def rule(own: Any, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-             output_size: Any = None) -> Any:
+    def rule(
+        own: Any, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
         if output_size is not None:
             return NotImplemented
         kernel, padding = ([x] * dims if isinstance(x, int) else list(x) for x in (kernel_size, padding))

@@ -47,7 +47,7 @@ def _embedding_bag(
     ends = NAMESPACE["cat"]((starts[1:], starts.new_full((1,), count)))
     sizes = ends - starts
     places = NAMESPACE["arange"](count, dtype=starts._layout.dtype, device=starts.device)
-    bags = NAMESPACE["searchsorted"](starts, places, right=True) - 1     # empty bags begin where the next one does
+    bags = NAMESPACE["searchsorted"](starts, places, right=True) - 1  # empty bags begin where the next one does
     return result, bags.to(offsets._layout.dtype), sizes, offsets.new_empty((0,))
 
 

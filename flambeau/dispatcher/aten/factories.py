@@ -15,9 +15,7 @@ from flambeau.dispatcher.aten.registry import implementation
 
 
 @implementation("randint", "randint.default")
-def randint(
-    high: int, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
-) -> Any:
+def randint(high: int, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
     """Integers from 0 up to below `high`."""
     return NAMESPACE["randint"](0, high, size, dtype=dtype, device=device)
 

@@ -64,7 +64,7 @@ def _transformed(kind: str, x: Tensor, dims: list[int], sizes: list[int], norm: 
     if kind == "complex":
         return aten._fft_c2c.default(_fitted(x, dims, sizes) if dims else x, dims, number, forward)
     x = _fitted(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
-    if forward:     # of what is Hermitian in time: the inverse of the conjugate
+    if forward:  # of what is Hermitian in time: the inverse of the conjugate
         if len(dims) > 1:
             x = aten._fft_c2c.default(x, dims[:-1], number, True)
         return aten._fft_c2r.default(_conjugate(x), dims[-1:], number, sizes[-1])
@@ -103,8 +103,14 @@ def _several(kind: str, forward: bool, default: Any) -> Any:
     return rule
 
 
-for _name, _kind, _forward in (("fft", "complex", True), ("ifft", "complex", False), ("rfft", "real", True),
-                               ("irfft", "hermitian", False), ("hfft", "hermitian", True), ("ihfft", "real", False)):
+for _name, _kind, _forward in (
+    ("fft", "complex", True),
+    ("ifft", "complex", False),
+    ("rfft", "real", True),
+    ("irfft", "hermitian", False),
+    ("hfft", "hermitian", True),
+    ("ihfft", "real", False),
+):
     LOWERINGS[f"fft_{_name}"] = _line(_kind, _forward)
     LOWERINGS[f"fft_{_name}n"] = _several(_kind, _forward, None)
     LOWERINGS[f"fft_{_name}2"] = _several(_kind, _forward, (-2, -1))

@@ -128,4 +128,4 @@ def _call(name: str, *args: Any) -> Any:
     stand_ins = stand_ins_in_use()
     if stand_ins is None or local.dispatch_modes:
         return found(*args)
-    return stand_ins.mode.with_symbols(found, args, {})     # implementations of views index in their turn
+    return stand_ins.mode.with_symbols(found, args, {})  # implementations of views index in their turn

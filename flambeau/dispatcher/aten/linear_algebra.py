@@ -125,8 +125,6 @@ def _segment_reduce_backward(
     initial: Any = None,
 ) -> Any:
     def reduced(x: Tensor) -> Any:
-        return NAMESPACE["segment_reduce"](
-            x, reduce, lengths=lengths, offsets=offsets, axis=axis, unsafe=True, initial=initial
-        )
+        return NAMESPACE["segment_reduce"](x, reduce, lengths=lengths, offsets=offsets, axis=axis, unsafe=True, initial=initial)
 
     return gradients_of(reduced, (data,), grad)[0]

@@ -28,9 +28,7 @@ def _two(name: str, function: Callable[..., Any], extra: str | None = None) -> N
         return function(self, target, reduction=REDUCTIONS[reduction], **named(value))
 
     def backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, value: float = 1.0) -> Tensor:
-        return gradient_of(
-            lambda x: function(x, target, reduction=REDUCTIONS[reduction], **named(value)), self, grad_output
-        )
+        return gradient_of(lambda x: function(x, target, reduction=REDUCTIONS[reduction], **named(value)), self, grad_output)
 
     implementation(name)(forward)
     implementation(name + "_backward")(backward)
@@ -61,9 +59,7 @@ def binary_cross_entropy_with_logits(
     self: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
 ) -> Any:
     """Binary cross entropy of logits."""
-    return loss.binary_cross_entropy_with_logits(
-        self, target, weight, reduction=REDUCTIONS[reduction], pos_weight=pos_weight
-    )
+    return loss.binary_cross_entropy_with_logits(self, target, weight, reduction=REDUCTIONS[reduction], pos_weight=pos_weight)
 
 
 @implementation()
@@ -184,9 +180,7 @@ def triplet_margin_loss(
 
 
 @implementation("nll_loss", "nll_loss2d", "nll_loss_nd")
-def nll_loss(
-    self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
-) -> Any:
+def nll_loss(self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100) -> Any:
     """The negative log likelihood loss."""
     return cross_entropy.nll_loss(self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction])
 
@@ -213,8 +207,9 @@ def multilabel_margin_loss(self: Tensor, target: Tensor, reduction: int = 1) -> 
 
 
 @implementation("_ctc_loss", "_ctc_loss.Tensor")
-def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-              zero_infinity: bool = False) -> Any:
+def _ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, zero_infinity: bool = False
+) -> Any:
     """The losses of sequences, and the logarithms that their gradient is made of."""
     lengths = [x.tolist() if isinstance(x, Tensor) else list(x) for x in (input_lengths, target_lengths)]
     return fused_ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)

@@ -212,8 +212,8 @@ def _variance(name: str) -> Callable[..., Any]:
         if dim.__class__ is bool:
             dim, unbiased = None, dim
         if unbiased not in (None, True, False) or unbiased.__class__ is int:
-            return NotImplemented       # which refuses it
-        if unbiased is not None or (correction is None and dim is not None):   # of dimensions
+            return NotImplemented  # which refuses it
+        if unbiased is not None or (correction is None and dim is not None):  # of dimensions
             correction = int(unbiased is not False)
         named = {} if correction is None else {"correction": correction}
         if keepdim:
@@ -266,27 +266,15 @@ def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
 
 
 @lowering
-def _convolve(
-    own: Any, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+def _convolve(own: Any, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     """A convolution whose arguments are complete."""
     nothing = [0] * len(stride)
-    return packets().convolution.default(
-        input, weight, bias, list(stride), list(padding), list(dilation), False, nothing, groups
-    )
+    return packets().convolution.default(input, weight, bias, list(stride), list(padding), list(dilation), False, nothing, groups)
 
 
 @lowering
 def _gradient_of_input(
-    own: Any,
-    grad: Tensor,
-    weight: Tensor,
-    bias: Any,
-    size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    own: Any, grad: Tensor, weight: Tensor, bias: Any, size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     """A transposed convolution."""
     kernel = weight._layout.shape[2:]

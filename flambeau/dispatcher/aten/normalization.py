@@ -69,9 +69,7 @@ def native_group_norm_backward(
 
     scale = None if weight is None else weight.reshape(1, group, C // group, 1)
     g = grouped(grad_out)
-    made, normal = _input_gradient(
-        g, grouped(input), mean.reshape(N, group, 1, 1), rstd.reshape(N, group, 1, 1), scale, (2, 3)
-    )
+    made, normal = _input_gradient(g, grouped(input), mean.reshape(N, group, 1, 1), rstd.reshape(N, group, 1, 1), scale, (2, 3))
     like = input if weight is None else weight
     return (
         made.reshape(input._layout.shape) if output_mask[0] else None,

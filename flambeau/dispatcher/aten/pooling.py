@@ -49,9 +49,7 @@ def _maximum(dims: int) -> None:
     ) -> Tensor:
         return scattered(grad_output, self, indices)
 
-    def fractional_backward(
-        grad_output: Tensor, self: Tensor, kernel_size: Any, output_size: Any, indices: Tensor
-    ) -> Tensor:
+    def fractional_backward(grad_output: Tensor, self: Tensor, kernel_size: Any, output_size: Any, indices: Tensor) -> Tensor:
         return scattered(grad_output, self, indices)
 
     def adaptive(self: Tensor, output_size: Any) -> Any:

@@ -20,8 +20,14 @@ def _dropout(feature: bool, alpha: bool, in_place: bool) -> Any:
 
     def rule(own: Any, input: Tensor, p: float = 0.5, train: bool = True, *args: Any) -> Any:
         aten = packets()
-        if args or not train or not 0 < p < 1 or not input.numel() or not input.dtype.is_floating_point or (
-                feature and input.dim() < 2):
+        if (
+            args
+            or not train
+            or not 0 < p < 1
+            or not input.numel()
+            or not input.dtype.is_floating_point
+            or (feature and input.dim() < 2)
+        ):
             return NotImplemented
         shape = [*input.shape[:2], *[1] * (input.dim() - 2)]
         noise = aten.new_empty.default(input, shape) if feature else aten.empty_like.default(input)
@@ -45,8 +51,15 @@ for _feature in (False, True):
 
 
 def _fractional(dims: int) -> Any:
-    def rule(own: Any, input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-             return_indices: bool = False, _random_samples: Any = None) -> Any:
+    def rule(
+        own: Any,
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> Any:
         def each(x: Any) -> list[Any]:
             return [x] * dims if isinstance(x, (int, float)) else list(x)
 
@@ -58,7 +71,8 @@ def _fractional(dims: int) -> Any:
             lead = [*input.shape[:-dims]] if input.dim() == dims + 2 else [1, input.shape[0]]
             _random_samples = packets().rand.default([*lead, dims], dtype=input.dtype, device=input.device, pin_memory=False)
         made = getattr(packets(), f"fractional_max_pool{dims}d").default(
-            input, each(kernel_size), each(output_size), _random_samples)
+            input, each(kernel_size), each(output_size), _random_samples
+        )
         return made if return_indices else made[0]
 
     return rule

@@ -39,7 +39,7 @@ for _name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
 
 # ---------------------------------------------------------------- one layer in one direction, PyTorch's kernel for CPUs
 
-LSTM = 2       # the number of that kind of layer
+LSTM = 2  # the number of that kind of layer
 
 
 @implementation()
@@ -49,12 +49,14 @@ def mkldnn_rnn_layer(
 ) -> Any:  # fmt: skip
     """(outputs, hidden, cell, memory that the gradients would be computed in) of a long short-term memory."""
     if mode != LSTM or num_layers != 1 or bidirectional:
-        raise NotImplementedError("aten::mkldnn_rnn_layer is not implemented in flambeau but for one layer of an LSTM in one "
-                                  "direction; call torch.lstm")
+        raise NotImplementedError(
+            "aten::mkldnn_rnn_layer is not implemented in flambeau but for one layer of an LSTM in one direction; call torch.lstm"
+        )
     weights = [weight0, weight1, weight2, weight3] if has_biases else [weight0, weight1]
     steps = input.flip(0) if reverse else input
     out, hidden, cell = NAMESPACE["lstm"](
-        steps, (hx_.unsqueeze(0), cx_.unsqueeze(0)), weights, has_biases, 1, 0.0, train, False, False)
+        steps, (hx_.unsqueeze(0), cx_.unsqueeze(0)), weights, has_biases, 1, 0.0, train, False, False
+    )
     return out.flip(0) if reverse else out, hidden[0], cell[0], NAMESPACE["empty"](0, dtype=uint8)
 
 
@@ -68,8 +70,9 @@ def mkldnn_rnn_layer_backward(
     given = (input, weight1, weight2, weight3, weight4, hx_, cx_tmp)
     with enable_grad():
         leaves = [x.detach().requires_grad_() for x in given]
-        made = mkldnn_rnn_layer(*leaves, reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional,
-                                batch_first, train)
+        made = mkldnn_rnn_layer(
+            *leaves, reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train
+        )
         wanted = [(x, g) for x, g in zip(made, (grad_output, grad_hy, grad_cy)) if g is not None]
         found = engine.grad([x for x, _ in wanted], leaves, [g for _, g in wanted], allow_unused=True)
     return tuple(x.new_zeros(x.shape) if g is None else g for x, g in zip(given, found))

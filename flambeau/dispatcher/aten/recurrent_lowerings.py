@@ -19,11 +19,11 @@ __all__ = ["lstm"]
 def lstm(own: Any, input: Any, *args: Any) -> Any:
     """An LSTM of float32, whose sequences have one length, by the kernel for CPUs."""
     if len(args) != 8 or not isinstance(args[2], bool):
-        return NotImplemented   # packed
+        return NotImplemented  # packed
     (hidden, cell), weights, has_biases, num_layers, dropout, train, bidirectional, batch_first = args
     directions, per_cell = 1 + bidirectional, 4 if has_biases else 2
     fits = input.dtype in (float32, bfloat16, float16) and input.numel() and input.dim() == 3
-    if not fits or len(weights) != per_cell * num_layers * directions:     # with projections there are more
+    if not fits or len(weights) != per_cell * num_layers * directions:  # with projections there are more
         return NotImplemented
     aten = packets()
     x = aten.transpose.int(input, 0, 1) if batch_first else input

@@ -48,17 +48,13 @@ def _unique2(self: Tensor, sorted: bool = True, return_inverse: bool = False, re
 
 
 @implementation()
-def unique_dim(
-    self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
+def unique_dim(self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
     """The different slices along a dimension, where each slice is among them, and how often each occurs."""
     return NAMESPACE["unique"](self, sorted, True, True, dim)
 
 
 @implementation()
-def unique_consecutive(
-    self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+def unique_consecutive(self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The first of each run of equal values, where each is among them, and the lengths of runs; empty what wasn't asked for."""
     values, inverse, counts = NAMESPACE["unique_consecutive"](self, True, True, dim)
     empty = inverse.new_empty((0,))

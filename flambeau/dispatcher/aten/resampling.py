@@ -24,24 +24,14 @@ def _declare(name: str, kind: str, dims: int, aligned: bool, antialias: bool = F
     def forward(self: Tensor, output_size: Any, a: Any = None, b: Any = None, c: Any = None) -> Any:
         return resampled(self, output_size, False, a, b, c)
 
-    def backward(
-        grad_output: Tensor, output_size: Any, input_size: Any, a: Any = None, b: Any = None, c: Any = None
-    ) -> Any:
+    def backward(grad_output: Tensor, output_size: Any, input_size: Any, a: Any = None, b: Any = None, c: Any = None) -> Any:
         return _transposed(lambda x: resampled(x, output_size, False, a, b, c), grad_output, input_size)
 
-    def aligned_forward(
-        self: Tensor, output_size: Any, align_corners: bool, a: Any = None, b: Any = None, c: Any = None
-    ) -> Any:
+    def aligned_forward(self: Tensor, output_size: Any, align_corners: bool, a: Any = None, b: Any = None, c: Any = None) -> Any:
         return resampled(self, output_size, align_corners, a, b, c)
 
     def aligned_backward(
-        grad_output: Tensor,
-        output_size: Any,
-        input_size: Any,
-        align_corners: bool,
-        a: Any = None,
-        b: Any = None,
-        c: Any = None,
+        grad_output: Tensor, output_size: Any, input_size: Any, align_corners: bool, a: Any = None, b: Any = None, c: Any = None
     ) -> Any:
         return _transposed(lambda x: resampled(x, output_size, align_corners, a, b, c), grad_output, input_size)
 

@@ -51,7 +51,7 @@ def _view(own: Any, input: Tensor, *shape: Any, **named: Any) -> Any:
     return _reshaped(input, sizes)
 
 
-LOWERINGS["view"] = _view       # which is also what reshape is called there
+LOWERINGS["view"] = _view  # which is also what reshape is called there
 
 
 @lowering

@@ -22,7 +22,8 @@ def _compressed(kind: Any, check_invariants: bool | None = None) -> Any:
         bounds: Tensor, others: Tensor, values: Tensor, size: Any = None, *, dtype: Any = None, device: Any = None
     ) -> Tensor:
         return sparse_compressed_tensor(
-            bounds, others, values, size, dtype=dtype, layout=kind, device=device, check_invariants=check_invariants)
+            bounds, others, values, size, dtype=dtype, layout=kind, device=device, check_invariants=check_invariants
+        )
 
     return make
 

@@ -76,8 +76,10 @@ def _by_names(name: str, backward: str) -> None:
             values[tensors[0]], values[tensors[1]] = values[tensors[1]], values[tensors[0]]
             return first, asked_for()
         if not masked and others:
-            raise NotImplementedError(f"the derivative of '{name}' for its argument '{others[0]}' under a mode or class that "
-                                      "answers operators: detach that argument")
+            raise NotImplementedError(
+                f"the derivative of '{name}' for its argument '{others[0]}' under a mode or class that "
+                "answers operators: detach that argument"
+            )
         made = asked_for()
         return tuple(made) if isinstance(made, (tuple, list)) else made
 

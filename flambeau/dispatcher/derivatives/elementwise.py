@@ -16,6 +16,7 @@ __all__: list[str] = []
 
 aten: Any = ops.aten
 
+
 @derivative("relu")
 def _(g: Any, out: Any) -> Any:
     return aten.threshold_backward.default(g, out, 0)

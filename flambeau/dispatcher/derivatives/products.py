@@ -14,6 +14,7 @@ __all__: list[str] = []
 
 aten: Any = ops.aten
 
+
 def _columns(x: Any) -> bool:
     """Whether a matrix lies column by column."""
     steps, shape = x._layout.strides, x._layout.shape
@@ -48,27 +49,36 @@ def _(g: Any, self: Any, mat2: Any, need: Any) -> Any:
 
 @derivative("addmm", node="AddmmBackward0")
 def _(g: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, need: Any) -> Any:
-    return (_scaled(g, beta) if need["self"] else None, _scaled(_first(g, mat2, mat1), alpha) if need["mat1"] else None,
-            _scaled(_second(g, mat1, mat2), alpha) if need["mat2"] else None)
+    return (
+        _scaled(g, beta) if need["self"] else None,
+        _scaled(_first(g, mat2, mat1), alpha) if need["mat1"] else None,
+        _scaled(_second(g, mat1, mat2), alpha) if need["mat2"] else None,
+    )
 
 
 @derivative("bmm", node="BmmBackward0")
 def _(g: Any, self: Any, mat2: Any, need: Any) -> Any:
-    return (aten.bmm.default(g, conjugate(aten.transpose.int(mat2, 1, 2))) if need["self"] else None,
-            aten.bmm.default(conjugate(aten.transpose.int(self, 1, 2)), g) if need["mat2"] else None)
+    return (
+        aten.bmm.default(g, conjugate(aten.transpose.int(mat2, 1, 2))) if need["self"] else None,
+        aten.bmm.default(conjugate(aten.transpose.int(self, 1, 2)), g) if need["mat2"] else None,
+    )
 
 
 @derivative("baddbmm", node="BaddbmmBackward0")
 def _(g: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any, need: Any) -> Any:
-    return (_scaled(g, beta) if need["self"] else None,
-            _scaled(aten.bmm.default(g, conjugate(aten.transpose.int(batch2, 1, 2))), alpha) if need["batch1"] else None,
-            _scaled(aten.bmm.default(conjugate(aten.transpose.int(batch1, 1, 2)), g), alpha) if need["batch2"] else None)
+    return (
+        _scaled(g, beta) if need["self"] else None,
+        _scaled(aten.bmm.default(g, conjugate(aten.transpose.int(batch2, 1, 2))), alpha) if need["batch1"] else None,
+        _scaled(aten.bmm.default(conjugate(aten.transpose.int(batch1, 1, 2)), g), alpha) if need["batch2"] else None,
+    )
 
 
 @derivative("mv", node="MvBackward0")
 def _(g: Any, self: Any, vec: Any, need: Any) -> Any:
-    return (aten.ger.default(g, conjugate(vec)) if need["self"] else None,
-            aten.mv.default(conjugate(aten.t.default(self)), g) if need["vec"] else None)
+    return (
+        aten.ger.default(g, conjugate(vec)) if need["self"] else None,
+        aten.mv.default(conjugate(aten.t.default(self)), g) if need["vec"] else None,
+    )
 
 
 @derivative("dot", node="DotBackward0")

@@ -19,5 +19,23 @@ def _(
     train: Any, outs: Any,
 ) -> Any:  # fmt: skip
     return aten.mkldnn_rnn_layer_backward.default(
-        input, weight0, weight1, weight2, weight3, hx_, cx_, *outs[:3], *gs[:3], reverse, mode, hidden_size, num_layers,
-        has_biases, train, bidirectional, batch_sizes, batch_first, outs[3])
+        input,
+        weight0,
+        weight1,
+        weight2,
+        weight3,
+        hx_,
+        cx_,
+        *outs[:3],
+        *gs[:3],
+        reverse,
+        mode,
+        hidden_size,
+        num_layers,
+        has_biases,
+        train,
+        bidirectional,
+        batch_sizes,
+        batch_first,
+        outs[3],
+    )

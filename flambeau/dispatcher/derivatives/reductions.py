@@ -15,6 +15,7 @@ __all__: list[str] = []
 
 aten: Any = ops.aten
 
+
 def _expanded(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """A gradient of a reduction, with the dimensions that it reduced."""
     shape = self.shape

@@ -15,8 +15,9 @@ def checkpoint(module: Any, **kwargs: Any) -> Any:
     kwargs: as of torch.utils.checkpoint.checkpoint. Raises ValueError for use_reentrant=True, which needs a wrapper.
     """
     if kwargs.pop("use_reentrant", False):
-        raise NotImplementedError("use_reentrant=True is not supported in composable checkpoint. Please use "
-                                  "torch.utils.checkpoint.checkpoint instead.")
+        raise NotImplementedError(
+            "use_reentrant=True is not supported in composable checkpoint. Please use torch.utils.checkpoint.checkpoint instead."
+        )
     forward = module.forward
 
     def again(*args: Any, **named: Any) -> Any:

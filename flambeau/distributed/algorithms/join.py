@@ -20,7 +20,7 @@ from flambeau.nn.parallel import DistributedDataParallel
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
-_MANY = 1000        # iterations that one process is behind others before it is worth a warning
+_MANY = 1000  # iterations that one process is behind others before it is worth a warning
 
 
 class JoinHook:
@@ -77,8 +77,9 @@ class Join:
     joinables' hooks.
     """
 
-    def __init__(self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
-                 ) -> None:
+    def __init__(
+        self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
+    ) -> None:
         if not joinables:
             raise ValueError("The join context manager requires at least one joinable")
         self._joinables, self._enable, self._throw = list(joinables), enable, throw_on_early_termination
@@ -114,8 +115,11 @@ class Join:
                 raise RuntimeError(f"Rank {self._group.rank()} exhausted all inputs.")
             last, count = False, count + 1
             if count == _MANY:
-                warnings.warn(f"Detected uneven input skew of greater than {_MANY}. This means that rank {self._group.rank()} "
-                              f"has at least {_MANY} fewer inputs than other currently-active ranks.", stacklevel=3)
+                warnings.warn(
+                    f"Detected uneven input skew of greater than {_MANY}. This means that rank {self._group.rank()} "
+                    f"has at least {_MANY} fewer inputs than other currently-active ranks.",
+                    stacklevel=3,
+                )
             for hook in self._hooks:
                 hook.main_hook()
         for hook in self._hooks:

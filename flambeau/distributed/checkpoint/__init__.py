@@ -12,12 +12,7 @@ from flambeau.distributed.checkpoint.api import CheckpointException
 from flambeau.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from flambeau.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from flambeau.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from flambeau.distributed.checkpoint.metadata import (
-    BytesStorageMetadata,
-    ChunkStorageMetadata,
-    Metadata,
-    TensorStorageMetadata,
-)
+from flambeau.distributed.checkpoint.metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from flambeau.distributed.checkpoint.optimizer import load_sharded_optimizer_state_dict
 from flambeau.distributed.checkpoint.planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from flambeau.distributed.checkpoint.quantized_hf_storage import QuantizedHuggingFaceStorageReader

@@ -87,9 +87,7 @@ def _write_whole(path: pathlib.Path, tensors: dict[str, _Whole]) -> None:
     temporary.replace(path)
 
 
-def _consolidated(
-    input_dir: str, output_dir: str, mapping: dict[str, int] | None, threads: int, rank: int, count: int
-) -> None:
+def _consolidated(input_dir: str, output_dir: str, mapping: dict[str, int] | None, threads: int, rank: int, count: int) -> None:
     wholes = _wholes(input_dir)
     chosen = mapping or dict.fromkeys(wholes, 1)
     missing = sorted(set(chosen) - set(wholes))
@@ -124,11 +122,7 @@ def consolidate_safetensors_files(
 
 
 def consolidate_safetensors_files_on_every_rank(
-    input_dir: str,
-    output_dir: str,
-    fqn_to_index_mapping: dict[str, int] | None,
-    num_threads: int = 1,
-    process_group: Any = None,
+    input_dir: str, output_dir: str, fqn_to_index_mapping: dict[str, int] | None, num_threads: int = 1, process_group: Any = None
 ) -> None:
     """The same, the files being shared out over the ranks of a group. Returns when all are written."""
     alone = not c10d.is_initialized()

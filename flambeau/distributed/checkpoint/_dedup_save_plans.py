@@ -6,12 +6,7 @@ import dataclasses
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.checkpoint.metadata import (
-    BytesStorageMetadata,
-    Metadata,
-    MetadataIndex,
-    TensorStorageMetadata,
-)
+from flambeau.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata, MetadataIndex, TensorStorageMetadata
 from flambeau.distributed.checkpoint.planner import SavePlan, WriteItem
 
 __all__ = ["check_boxes", "dedup_save_plans", "merged"]
@@ -60,9 +55,7 @@ def merged(plans: list[SavePlan]) -> tuple[list[SavePlan], dict[str, Any]]:
             data = item.tensor_data
             entry = entries.setdefault(item.index.fqn, TensorStorageMetadata(data.properties, data.size, []))
             if entry.size != data.size:
-                raise ValueError(
-                    f"ranks disagree on the size of {item.index.fqn}: {tuple(entry.size)} and {tuple(data.size)}"
-                )
+                raise ValueError(f"ranks disagree on the size of {item.index.fqn}: {tuple(entry.size)} and {tuple(data.size)}")
             index = dataclasses.replace(item.index, index=len(entry.chunks))
             items.append(dataclasses.replace(item, index=index))
             entry.chunks.append(data.chunk)

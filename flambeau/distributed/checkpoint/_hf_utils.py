@@ -66,4 +66,3 @@ def write_index(folder: Any, files: dict[str, str], total: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-

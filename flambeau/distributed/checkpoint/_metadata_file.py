@@ -30,22 +30,14 @@ class _Unpickler(pickle.Unpickler):
         found = _CLASSES.get(module, {}).get(name)
         if found is not None:
             return found
-        if module.startswith("pathlib") and name in (
-            "PosixPath",
-            "PurePosixPath",
-            "WindowsPath",
-            "PureWindowsPath",
-            "Path",
-        ):
+        if module.startswith("pathlib") and name in ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath", "Path"):
             return _path  # what wrote a checkpoint may have had other paths
         if module == "torch" or (module, name) == ("torch.serialization", "_get_layout"):
             try:
                 return allowed.lookup(f"{module}.{name}")
             except KeyError:
                 pass
-        raise pickle.UnpicklingError(
-            f"the metadata of a checkpoint names {module}.{name}, which no checkpoint needs: not read"
-        )
+        raise pickle.UnpicklingError(f"the metadata of a checkpoint names {module}.{name}, which no checkpoint needs: not read")
 
 
 def _path(*parts: str) -> str:

@@ -18,9 +18,7 @@ def _is_leaf(value: Any) -> bool:
         return False
     if not isinstance(value, list):
         return True
-    return not any(
-        isinstance(item, (torch.Tensor, Mapping)) or (isinstance(item, list) and not _is_leaf(item)) for item in value
-    )
+    return not any(isinstance(item, (torch.Tensor, Mapping)) or (isinstance(item, list) and not _is_leaf(item)) for item in value)
 
 
 def items_of(value: Any, path: Path = (), is_leaf: Callable[[Any], bool] = _is_leaf) -> Iterator[tuple[Path, Any]]:
@@ -34,9 +32,7 @@ def items_of(value: Any, path: Path = (), is_leaf: Callable[[Any], bool] = _is_l
 
 
 def traverse_state_dict(
-    state_dict: Mapping[str, Any],
-    visitor: Callable[[Path, Any], None],
-    keep_traversing: Callable[[Any], bool] | None = None,
+    state_dict: Mapping[str, Any], visitor: Callable[[Path, Any], None], keep_traversing: Callable[[Any], bool] | None = None
 ) -> None:
     """Calls `visitor(path, value)` with each value that is stored in one piece.
 

@@ -14,11 +14,7 @@ __all__ = ["write_together"]
 
 
 def write_together(
-    state_dict: dict[str, Any],
-    writer: StorageWriter,
-    planner: SavePlanner,
-    together: Together,
-    use_collectives: bool = True,
+    state_dict: dict[str, Any], writer: StorageWriter, planner: SavePlanner, together: Together, use_collectives: bool = True
 ) -> Metadata:
     """Plans, writes and finishes; every rank of `together` calls it, unless each is to write for itself."""
     central: list[Metadata] = []

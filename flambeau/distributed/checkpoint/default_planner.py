@@ -81,9 +81,7 @@ class DefaultSavePlanner(SavePlanner):
         mappings: dict[str, Any] = {}
         for plan in all_plans:
             mappings.update(plan.planner_data or {})
-        metadata = dataclasses.replace(
-            metadata, planner_data=mappings if self.flatten_state_dict else None, version="1.0.0"
-        )
+        metadata = dataclasses.replace(metadata, planner_data=mappings if self.flatten_state_dict else None, version="1.0.0")
         return plans, metadata
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
@@ -120,9 +118,7 @@ def create_default_global_save_plan(
     return plans if rewrite_index_hints else all_plans, Metadata(entries)
 
 
-def create_default_local_load_plan(
-    state_dict: dict[str, Any], metadata: Metadata, strict: bool = True
-) -> LoadPlan:
+def create_default_local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool = True) -> LoadPlan:
     """What this rank reads into a flat state dict. RuntimeError for what isn't there if `strict`, ValueError for other sizes."""
     items: list[ReadItem] = []
     for name, value in state_dict.items():
@@ -163,9 +159,7 @@ class DefaultLoadPlanner(LoadPlanner):
         self.flatten_state_dict, self.allow_partial_load = flatten_state_dict, allow_partial_load
         self.mappings: dict[str, Any] = {}
 
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:
+    def set_up_planner(self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False) -> None:
         give_memory(state_dict)
         self.original_state_dict = state_dict
         if self.flatten_state_dict:
@@ -221,9 +215,7 @@ class _EmptyStateDictLoadPlanner(DefaultLoadPlanner):
             return True
         return any(".".join(map(str, path[:end])) in self.keys for end in range(1, len(path)))
 
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:
+    def set_up_planner(self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False) -> None:
         assert metadata is not None
         if state_dict:
             raise AssertionError("this planner fills an empty state dict")

@@ -103,9 +103,7 @@ class BroadcastingTorchSaveReader(StorageReader):
 class DynamicMetaLoadPlanner(DefaultLoadPlanner):
     """Takes the state dict that is loaded into for what is stored, where the storage has no metadata of its own."""
 
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:
+    def set_up_planner(self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False) -> None:
         super().set_up_planner(state_dict, metadata, is_coordinator)
         whole = {
             name: torch.empty(value.shape, dtype=value.dtype, device="meta") if isinstance(value, torch.Tensor) else value

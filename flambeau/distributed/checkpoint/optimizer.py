@@ -21,10 +21,7 @@ __all__ = ["load_sharded_optimizer_state_dict"]
 
 
 def load_sharded_optimizer_state_dict(
-    model_state_dict: dict[str, Any],
-    optimizer_key: str,
-    storage_reader: StorageReader,
-    planner: LoadPlanner | None = None,
+    model_state_dict: dict[str, Any], optimizer_key: str, storage_reader: StorageReader, planner: LoadPlanner | None = None
 ) -> dict[str, Any]:
     """The optimizer's state that a checkpoint has under `optimizer_key`, as a state dict with that key.
 

@@ -13,13 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
-    Metadata,
-    MetadataIndex,
-    StorageMeta,
-    TensorProperties,
-)
+from flambeau.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex, StorageMeta, TensorProperties
 
 __all__ = ["BytesIOWriteData", "LoadItemType", "LoadPlan", "LoadPlanner", "ReadItem", "SavePlan", "SavePlanner",
            "TensorWriteData", "WriteItem", "WriteItemType"]  # fmt: skip
@@ -133,9 +127,7 @@ class LoadPlanner(abc.ABC):
     """Decides what is read and where it goes."""
 
     @abc.abstractmethod
-    def set_up_planner(
-        self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
-    ) -> None:
+    def set_up_planner(self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False) -> None:
         """Takes the state dict that is loaded into."""
 
     @abc.abstractmethod

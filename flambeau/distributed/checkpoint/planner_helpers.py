@@ -9,12 +9,7 @@ import itertools
 from typing import Any
 
 import flambeau as torch
-from flambeau.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
-    MetadataIndex,
-    TensorProperties,
-    TensorStorageMetadata,
-)
+from flambeau.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties, TensorStorageMetadata
 from flambeau.distributed.checkpoint.planner import LoadItemType, ReadItem, TensorWriteData, WriteItem, WriteItemType
 from flambeau.distributed.tensor._api import DTensor
 from flambeau.distributed.tensor._dtensor_spec import local_shape_and_offset

@@ -164,9 +164,7 @@ def _joined(model: nn.Module, given: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def set_model_state_dict(
-    model: nn.Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
-) -> Any:
+def set_model_state_dict(model: nn.Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None) -> Any:
     """Loads what `get_model_state_dict` gives, whole or divided. Every rank calls it.
 
     A model on the meta device takes the tensors of a whole state dict themselves. Returns what nn.Module.load_state_dict does;
@@ -184,7 +182,8 @@ def set_model_state_dict(
         key = keys.get(name, name)
         placed[key] = placed_like(value, own.get(key))
     assign = (options.full_state_dict or options.broadcast_from_rank0) and any(
-        isinstance(value, torch.Tensor) and value.is_meta for value in own.values())
+        isinstance(value, torch.Tensor) and value.is_meta for value in own.values()
+    )
     with _with_parts(model):
         return _original(model, "load_state_dict")(placed, strict=options.strict, **({"assign": True} if assign else {}))
 
@@ -220,11 +219,7 @@ def _init_optim_state(optim: torch.optim.Optimizer) -> None:
 
 
 def get_optimizer_state_dict(
-    model: nn.Module,
-    optimizers: Any,
-    *,
-    submodules: set[nn.Module] | None = None,
-    options: StateDictOptions | None = None,
+    model: nn.Module, optimizers: Any, *, submodules: set[nn.Module] | None = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
     """The state of one or several optimizers by their parameters' names. Every rank calls it.
 
@@ -299,11 +294,7 @@ def _require(optimizers: list[torch.optim.Optimizer], found: dict[str, Any], opt
 
 @torch.no_grad()
 def set_optimizer_state_dict(
-    model: nn.Module,
-    optimizers: Any,
-    optim_state_dict: dict[str, Any],
-    *,
-    options: StateDictOptions | None = None,
+    model: nn.Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> None:
     """Loads what `get_optimizer_state_dict` gives, or the optimizer's own state dict. Every rank calls it.
 
@@ -330,11 +321,7 @@ def set_optimizer_state_dict(
 
 
 def get_state_dict(
-    model: nn.Module,
-    optimizers: Any,
-    *,
-    submodules: set[nn.Module] | None = None,
-    options: StateDictOptions | None = None,
+    model: nn.Module, optimizers: Any, *, submodules: set[nn.Module] | None = None, options: StateDictOptions | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The state dicts of a model and of its optimizers."""
     return (

@@ -70,9 +70,7 @@ def read_into(state_dict: dict[str, Any], reader: StorageReader, planner: LoadPl
         call_with_known(reader.set_up_storage_reader, metadata, together.is_coordinator, rank=together.rank)
         return reader.prepare_local_plan(planner.create_local_plan())
 
-    own = together.reduce_scatter(
-        "plan", plan, lambda plans: reader.prepare_global_plan(planner.create_global_plan(plans))
-    )
+    own = together.reduce_scatter("plan", plan, lambda plans: reader.prepare_global_plan(planner.create_global_plan(plans)))
     together.all_reduce("read", lambda: reader.read_data(planner.finish_plan(own), planner).wait(), lambda _: None)
 
 

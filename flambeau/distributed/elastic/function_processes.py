@@ -33,8 +33,14 @@ class FunctionProcess:
 
     stdout = stderr = None
 
-    def __init__(self, call: FunctionCall, environment: Mapping[str, str], outputs: Mapping[int, Path], result: Path,
-                 first: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        call: FunctionCall,
+        environment: Mapping[str, str],
+        outputs: Mapping[int, Path],
+        result: Path,
+        first: Callable[[], None],
+    ) -> None:
         self._result = result
         context: Any = multiprocessing.get_context(call.start_method)
         arguments = call.function, call.args, dict(environment), dict(outputs), result, first
@@ -57,12 +63,18 @@ class FunctionProcess:
             return pickle.load(file)
 
 
-def _run(function: Callable[..., Any], args: tuple[Any, ...], environment: dict[str, str], outputs: dict[int, Path], result: Path,
-         first: Callable[[], None]) -> None:
-    with contextlib.suppress(PermissionError):      # it leads one already
+def _run(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    environment: dict[str, str],
+    outputs: dict[int, Path],
+    result: Path,
+    first: Callable[[], None],
+) -> None:
+    with contextlib.suppress(PermissionError):  # it leads one already
         os.setsid()
     first()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):      # not what the launcher does with them
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):  # not what the launcher does with them
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()

@@ -25,9 +25,9 @@ from flambeau.distributed.elastic.workers import Workers
 from flambeau.distributed.errors import DistError, DistNetworkError
 from flambeau.distributed.mpi import library
 
-_FIRST_FAILURE_TAKES = 2.0      # seconds
-_SAME_LOSS_TAKES = 10.0         # seconds between a launcher's noticing that a machine is lost, and its processes' noticing it
-LOCAL_RANK = "${local_rank}"     # stands for it in a command's arguments
+_FIRST_FAILURE_TAKES = 2.0  # seconds
+_SAME_LOSS_TAKES = 10.0  # seconds between a launcher's noticing that a machine is lost, and its processes' noticing it
+LOCAL_RANK = "${local_rank}"  # stands for it in a command's arguments
 
 
 class Agent:
@@ -46,8 +46,17 @@ class Agent:
         """Until all processes have ended well: what a function returned, of this node's by their ranks in the world."""
         config = self.config
         with self._logs() as logs, _signals(config.signals):
-            nodes = Nodes(config.host, config.port, config.run_id, config.min_nodes, config.max_nodes, config.node_rank,
-                          config.keeps_store, config.join_timeout, config.last_call_timeout)
+            nodes = Nodes(
+                config.host,
+                config.port,
+                config.run_id,
+                config.min_nodes,
+                config.max_nodes,
+                config.node_rank,
+                config.keeps_store,
+                config.join_timeout,
+                config.last_call_timeout,
+            )
             while True:
                 attempt = nodes.join(config.nproc_per_node)
                 if self._attempt(nodes, attempt, logs):
@@ -75,23 +84,36 @@ class Agent:
         config = self.config
         count = config.nproc_per_node
         environments = [self._environment(nodes, attempt, local) for local in range(count)]
-        commands = [self.command if isinstance(self.command, FunctionCall) else
-                    [word.replace(LOCAL_RANK, str(local)) for word in self.command] for local in range(count)]
+        commands = [
+            self.command
+            if isinstance(self.command, FunctionCall)
+            else [word.replace(LOCAL_RANK, str(local)) for word in self.command]
+            for local in range(count)
+        ]
         redirects, tee = config.streams()
         began, ended_well = time.time(), False
         workers: Workers | None = None
         try:
-            workers = Workers(commands, environments, logs / f"attempt_{attempt.number}", redirects, tee, config.role,
-                              config.logs_specs._local_ranks_filter)
+            workers = Workers(
+                commands,
+                environments,
+                logs / f"attempt_{attempt.number}",
+                redirects,
+                tee,
+                config.role,
+                config.logs_specs._local_ranks_filter,
+            )
             ended_well = self._watch(nodes, attempt, workers)
             if ended_well:
-                self._results = {attempt.first_rank + local: process.result() if isinstance(process, FunctionProcess) else None
-                                 for local, process in enumerate(workers.processes)}
+                self._results = {
+                    attempt.first_rank + local: process.result() if isinstance(process, FunctionProcess) else None
+                    for local, process in enumerate(workers.processes)
+                }
             return ended_well
         except SignalException as error:
             with contextlib.suppress(DistNetworkError):
                 if nodes.least < nodes.most:
-                    nodes.open_next(attempt.number)     # the others go on without this node
+                    nodes.open_next(attempt.number)  # the others go on without this node
                 else:
                     nodes.fail(attempt, f"a launcher got {error.sigval.name}")
             if workers is not None:
@@ -149,22 +171,27 @@ class Agent:
         until = time.monotonic() + seconds
         while True:
             failures = workers.failures(attempt.first_rank)
-            if time.monotonic() > until or None not in workers.poll() or not all(
-                    failure.secondary for failure in failures.values()):
+            if (
+                time.monotonic() > until
+                or None not in workers.poll()
+                or not all(failure.secondary for failure in failures.values())
+            ):
                 return failures
             time.sleep(0.02)
 
     def _after(self, nodes: Nodes, attempt: Attempt, workers: Workers, failures: dict[int, ProcessFailure]) -> bool:
         """A process failed: begin again, or raise."""
-        if all(failure.secondary for failure in failures.values()):     # noticed before the process that failed has ended
+        if all(failure.secondary for failure in failures.values()):  # noticed before the process that failed has ended
             failures = self._soon(workers, attempt, _FIRST_FAILURE_TAKES)
             with contextlib.suppress(DistNetworkError):
-                if nodes.current() != attempt.number:       # another node's failure, or its leaving
+                if nodes.current() != attempt.number:  # another node's failure, or its leaving
                     return False
         error = ChildFailedError(self.name, failures)
         rank, first = error.get_first_failure()
-        _say(f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of "
-             + (f"fn: {self.name}" if isinstance(self.command, FunctionCall) else f"binary: {self.command[0]}"))
+        _say(
+            f"failed (exitcode: {first.exitcode}) local_rank: {first.local_rank} (pid: {first.pid}) of "
+            + (f"fn: {self.name}" if isinstance(self.command, FunctionCall) else f"binary: {self.command[0]}")
+        )
         if self.restarts >= self.config.max_restarts:
             with contextlib.suppress(DistNetworkError):
                 nodes.fail(attempt, f"rank {rank} failed with exit code {first.exitcode}")
@@ -183,12 +210,23 @@ class Agent:
         config, rank = self.config, attempt.first_rank + local
         made = dict(os.environ)
         made.update(
-            LOCAL_RANK=str(local), RANK=str(rank), GROUP_RANK=str(attempt.node_rank), ROLE_RANK=str(rank),
-            ROLE_NAME=config.role, LOCAL_WORLD_SIZE=str(config.nproc_per_node), WORLD_SIZE=str(attempt.world_size),
-            GROUP_WORLD_SIZE=str(len(attempt.sizes)), ROLE_WORLD_SIZE=str(attempt.world_size), MASTER_ADDR=nodes.host,
-            MASTER_PORT=str(nodes.port), TORCHELASTIC_RESTART_COUNT=str(attempt.number),
-            TORCHELASTIC_MAX_RESTARTS=str(config.max_restarts), TORCHELASTIC_RUN_ID=config.run_id,
-            TORCHELASTIC_USE_AGENT_STORE="True", FLAMBEAU_AGENT_STORE=f"{nodes.host}:{nodes.port}")
+            LOCAL_RANK=str(local),
+            RANK=str(rank),
+            GROUP_RANK=str(attempt.node_rank),
+            ROLE_RANK=str(rank),
+            ROLE_NAME=config.role,
+            LOCAL_WORLD_SIZE=str(config.nproc_per_node),
+            WORLD_SIZE=str(attempt.world_size),
+            GROUP_WORLD_SIZE=str(len(attempt.sizes)),
+            ROLE_WORLD_SIZE=str(attempt.world_size),
+            MASTER_ADDR=nodes.host,
+            MASTER_PORT=str(nodes.port),
+            TORCHELASTIC_RESTART_COUNT=str(attempt.number),
+            TORCHELASTIC_MAX_RESTARTS=str(config.max_restarts),
+            TORCHELASTIC_RUN_ID=config.run_id,
+            TORCHELASTIC_USE_AGENT_STORE="True",
+            FLAMBEAU_AGENT_STORE=f"{nodes.host}:{nodes.port}",
+        )
         if config.nproc_per_node > 1:
             made.setdefault("OMP_NUM_THREADS", "1")
         return made

@@ -17,7 +17,7 @@ from datetime import timedelta
 from flambeau.distributed.errors import DistError, DistNetworkError, DistStoreError
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
-_BARRIER = timedelta(seconds=5)     # how long nodes that end wait for each other
+_BARRIER = timedelta(seconds=5)  # how long nodes that end wait for each other
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Attempt:
     @property
     def first_rank(self) -> int:
         """The rank in the world of this node's first process."""
-        return sum(self.sizes[:self.node_rank])
+        return sum(self.sizes[: self.node_rank])
 
     @property
     def world_size(self) -> int:
@@ -47,8 +47,18 @@ class Nodes:
     `timeout` seconds.
     """
 
-    def __init__(self, host: str, port: int, run_id: str, least: int, most: int, node_rank: int = -1, keeps: bool | None = None,
-                 timeout: float = 900.0, last_call: float = 30.0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        run_id: str,
+        least: int,
+        most: int,
+        node_rank: int = -1,
+        keeps: bool | None = None,
+        timeout: float = 900.0,
+        last_call: float = 30.0,
+    ) -> None:
         self.least, self.most, self.node_rank, self.last_call = least, most, node_rank, last_call
         self._timeout = timedelta(seconds=timeout)
         self.store = self._met(host, port, keeps)

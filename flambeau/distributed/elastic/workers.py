@@ -21,8 +21,8 @@ from typing import IO, Any
 from flambeau.distributed.elastic.function_processes import FunctionCall, FunctionProcess
 from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-STDOUT, STDERR = 1, 2       # bits of what --redirects and --tee take
-_GRACE = 30.0               # seconds from SIGTERM to SIGKILL, as in PyTorch
+STDOUT, STDERR = 1, 2  # bits of what --redirects and --tee take
+_GRACE = 30.0  # seconds from SIGTERM to SIGKILL, as in PyTorch
 _PR_SET_PDEATHSIG = 1
 
 
@@ -50,8 +50,16 @@ class Workers:
     shown: local ranks whose output is shown at all (None: all).
     """
 
-    def __init__(self, commands: Sequence[Sequence[str] | FunctionCall], environments: Sequence[Mapping[str, str]], logs: Path,
-                 redirects: Sequence[int], tee: Sequence[int], role: str, shown: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        commands: Sequence[Sequence[str] | FunctionCall],
+        environments: Sequence[Mapping[str, str]],
+        logs: Path,
+        redirects: Sequence[int],
+        tee: Sequence[int],
+        role: str,
+        shown: set[int] | None = None,
+    ) -> None:
         self.processes: list[subprocess.Popen[bytes] | FunctionProcess] = []
         self.error_files: list[Path] = []
         self._threads: list[threading.Thread] = []
@@ -59,14 +67,31 @@ class Workers:
         self._ended_at: dict[int, float] = {}
         try:
             for local, (command, environment) in enumerate(zip(commands, environments, strict=True)):
-                self._start(local, command, environment, logs / str(local), redirects[local], tee[local], role,
-                            shown is None or local in shown)
+                self._start(
+                    local,
+                    command,
+                    environment,
+                    logs / str(local),
+                    redirects[local],
+                    tee[local],
+                    role,
+                    shown is None or local in shown,
+                )
         except BaseException:
             self.end(signal.SIGKILL)
             raise
 
-    def _start(self, local: int, command: Sequence[str] | FunctionCall, environment: Mapping[str, str], logs: Path,
-               redirects: int, tee: int, role: str, shown: bool) -> None:
+    def _start(
+        self,
+        local: int,
+        command: Sequence[str] | FunctionCall,
+        environment: Mapping[str, str],
+        logs: Path,
+        redirects: int,
+        tee: int,
+        role: str,
+        shown: bool,
+    ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         error_file = logs / "error.json"
         self.error_files.append(error_file)
@@ -83,27 +108,41 @@ class Workers:
                 self._files.append(targets[name])
             elif not shown:
                 targets[name] = subprocess.DEVNULL
-        process = subprocess.Popen(
-            command, env=environment, start_new_session=True, preexec_fn=_die_with_parent, **targets)
+        process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=_die_with_parent, **targets)
         self.processes.append(process)
         for name, here in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             if targets.get(name) is subprocess.PIPE:
                 thread = threading.Thread(
-                    target=_copy_lines, daemon=True,
-                    args=(getattr(process, name), logs / f"{name}.log", here if shown else None, f"[{role}{local}]:"))
+                    target=_copy_lines,
+                    daemon=True,
+                    args=(getattr(process, name), logs / f"{name}.log", here if shown else None, f"[{role}{local}]:"),
+                )
                 thread.start()
                 self._threads.append(thread)
 
-    def _start_function(self, local: int, call: FunctionCall, environment: Mapping[str, str], logs: Path, redirects: int,
-                        tee: int, role: str, shown: bool) -> None:
-        outputs = {bit: logs / f"{name}.log" if (redirects | tee) & bit else Path(os.devnull)
-                   for name, bit in (("stdout", STDOUT), ("stderr", STDERR)) if (redirects | tee) & bit or not shown}
+    def _start_function(
+        self,
+        local: int,
+        call: FunctionCall,
+        environment: Mapping[str, str],
+        logs: Path,
+        redirects: int,
+        tee: int,
+        role: str,
+        shown: bool,
+    ) -> None:
+        outputs = {
+            bit: logs / f"{name}.log" if (redirects | tee) & bit else Path(os.devnull)
+            for name, bit in (("stdout", STDOUT), ("stderr", STDERR))
+            if (redirects | tee) & bit or not shown
+        }
         process = FunctionProcess(call, environment, outputs, logs / "result.pickle", _die_with_parent)
         self.processes.append(process)
         for bit, here in ((STDOUT, sys.stdout), (STDERR, sys.stderr)):
             if tee & bit and shown:
-                thread = threading.Thread(target=_follow_lines, daemon=True,
-                                          args=(outputs[bit], process, here, f"[{role}{local}]:"))
+                thread = threading.Thread(
+                    target=_follow_lines, daemon=True, args=(outputs[bit], process, here, f"[{role}{local}]:")
+                )
                 thread.start()
                 self._threads.append(thread)
 
@@ -136,7 +175,7 @@ class Workers:
         """End all that run, by a signal and, after a grace, by SIGKILL; and what they leave behind."""
         if any(process.poll() is None for process in self.processes):
             self.send(number)
-            self.send(signal.SIGCONT)       # one that was stopped has the other signal only now
+            self.send(signal.SIGCONT)  # one that was stopped has the other signal only now
             until = time.monotonic() + grace
             while time.monotonic() < until and any(process.poll() is None for process in self.processes):
                 time.sleep(0.02)

@@ -58,4 +58,5 @@ class Barriers(Calls):
         if error:
             raise RuntimeError(
                 f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
-                f"rank 0. Please check rank 0 logs for faulty rank. ({error})")
+                f"rank 0. Please check rank 0 logs for faulty rank. ({error})"
+            )

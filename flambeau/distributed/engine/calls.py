@@ -33,8 +33,17 @@ class Calls(ProcessGroup):
     ranks: their ranks in the world; store: shared by them; detail: compare every call between the processes first.
     """
 
-    def _join(self, world: World, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str,
-              description: str = "", detail: bool = False) -> None:
+    def _join(
+        self,
+        world: World,
+        ranks: Sequence[int],
+        store: Store,
+        timeout: timedelta,
+        name: str,
+        backend: str,
+        description: str = "",
+        detail: bool = False,
+    ) -> None:
         ProcessGroup.__init__(self, store, list(ranks).index(world.rank), len(ranks))
         self._world, self._ranks, self._timeout = world, list(ranks), timeout
         self._name, self._backend, self._detail = name, backend, detail
@@ -59,8 +68,9 @@ class Calls(ProcessGroup):
     def _what(self) -> str:
         return f"group {self.group_desc if self.group_desc != 'undefined' else self._name}"
 
-    def _begin(self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None, sized: bool = True
-               ) -> tuple[Fingerprint, int]:
+    def _begin(
+        self, call: str, tensors: Tensors, how: str = "", timeout: timedelta | None = None, sized: bool = True
+    ) -> tuple[Fingerprint, int]:
         """Note a call, and compare it with the others' word by word if that is wanted. sized: ranks agree on sizes."""
         watching.began(call)
         fingerprint = Fingerprint(call, [tensor._layout for tensor in tensors], how, sized)
@@ -88,7 +98,8 @@ class Calls(ProcessGroup):
             except TimeoutError:
                 error: BaseException = DistBackendError(
                     f"Timed out waiting {round(seconds * 1000)}ms for {call} of {self._what()} to complete on rank "
-                    f"{self._world.rank}: " + self._world.explain_timeout(self._ranks, self._name, number, str(call)))
+                    f"{self._world.rank}: " + self._world.explain_timeout(self._ranks, self._name, number, str(call))
+                )
                 self._world.broke(error)
                 self._channel.fail(error, operation)
                 raise error from None
@@ -107,8 +118,13 @@ class Calls(ProcessGroup):
         def look(_: Operation) -> None:
             nonlocal wait
             if wait is None:
-                wait = self._world.waits.begin(self._name, number, str(call).partition(" ")[0],
-                                               self._ranks if peers is None else peers, f"{call} of {self._what()}")
+                wait = self._world.waits.begin(
+                    self._name,
+                    number,
+                    str(call).partition(" ")[0],
+                    self._ranks if peers is None else peers,
+                    f"{call} of {self._what()}",
+                )
             self._world.look_at(wait)
             self._world.look(self._ranks, wait.text, self._name, number, peers)
 
@@ -118,8 +134,15 @@ class Calls(ProcessGroup):
             if wait is not None:
                 self._world.waits.end()
 
-    def _work(self, begun: tuple[Fingerprint, int], operation: Operation, outputs: Tensors, options: Any,
-              source: Callable[[int], int] | None = None, peers: Sequence[int] | None = None) -> Work:
+    def _work(
+        self,
+        begun: tuple[Fingerprint, int],
+        operation: Operation,
+        outputs: Tensors,
+        options: Any,
+        source: Callable[[int], int] | None = None,
+        peers: Sequence[int] | None = None,
+    ) -> Work:
         call, number = begun
         end = aside(_EVENTS.get(call.call) or f"gloo:{call.call.partition(' ')[0]}")
         if end is not None:
@@ -141,8 +164,11 @@ class Calls(ProcessGroup):
     def _same_sizes(self, name: str, given: Any, others: Tensors) -> None:
         for index, other in enumerate(others):
             if other.shape != given.shape:
-                raise RuntimeError(f"ProcessGroupGloo::{name}: invalid tensor size at index {index} (expected {shape(given)}, "
-                                   f"got {shape(other)})")
+                raise RuntimeError(
+                    f"ProcessGroupGloo::{name}: invalid tensor size at index {index} (expected {shape(given)}, "
+                    f"got {shape(other)})"
+                )
             if other.dtype is not given.dtype:
-                raise RuntimeError(f"ProcessGroupGloo::{name}: invalid tensor type at index {index} (expected {given.dtype}, "
-                                   f"got {other.dtype})")
+                raise RuntimeError(
+                    f"ProcessGroupGloo::{name}: invalid tensor type at index {index} (expected {given.dtype}, got {other.dtype})"
+                )

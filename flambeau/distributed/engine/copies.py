@@ -29,16 +29,19 @@ class Copies(Calls):
         self._rank_of("broadcast", opts.rootRank)
         begun = self._begin("broadcast", [tensor], rooted(opts))
         made, finish = writable(tensor)
-        operation = self._channel.broadcast(begun[0], (tensor, made), None if self._rank == opts.rootRank else finish,
-                                            buffer(made), opts.rootRank)
+        operation = self._channel.broadcast(
+            begun[0], (tensor, made), None if self._rank == opts.rootRank else finish, buffer(made), opts.rootRank
+        )
         return self._work(begun, operation, [tensor], opts)
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """outputs[0][r] becomes inputs[0] of rank r."""
         (given,), made = listed(inputs), inner(outputs)
         if len(made) != self.size():
-            raise RuntimeError(f"ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length "
-                               f"{self.size()}, got {len(made)})")
+            raise RuntimeError(
+                f"ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length "
+                f"{self.size()}, got {len(made)})"
+            )
         self._same_sizes("allgather", given, made)
         begun = self._begin("all_gather", [given, *made])
         given = readable(given)
@@ -48,8 +51,9 @@ class Copies(Calls):
             operation = self._channel.exchange(begun[0], (given, made, places), finish, every, ranked(places))
         else:
             flat = torch.empty(self.size() * given.numel(), dtype=given.dtype)
-            operation = self._channel.all_gather(begun[0], (given, flat), buffers.divided(flat, made), buffer(given),
-                                                 buffer(flat))
+            operation = self._channel.all_gather(
+                begun[0], (given, flat), buffers.divided(flat, made), buffer(given), buffer(flat)
+            )
         return self._work(begun, operation, made, opts)
 
     def _allgather_base(self, output: Any, input: Any, opts: Any = None) -> Work:
@@ -58,20 +62,21 @@ class Copies(Calls):
         if output.numel() != input.numel() * self.size():
             raise RuntimeError(
                 "output tensor size must be equal to world_size times input tensor size "
-                f"(output {shape(output)}, input {shape(input)}, world size {self.size()})")
+                f"(output {shape(output)}, input {shape(input)}, world size {self.size()})"
+            )
         begun = self._begin("all_gather_into_tensor", [output, input])
         given = readable(input)
         made, finish = writable(output)
-        operation = self._channel.all_gather(begun[0], (given, output, made), finish, buffer(given),
-                                             buffer(made))
+        operation = self._channel.all_gather(begun[0], (given, output, made), finish, buffer(given), buffer(made))
         return self._work(begun, operation, [output], opts)
 
     all_gather_single = _allgather_base
 
     def allgather_coalesced(self, output_lists: Any, input_list: Tensors, opts: Any = None) -> Work:
         """allgather for several tensors: output_lists[r][i] becomes input_list[i] of rank r."""
-        return together([self.allgather([[outputs[i] for outputs in output_lists]], [each], opts)
-                          for i, each in enumerate(input_list)])
+        return together(
+            [self.allgather([[outputs[i] for outputs in output_lists]], [each], opts) for i, each in enumerate(input_list)]
+        )
 
     def allgather_into_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """_allgather_base for several tensors."""
@@ -87,19 +92,28 @@ class Copies(Calls):
         if self._rank == opts.rootRank:
             made = inner(outputs)
             if len(made) != self.size():
-                raise ValueError(f"ProcessGroupGloo::gather: Incorrect output list size {len(made)}. Output list size should be "
-                                 f"{self.size()}, same as size of the process group.")
+                raise ValueError(
+                    f"ProcessGroupGloo::gather: Incorrect output list size {len(made)}. Output list size should be "
+                    f"{self.size()}, same as size of the process group."
+                )
             self._same_sizes("gather", given, made)
         begun = self._begin("gather", [given], rooted(opts))
         given = readable(given)
         if buffer(given)[1] >= DIRECT:
             places, finish = places_of(made)
-            operation = self._channel.exchange(begun[0], (given, made, places), finish, [(opts.rootRank, buffer(given))],
-                                               ranked(places))
+            operation = self._channel.exchange(
+                begun[0], (given, made, places), finish, [(opts.rootRank, buffer(given))], ranked(places)
+            )
         else:
             flat = torch.empty(self.size() * given.numel(), dtype=given.dtype) if made else None
-            operation = self._channel.gather(begun[0], (given, flat), None if flat is None else buffers.divided(flat, made),
-                                             buffer(given), None if flat is None else buffer(flat), opts.rootRank)
+            operation = self._channel.gather(
+                begun[0],
+                (given, flat),
+                None if flat is None else buffers.divided(flat, made),
+                buffer(given),
+                None if flat is None else buffer(flat),
+                opts.rootRank,
+            )
         return self._work(begun, operation, made, opts)
 
     def scatter(self, outputs: Any, inputs: Any, root: Any = None) -> Work:
@@ -110,19 +124,23 @@ class Copies(Calls):
         if self._rank == opts.rootRank:
             given = inner(inputs)
             if len(given) != self.size():
-                raise ValueError(f"ProcessGroupGloo::scatter: Incorrect input list size {len(given)}. Input list size should be "
-                                 f"{self.size()}, same as size of the process group.")
+                raise ValueError(
+                    f"ProcessGroupGloo::scatter: Incorrect input list size {len(given)}. Input list size should be "
+                    f"{self.size()}, same as size of the process group."
+                )
             self._same_sizes("scatter", output, given)
         begun = self._begin("scatter", [output], rooted(opts))
         made, finish = writable(output)
         if buffer(made)[1] >= DIRECT:
             given = [readable(each) for each in given]
-            operation = self._channel.exchange(begun[0], (output, made, given), finish, ranked(given),
-                                               [(opts.rootRank, buffer(made))])
+            operation = self._channel.exchange(
+                begun[0], (output, made, given), finish, ranked(given), [(opts.rootRank, buffer(made))]
+            )
         else:
             flat = buffers.joined(given) if given else None
-            operation = self._channel.scatter(begun[0], (output, made, flat), finish, buffer(made),
-                                              None if flat is None else buffer(flat), opts.rootRank)
+            operation = self._channel.scatter(
+                begun[0], (output, made, flat), finish, buffer(made), None if flat is None else buffer(flat), opts.rootRank
+            )
         return self._work(begun, operation, [output], opts)
 
 

@@ -19,8 +19,9 @@ from flambeau.distributed.work import Work
 class Exchanges(Calls):
     """all_to_all in its forms, send and recv."""
 
-    def alltoall_base(self, output: Any, input: Any, output_split_sizes: Sequence[int], input_split_sizes: Sequence[int],
-                      opts: Any = None) -> Work:
+    def alltoall_base(
+        self, output: Any, input: Any, output_split_sizes: Sequence[int], input_split_sizes: Sequence[int], opts: Any = None
+    ) -> Work:
         """Pieces of `input` along its first dimension go to the ranks, and theirs come into `output`; equal ones where no sizes
         are given.
         """
@@ -35,8 +36,9 @@ class Exchanges(Calls):
         if not uneven and sent[0] < DIRECT:
             operation = self._channel.all_to_all(begun[0], (given, output, made), finish, buffer(given), buffer(made))
         else:
-            operation = self._channel.exchange(begun[0], (given, output, made), finish, cut(given, sent),
-                                               cut(made, received), uneven)
+            operation = self._channel.exchange(
+                begun[0], (given, output, made), finish, cut(given, sent), cut(made, received), uneven
+            )
         return self._work(begun, operation, [output], opts)
 
     all_to_all_single = alltoall_base

@@ -57,8 +57,9 @@ class ProcessGroupGloo(Reductions, Copies, Exchanges, Barriers):
         self._join(World(store, rank, size, allowed), range(size), store, allowed, "0", "gloo")
 
     @classmethod
-    def of_world(cls, world: World, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str,
-                 description: str) -> ProcessGroupGloo:
+    def of_world(
+        cls, world: World, ranks: Sequence[int], store: Store, timeout: timedelta, name: str, backend: str, description: str
+    ) -> ProcessGroupGloo:
         """A group of some processes of a world. `ranks` are theirs in it. Raises ValueError where another says otherwise."""
         own = str(list(ranks))
         others = store.compare_set("members", "", own).decode() if len(ranks) > 1 else own

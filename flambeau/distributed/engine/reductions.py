@@ -33,8 +33,9 @@ class Reductions(Calls):
         if reduce_ops.kind_of(op) == ReduceOp.PREMUL_SUM:
             made.copy_(reduce_ops.before(op, made))
         after = None if reduce_ops.kind_of(op) != ReduceOp.AVG else lambda: reduce_ops.after(op, made, self.size())
-        operation = self._channel.all_reduce(begun[0], (tensor, made), buffers.both(after, finish), buffer(made), kind,
-                                             made.dtype)
+        operation = self._channel.all_reduce(
+            begun[0], (tensor, made), buffers.both(after, finish), buffer(made), kind, made.dtype
+        )
         return self._work(begun, operation, [tensor], opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
@@ -56,7 +57,7 @@ class Reductions(Calls):
             if given is not made:
                 made.copy_(given)
             finish = buffers.both(lambda: reduce_ops.after(opts.reduceOp, made, self.size()), finish)
-        else:       # whose tensor stays as it is
+        else:  # whose tensor stays as it is
             made, finish = given.clone() if given.data_ptr() == tensor.data_ptr() else given, None
         operation = self._channel.all_reduce(begun[0], (tensor, made), finish, buffer(made), kind, made.dtype)
         return self._work(begun, operation, [tensor], opts)
@@ -67,10 +68,13 @@ class Reductions(Calls):
         given = inner(inputs)
         if len(given) != self.size():
             raise RuntimeError(
-                f"ProcessGroupGloo::reduce_scatter: invalid input tensor list (expected length {self.size()}, got {len(given)})")
+                f"ProcessGroupGloo::reduce_scatter: invalid input tensor list (expected length {self.size()}, got {len(given)})"
+            )
         if given[self._rank].numel() != output.numel():
-            raise RuntimeError("invalid tensor size: the output and the input of this rank differ in size "
-                               f"({shape(output)} and {shape(given[self._rank])})")
+            raise RuntimeError(
+                "invalid tensor size: the output and the input of this rank differ in size "
+                f"({shape(output)} and {shape(given[self._rank])})"
+            )
         begun = self._begin("reduce_scatter", given, combined(opts.reduceOp))
         return self._reduce_scattered(begun, output, buffers.joined(given), [each.numel() for each in given], opts)
 
@@ -79,7 +83,8 @@ class Reductions(Calls):
         if input.numel() != output.numel() * self.size():
             raise RuntimeError(
                 "input tensor must be the same size as output size times world size "
-                f"(output {shape(output)}, input {shape(input)}, world size {self.size()})")
+                f"(output {shape(output)}, input {shape(input)}, world size {self.size()})"
+            )
         begun = self._begin("reduce_scatter_tensor", [output, input], combined(opts.reduceOp))
         return self._reduce_scattered(begun, output, readable(input), [output.numel()] * self.size(), opts)
 
@@ -94,7 +99,8 @@ class Reductions(Calls):
         made, finish = writable(output)
         finish = buffers.both(lambda: reduce_ops.after(op, made, self.size()), finish)
         operation = self._channel.reduce_scatter(
-            begun[0], (given, output, made), finish, buffer(given), buffer(made), counts, kind, made.dtype)
+            begun[0], (given, output, made), finish, buffer(given), buffer(made), counts, kind, made.dtype
+        )
         return self._work(begun, operation, [output], opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:

@@ -128,9 +128,7 @@ class FullyShardedDataParallel(nn.Module):
             for buffer in module.buffers():
                 if buffer.is_floating_point():
                     buffer.data = buffer.data.to(self.mixed_precision.buffer_dtype)
-        self._settings = StateDictSettings(
-            StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig()
-        )
+        self._settings = StateDictSettings(StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig())
         _state_dicts.hook(self)
 
     _fsdp_state: FSDPState
@@ -276,9 +274,7 @@ class FullyShardedDataParallel(nn.Module):
         own, optim = _CONFIGS[state_dict_type]
         settings = StateDictSettings(state_dict_type, state_dict_config or own(), optim_state_dict_config or optim())
         if type(settings.state_dict_config) is not own:
-            raise RuntimeError(
-                f"Expected state_dict_config of type {own} but got {type(settings.state_dict_config)}"
-            )
+            raise RuntimeError(f"Expected state_dict_config of type {own} but got {type(settings.state_dict_config)}")
         wrappers = FullyShardedDataParallel.fsdp_modules(module)
         before = wrappers[0]._settings if wrappers else settings
         for each in wrappers:
@@ -299,9 +295,7 @@ class FullyShardedDataParallel(nn.Module):
         optim_state_dict_config: OptimStateDictConfig | None = None,
     ) -> Iterator[None]:
         """A block in which state dicts hold this."""
-        before = FullyShardedDataParallel.set_state_dict_type(
-            module, state_dict_type, state_dict_config, optim_state_dict_config
-        )
+        before = FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config, optim_state_dict_config)
         try:
             yield
         finally:
@@ -320,11 +314,7 @@ class FullyShardedDataParallel(nn.Module):
 
     @staticmethod
     def full_optim_state_dict(
-        model: nn.Module,
-        optim: torch.optim.Optimizer,
-        optim_input: Any = None,
-        rank0_only: bool = True,
-        group: Any = None,
+        model: nn.Module, optim: torch.optim.Optimizer, optim_input: Any = None, rank0_only: bool = True, group: Any = None
     ) -> dict[str, Any]:
         """`optim_state_dict` with whole states, on the first rank only unless told otherwise.
 
@@ -342,9 +332,7 @@ class FullyShardedDataParallel(nn.Module):
     def sharded_optim_state_dict(model: nn.Module, optim: torch.optim.Optimizer, group: Any = None) -> dict[str, Any]:
         """`optim_state_dict` with each rank's parts."""
         _check_group(model, group)
-        settings = StateDictSettings(
-            StateDictType.SHARDED_STATE_DICT, ShardedStateDictConfig(), ShardedOptimStateDictConfig()
-        )
+        settings = StateDictSettings(StateDictType.SHARDED_STATE_DICT, ShardedStateDictConfig(), ShardedOptimStateDictConfig())
         return _state_dicts.of_optimizer(model, optim, None, settings)
 
     @staticmethod
@@ -368,8 +356,11 @@ class FullyShardedDataParallel(nn.Module):
 
     @staticmethod
     def scatter_full_optim_state_dict(
-        full_optim_state_dict: dict[str, Any] | None, model: nn.Module, optim_input: Any = None, optim: Any = None,
-        group: Any = None
+        full_optim_state_dict: dict[str, Any] | None,
+        model: nn.Module,
+        optim_input: Any = None,
+        optim: Any = None,
+        group: Any = None,
     ) -> dict[str, Any]:
         """`shard_full_optim_state_dict` of what rank 0 was given; the others may give None. All ranks call it."""
         _check_group(model, group)
@@ -380,8 +371,11 @@ class FullyShardedDataParallel(nn.Module):
 
     @staticmethod
     def rekey_optim_state_dict(
-        optim_state_dict: dict[str, Any], optim_state_key_type: OptimStateKeyType, model: nn.Module, optim_input: Any = None,
-        optim: Any = None
+        optim_state_dict: dict[str, Any],
+        optim_state_key_type: OptimStateKeyType,
+        model: nn.Module,
+        optim_input: Any = None,
+        optim: Any = None,
     ) -> dict[str, Any]:
         """An optimizer's whole state dict with the parameters' names in place of their numbers, or the other way."""
         if optim_state_key_type not in (OptimStateKeyType.PARAM_NAME, OptimStateKeyType.PARAM_ID):
@@ -393,9 +387,12 @@ class FullyShardedDataParallel(nn.Module):
             return optim_state_dict
         names = list(parameter_names(model).values())
         to: dict[Any, Any] = dict(enumerate(names)) if by_name else {name: number for number, name in enumerate(names)}
-        return {"state": {to[key]: state for key, state in optim_state_dict["state"].items()},
-                "param_groups": [{**group, "params": [to[key] for key in group["params"]]}
-                                 for group in optim_state_dict["param_groups"]]}
+        return {
+            "state": {to[key]: state for key, state in optim_state_dict["state"].items()},
+            "param_groups": [
+                {**group, "params": [to[key] for key in group["params"]]} for group in optim_state_dict["param_groups"]
+            ],
+        }
 
     @staticmethod
     def optim_state_dict_to_load(

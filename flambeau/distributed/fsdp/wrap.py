@@ -15,8 +15,14 @@ from flambeau.nn.modules.container import ModuleDict, ModuleList
 from flambeau.nn.modules.module import Module
 
 __all__ = [
-    "CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy",
-    "size_based_auto_wrap_policy", "transformer_auto_wrap_policy", "wrap",
+    "CustomPolicy",
+    "ModuleWrapPolicy",
+    "always_wrap_policy",
+    "enable_wrap",
+    "lambda_auto_wrap_policy",
+    "size_based_auto_wrap_policy",
+    "transformer_auto_wrap_policy",
+    "wrap",
 ]
 
 
@@ -25,16 +31,12 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
     return True
 
 
-def lambda_auto_wrap_policy(
-    module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]
-) -> bool:
+def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]) -> bool:
     """Wrap the modules for which lambda_fn is true."""
     return True if recurse else lambda_fn(module)
 
 
-def _module_wrap_policy(
-    module: Module, recurse: bool, nonwrapped_numel: int, module_classes: set[type[Module]]
-) -> bool:
+def _module_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, module_classes: set[type[Module]]) -> bool:
     return True if recurse else isinstance(module, tuple(module_classes))
 
 
@@ -45,13 +47,9 @@ def transformer_auto_wrap_policy(
     return _module_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls)
 
 
-def _or_policy(
-    module: Module, recurse: bool, nonwrapped_numel: int, policies: Iterable[Callable[..., bool]]
-) -> bool:
+def _or_policy(module: Module, recurse: bool, nonwrapped_numel: int, policies: Iterable[Callable[..., bool]]) -> bool:
     """Wrap what one of the policies wraps."""
-    return any(
-        policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for policy in policies
-    )
+    return any(policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for policy in policies)
 
 
 def size_based_auto_wrap_policy(

@@ -102,8 +102,11 @@ class LaunchConfig:
     @property
     def join_timeout(self) -> float:
         """Seconds that nodes wait for each other."""
-        return float(self.rdzv_configs.get("join_timeout", self.rdzv_configs.get("timeout", self.rdzv_timeout if
-                                                                                 self.rdzv_timeout > 0 else 900)))
+        return float(
+            self.rdzv_configs.get(
+                "join_timeout", self.rdzv_configs.get("timeout", self.rdzv_timeout if self.rdzv_timeout > 0 else 900)
+            )
+        )
 
     @property
     def last_call_timeout(self) -> float:

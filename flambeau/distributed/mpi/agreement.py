@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.mpi import library
 
-_BYTES = 1024       # of a call that is told to the others
+_BYTES = 1024  # of a call that is told to the others
 _ASPECTS = "call", "number of elements", "dtype", "root, reduction or form"
 
 
@@ -53,7 +53,7 @@ class Disagreement:
 
     def __init__(self, call: Call, ranks: Sequence[int]) -> None:
         self._ranks = ranks
-        text = json.dumps([str(call)[:_BYTES // 4], *call.facts()]).encode()
+        text = json.dumps([str(call)[: _BYTES // 4], *call.facts()]).encode()
         self.own, self.everyone = bytearray(text[:_BYTES].ljust(_BYTES)), bytearray(_BYTES * len(ranks))
 
     def begin(self, communicator: Any) -> Any:
@@ -63,7 +63,7 @@ class Disagreement:
 
     def fail(self, group: str) -> None:
         """Raise DistBackendError that says which ranks called what."""
-        calls = [json.loads(self.everyone[start:start + _BYTES]) for start in range(0, len(self.everyone), _BYTES)]
+        calls = [json.loads(self.everyone[start : start + _BYTES]) for start in range(0, len(self.everyone), _BYTES)]
         callers: dict[str, list[int]] = {}
         for rank, (text, *_) in zip(self._ranks, calls):
             callers.setdefault(text, []).append(rank)
@@ -74,7 +74,7 @@ class Disagreement:
 
 
 def describe(ranks: Sequence[int]) -> str:
-    """"rank 1" or "ranks 1, 2 and 3"."""
+    """ "rank 1" or "ranks 1, 2 and 3"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -21,12 +21,12 @@ from flambeau.distributed.mpi.agreement import Agreement, Disagreement
 from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.mpi.reductions import datatype, operation
 
-PART = 4 << 20      # bytes of a part of a collective that works element by element
-DIRECT = 1 << 15    # bytes of a piece from which on it goes from rank to rank in a message of its own
-WINDOW = 2          # parts that are under way at a time
+PART = 4 << 20  # bytes of a part of a collective that works element by element
+DIRECT = 1 << 15  # bytes of a piece from which on it goes from rank to rank in a message of its own
+WINDOW = 2  # parts that are under way at a time
 _END = object()
 
-Buffer = tuple[int, int]    # address and bytes
+Buffer = tuple[int, int]  # address and bytes
 Finish = Callable[[], None] | None
 
 
@@ -82,11 +82,11 @@ class Channel:
 
     def __init__(self, communicator: Any, exchanges: Any, ranks: Sequence[int]) -> None:
         self.communicator, self._exchanges, self._ranks = communicator, exchanges, ranks
-        self.name = "a group"       # for errors
+        self.name = "a group"  # for errors
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
-        self.error: BaseException | None = None     # why it can't be used any more
+        self.error: BaseException | None = None  # why it can't be used any more
         self._queue: deque[MPIOperation] = deque()  # begun one after another
-        self._abandoned: list[MPIOperation] = []    # MPI may still write to their memory
+        self._abandoned: list[MPIOperation] = []  # MPI may still write to their memory
 
     def close(self) -> None:
         """Free the communicator, unless something is left under way on it."""
@@ -111,8 +111,9 @@ class Channel:
 
     # ------------------------------------------------------------------------------------------------ driving them on
 
-    def _start(self, what: Any, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True,
-               window: int = WINDOW) -> MPIOperation:
+    def _start(
+        self, what: Any, tensors: Any, finish: Finish, parts: Iterator[Any], queued: bool = True, window: int = WINDOW
+    ) -> MPIOperation:
         made = MPIOperation(self, what, tensors, finish, parts)
         made.window = window
         with library.LOCK:
@@ -195,18 +196,28 @@ class Channel:
         return self._once(what, tensors, finish, lambda: self.communicator.Iallgather(_bytes(own), _bytes(all)))
 
     def gather(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
-        return self._once(what, tensors, finish, lambda: self.communicator.Igather(
-            _bytes(own), None if all is None else _bytes(all), root))
+        return self._once(
+            what, tensors, finish, lambda: self.communicator.Igather(_bytes(own), None if all is None else _bytes(all), root)
+        )
 
     def scatter(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
-        return self._once(what, tensors, finish, lambda: self.communicator.Iscatter(
-            None if all is None else _bytes(all), _bytes(own), root))
+        return self._once(
+            what, tensors, finish, lambda: self.communicator.Iscatter(None if all is None else _bytes(all), _bytes(own), root)
+        )
 
-    def exchange(self, what: Any, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
-                 wanted: Sequence[tuple[int, Buffer]], uneven: bool = False) -> Operation:
+    def exchange(
+        self,
+        what: Any,
+        tensors: Any,
+        finish: Finish,
+        given: Sequence[tuple[int, Buffer]],
+        wanted: Sequence[tuple[int, Buffer]],
+        uneven: bool = False,
+    ) -> Operation:
         """Pieces to ranks, and pieces from ranks into their places, each at once and without a copy. What all ranks give fits
         what they want; uneven: that isn't known of these pieces, one for and one from each, and is asked first.
         """
+
         def parts() -> Iterator[Any]:
             fits = [True] * self.size
             if uneven:
@@ -214,34 +225,40 @@ class Channel:
                 others = array("q", own)
                 yield self._exchanges.Ialltoall([own, library.load().INT64_T], [others, library.load().INT64_T])
                 yield None
-                fits = [own[2 * r:2 * r + 2] == others[2 * r:2 * r + 2][::-1] for r in range(self.size)]
-                misfits.extend(f"rank {self._ranks[r]} sends {others[2 * r]} bytes where {own[2 * r + 1]} are expected, and "
-                               f"expects {others[2 * r + 1]} where {own[2 * r]} are sent"
-                               for r in range(self.size) if not fits[r])
-            for (_, source), (_, target) in zip([each for each in given if each[0] == self.rank],
-                                                [each for each in wanted if each[0] == self.rank]):
+                fits = [own[2 * r : 2 * r + 2] == others[2 * r : 2 * r + 2][::-1] for r in range(self.size)]
+                misfits.extend(
+                    f"rank {self._ranks[r]} sends {others[2 * r]} bytes where {own[2 * r + 1]} are expected, and "
+                    f"expects {others[2 * r + 1]} where {own[2 * r]} are sent"
+                    for r in range(self.size)
+                    if not fits[r]
+                )
+            for (_, source), (_, target) in zip(
+                [each for each in given if each[0] == self.rank], [each for each in wanted if each[0] == self.rank]
+            ):
                 if fits[self.rank] and source[0] != target[0]:
                     ctypes.memmove(target[0], source[0], source[1])
             for rank, buffer in wanted:
                 if rank != self.rank and fits[rank]:
                     yield self._exchanges.Irecv(_bytes(buffer), rank)
-            for step in range(1, self.size):        # not all to the same rank first
+            for step in range(1, self.size):  # not all to the same rank first
                 for rank, buffer in given:
                     if rank == (self.rank + step) % self.size and fits[rank]:
                         yield self._exchanges.Isend(_bytes(buffer), rank)
 
         def end() -> None:
             if misfits:
-                raise DistBackendError(f"{what} of {self.name}: the ranks disagree on sizes: on rank {self._ranks[self.rank]}, "
-                                       + "; ".join(misfits))
+                raise DistBackendError(
+                    f"{what} of {self.name}: the ranks disagree on sizes: on rank {self._ranks[self.rank]}, " + "; ".join(misfits)
+                )
             if finish is not None:
                 finish()
 
         misfits: list[str] = []
         return self._start(what, tensors, end if uneven else finish, parts(), window=2 * self.size)
 
-    def reduce_scatter(self, what: Any, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
-                       dtype: DType) -> Operation:
+    def reduce_scatter(
+        self, what: Any, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str, dtype: DType
+    ) -> Operation:
         """counts: elements that each rank is to get."""
         op = operation(kind, dtype)
         given, made = _elements(all, dtype.itemsize), _elements(own, dtype.itemsize)
@@ -284,7 +301,7 @@ def _bytes(buffer: Buffer) -> Any:
 
 
 def _elements(buffer: Buffer, itemsize: int) -> Any:
-    return [_memory(buffer), datatype(itemsize)]     # MPI counts what is there
+    return [_memory(buffer), datatype(itemsize)]  # MPI counts what is there
 
 
 def _pieces(buffer: Buffer, itemsize: int) -> Iterator[Any]:

@@ -25,12 +25,12 @@ from flambeau.distributed.mpi.process_manager import ProcessManager
 from flambeau.distributed.mpi.progress import Background
 from flambeau.distributed.stores import Store
 
-_FINALIZE_TAKES = 60.0      # seconds that a process waits at its end for others to end as well
-_OTHERS_ARE_THROUGH = 2.0   # seconds for which it goes on waiting when another's process has ended, which was through then
-_LAST_QUESTIONS = timedelta(seconds=5)      # for which the keeper of a store waits
+_FINALIZE_TAKES = 60.0  # seconds that a process waits at its end for others to end as well
+_OTHERS_ARE_THROUGH = 2.0  # seconds for which it goes on waiting when another's process has ended, which was through then
+_LAST_QUESTIONS = timedelta(seconds=5)  # for which the keeper of a store waits
 background = Background()
-lifelines: weakref.WeakSet[Lifeline] = weakref.WeakSet()       # of all worlds, those that are destroyed too
-broken: list[BaseException] = []        # why MPI can't end in good order
+lifelines: weakref.WeakSet[Lifeline] = weakref.WeakSet()  # of all worlds, those that are destroyed too
+broken: list[BaseException] = []  # why MPI can't end in good order
 
 
 def at_exit(manager: ProcessManager | None, store: Store | None, size: int) -> None:
@@ -78,7 +78,7 @@ def _end(manager: ProcessManager | None, store: Store | None, size: int, process
         failure = _failure(process) or (broken[0] if broken else None)
         if failure is None:
             _end_together(store, size)
-        else:       # the others needn't wait for this one's MPI_Finalize
+        else:  # the others needn't wait for this one's MPI_Finalize
             why = f"exit code {failure.code}" if isinstance(failure, SystemExit) else f"{type(failure).__name__}: {failure}"
             for line in list(lifelines):
                 line.fail(why[:500], isinstance(failure, PeerError))
@@ -102,7 +102,7 @@ def _end_together(store: Store | None, size: int) -> None:
 
     with suppress(TimeoutError, DistNetworkError, DistStoreError):
         library.patiently(library.finalize, time.monotonic() + _FINALIZE_TAKES, look)
-        if store is not None:   # whoever keeps it stays until all have asked it for the last time
+        if store is not None:  # whoever keeps it stays until all have asked it for the last time
             store.barrier("ended", size, _LAST_QUESTIONS)
 
 

@@ -24,10 +24,10 @@ from flambeau.distributed.mpi import lazy_world
 
 T = TypeVar("T")
 INSTALL = "torch.distributed needs MPI: install flambeau's extra, `pip install 'flambeau[dist]'` (that is mpi4py and mpich)"
-LOCK = long_lock()      # held by who calls MPI
+LOCK = long_lock()  # held by who calls MPI
 
 _SHARED = "/dev/shm"
-_SERIALIZED_LEVEL = 2   # MPI_THREAD_SERIALIZED of MPICH and of the standard's binary interface; Open MPI's is the same
+_SERIALIZED_LEVEL = 2  # MPI_THREAD_SERIALIZED of MPICH and of the standard's binary interface; Open MPI's is the same
 _BY_PROCESS_MANAGERS = (("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", None))
 
 
@@ -45,7 +45,7 @@ def load() -> Any:
     # More ranks than cores is usual here: what waits inside of MPI gives its core away.
     os.environ.setdefault("MPIR_CVAR_POLLS_BEFORE_YIELD", "0")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    os.environ.setdefault("UCX_DEBUG_SIGNO", "0")       # by default UCX takes SIGHUP, which is to end a process
+    os.environ.setdefault("UCX_DEBUG_SIGNO", "0")  # by default UCX takes SIGHUP, which is to end a process
     import mpi4py
 
     lazy_world.restore()
@@ -71,8 +71,10 @@ def started_by_process_manager() -> tuple[int, int] | None:
             try:
                 return int(os.environ[rank]), int(os.environ[size]) if size else -1
             except ValueError:
-                raise ValueError(f"{rank} or {size} of the environment is no whole number: {os.environ[rank]!r}, "
-                                 f"{os.environ.get(size or '')!r}") from None
+                raise ValueError(
+                    f"{rank} or {size} of the environment is no whole number: {os.environ[rank]!r}, "
+                    f"{os.environ.get(size or '')!r}"
+                ) from None
     return None
 
 
@@ -102,7 +104,7 @@ def forget_names() -> None:
     however they end.
     """
     if not load().Get_library_version().startswith("MPICH"):
-        return      # others open it when they first need it
+        return  # others open it when they first need it
     with open("/proc/self/maps") as maps:
         names = {line.split(maxsplit=5)[5].strip() for line in maps if f"{_SHARED}/mpich_shm" in line}
     for name in names:
@@ -113,8 +115,13 @@ def forget_names() -> None:
 def remove_orphans(since: float) -> None:
     """Take away shared memory of MPI's, made since then (time.time()), that no process has: its makers were killed meanwhile."""
     try:
-        made = [path for path in Path(_SHARED).iterdir() if path.name.startswith(("mpich_shm_", "ucx_shm_posix_"))
-                and path.stat().st_mtime >= since - 1 and path.stat().st_uid == os.getuid()]
+        made = [
+            path
+            for path in Path(_SHARED).iterdir()
+            if path.name.startswith(("mpich_shm_", "ucx_shm_posix_"))
+            and path.stat().st_mtime >= since - 1
+            and path.stat().st_uid == os.getuid()
+        ]
     except OSError:
         return
     for process in Path("/proc").glob("[0-9]*") if made else ():

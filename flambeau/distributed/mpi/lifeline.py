@@ -27,7 +27,7 @@ from flambeau.distributed.stores.listener import listening, prepare
 Progress = dict[str, tuple[int, str]]
 #: What a process waits for, its messages on their way, and whether none of its threads computes: see waits.
 Report = tuple[list[list[Any]], list[list[Any]], bool]
-_ANSWERS_TAKE = 2.0     # seconds for which answers to a question are awaited
+_ANSWERS_TAKE = 2.0  # seconds for which answers to a question are awaited
 
 
 class Lifeline:
@@ -37,16 +37,17 @@ class Lifeline:
     store: shared by the `size` processes. Raises DistNetworkError if rank 0 isn't reached within `timeout` seconds.
     """
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: float, progress: Callable[[], Progress],
-                 report: Callable[[], Report]) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, timeout: float, progress: Callable[[], Progress], report: Callable[[], Report]
+    ) -> None:
         self.rank, self._progress, self._report = rank, progress, report
-        self.gone: dict[int, str] = {}          # rank -> why, of those that died
-        self.consequences: set[int] = set()     # those of them that ended because others had
-        self.left: dict[int, Progress] = {}     # rank -> how far it had come, of those that left in good order
-        self.left_at: dict[int, float] = {}     # rank -> when that was heard, by time.monotonic()
-        self.ended: set[int] = set()            # those of them whose processes have ended
-        self.stuck: tuple[set[int], str] = set(), ""    # of this process's waits those that never end, and why
-        self.asked_at = 0.0                     # when another rank last asked, by time.monotonic()
+        self.gone: dict[int, str] = {}  # rank -> why, of those that died
+        self.consequences: set[int] = set()  # those of them that ended because others had
+        self.left: dict[int, Progress] = {}  # rank -> how far it had come, of those that left in good order
+        self.left_at: dict[int, float] = {}  # rank -> when that was heard, by time.monotonic()
+        self.ended: set[int] = set()  # those of them whose processes have ended
+        self.stuck: tuple[set[int], str] = set(), ""  # of this process's waits those that never end, and why
+        self.asked_at = 0.0  # when another rank last asked, by time.monotonic()
         self._answers: dict[int, tuple[Progress, Report]] = {}
         self._switchboard: Switchboard | None = None
         if rank == 0:
@@ -97,7 +98,7 @@ class Lifeline:
             each.close()
 
     def _say(self, *message: Any) -> None:
-        with suppress(OSError):     # rank 0 is gone, as is noticed where its end is read
+        with suppress(OSError):  # rank 0 is gone, as is noticed where its end is read
             self._socket.sendall(packed(list(message)))
 
     def _listen(self) -> None:
@@ -115,7 +116,7 @@ class Lifeline:
                     self.gone.setdefault(0, "")
                 return
             for message in messages:
-                with suppress(TypeError, ValueError, IndexError):       # another version's words
+                with suppress(TypeError, ValueError, IndexError):  # another version's words
                     self._hear(message)
 
     def _hear(self, message: list[Any]) -> None:
@@ -167,7 +168,7 @@ def own_address(store: Store) -> str:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)      # sends nothing: it chooses the way
+            probe.connect(address)  # sends nothing: it chooses the way
             own = probe.getsockname()[0]
     except OSError:
         return ""

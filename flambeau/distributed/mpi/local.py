@@ -59,15 +59,23 @@ class LocalChannel:
     def scatter(self, what: Any, tensors: Any, finish: Finish, own: Buffer, all: Buffer | None, root: int) -> Operation:
         return self._over(what, tensors, finish, all, own)
 
-    def reduce_scatter(self, what: Any, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str,
-                       dtype: DType) -> Operation:
+    def reduce_scatter(
+        self, what: Any, tensors: Any, finish: Finish, all: Buffer, own: Buffer, counts: Sequence[int], kind: str, dtype: DType
+    ) -> Operation:
         return self._over(what, tensors, finish, all, own)
 
     def all_to_all(self, what: Any, tensors: Any, finish: Finish, given: Buffer, made: Buffer) -> Operation:
         return self._over(what, tensors, finish, given, made)
 
-    def exchange(self, what: Any, tensors: Any, finish: Finish, given: Sequence[tuple[int, Buffer]],
-                 wanted: Sequence[tuple[int, Buffer]], uneven: bool = False) -> Operation:
+    def exchange(
+        self,
+        what: Any,
+        tensors: Any,
+        finish: Finish,
+        given: Sequence[tuple[int, Buffer]],
+        wanted: Sequence[tuple[int, Buffer]],
+        uneven: bool = False,
+    ) -> Operation:
         for (_, source), (_, target) in zip(given, wanted):
             if source[1] != target[1]:
                 raise RuntimeError(f"{what}: {source[1]} bytes are sent where {target[1]} are expected")

@@ -14,8 +14,8 @@ import threading
 from flambeau.distributed.errors import DistError
 from flambeau.distributed.stores import Store
 
-_VARIABLES = ("PMI_", "PMI2_", "PMIX_")     # beginnings of names by which process managers, Slurm's too, reach their processes
-_ASKS_WITHIN = 5.0      # seconds
+_VARIABLES = ("PMI_", "PMI2_", "PMIX_")  # beginnings of names by which process managers, Slurm's too, reach their processes
+_ASKS_WITHIN = 5.0  # seconds
 FAREWELL = b"cmd=finalize_ack rc=0\n"
 
 
@@ -33,7 +33,7 @@ class ProcessManager:
         self._put: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self.error: Exception | None = None
-        self.asked = threading.Event()      # once MPI has asked for the first time
+        self.asked = threading.Event()  # once MPI has asked for the first time
 
     def __enter__(self) -> ProcessManager:
         self._before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_VARIABLES)}
@@ -45,7 +45,7 @@ class ProcessManager:
 
     def __exit__(self, kind: object, *exception: object) -> None:
         """MPI keeps the socket, which it has read the number of; processes started from here must not."""
-        if kind is not None:        # it must have read it all the same, or it begins a world of its own
+        if kind is not None:  # it must have read it all the same, or it begins a world of its own
             self.asked.wait(_ASKS_WITHIN)
         for name in self._own_variables:
             os.environ.pop(name, None)
@@ -57,7 +57,7 @@ class ProcessManager:
         """
         own, other = socket.socketpair()
         own.sendall(FAREWELL)
-        self._own.detach()      # all stay open as long as the process
+        self._own.detach()  # all stay open as long as the process
         os.dup2(other.fileno(), self._of_mpi.detach(), inheritable=False)
         own.detach()
 
@@ -67,7 +67,7 @@ class ProcessManager:
                 for line in lines:
                     self._own.sendall(self._answer(line.rstrip("\n")).encode("latin-1") + b"\n")
         except (OSError, DistError) as error:
-            self.error = error      # MPI would abort if it were told: it waits, and whoever waits for it looks here
+            self.error = error  # MPI would abort if it were told: it waits, and whoever waits for it looks here
 
     def _answer(self, line: str) -> str:
         self.asked.set()

@@ -15,10 +15,10 @@ from typing import Any
 
 from flambeau.base.locks import short_lock
 
-_LOOKS = 128            # polls between two looks at the clock and at who is gone
-_RESTLESS = 0.3         # seconds without movement after which a waiting caller rests between polls
+_LOOKS = 128  # polls between two looks at the clock and at who is gone
+_RESTLESS = 0.3  # seconds without movement after which a waiting caller rests between polls
 _REST, _LONG_REST = 50e-6, 1e-3
-_BACKGROUND = 200e-6    # what the thread rests between two polls
+_BACKGROUND = 200e-6  # what the thread rests between two polls
 
 
 _settling = short_lock()
@@ -34,8 +34,8 @@ class Operation:
         self.done = self.settling = False
         self.error: BaseException | None = None
         self.callbacks: list[Callable[[], None]] = []
-        self.source = -1        # whose message was received
-        self.moved = 0          # how many of its parts are through
+        self.source = -1  # whose message was received
+        self.moved = 0  # how many of its parts are through
 
     def poll(self) -> bool:
         raise NotImplementedError

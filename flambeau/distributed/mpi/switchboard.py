@@ -20,8 +20,8 @@ from flambeau.distributed.stores.listener import accepted, prepare
 
 __all__ = ["NUMBER", "PROOF", "Switchboard", "proof", "recognized"]
 
-NUMBER, PROOF = 16, 32    # bytes of a random number, and of a proof
-_PROOF_TAKES = 10.0         # seconds after which somebody without a proof is a stranger
+NUMBER, PROOF = 16, 32  # bytes of a random number, and of a proof
+_PROOF_TAKES = 10.0  # seconds after which somebody without a proof is a stranger
 
 
 def proof(token: bytes, side: bytes, number: bytes) -> bytes:
@@ -87,7 +87,7 @@ class Switchboard:
                 self._handle(line, message)
             if data:
                 return
-        except (OSError, FrameError, TypeError, ValueError, IndexError):    # gone, or a stranger
+        except (OSError, FrameError, TypeError, ValueError, IndexError):  # gone, or a stranger
             pass
         self._drop(line)
 
@@ -96,8 +96,7 @@ class Switchboard:
         line.greeting += data
         if len(line.greeting) < NUMBER + PROOF:
             return b""
-        number, given, rest = (line.greeting[:NUMBER], line.greeting[NUMBER:NUMBER + PROOF],
-                               line.greeting[NUMBER + PROOF:])
+        number, given, rest = (line.greeting[:NUMBER], line.greeting[NUMBER : NUMBER + PROOF], line.greeting[NUMBER + PROOF :])
         if not hmac.compare_digest(given, proof(self._token, b"client", line.asked)):
             raise FrameError("a stranger")
         line.known = True
@@ -131,5 +130,5 @@ class Switchboard:
             self._tell(rank, message)
 
     def _tell(self, rank: int, message: list[Any]) -> None:
-        with suppress(OSError, KeyError):       # its end is read in its turn
+        with suppress(OSError, KeyError):  # its end is read in its turn
             self._members[rank].connection.sendall(packed(message))

@@ -19,9 +19,9 @@ from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.mpi.lifeline import Lifeline, Report
 from flambeau.distributed.mpi.progress import Operation
 
-_FIRST, _LONGEST = 5.0, 80.0    # seconds of waiting before the first question, and between later ones
-_APART = 1.0                    # seconds for which answers are awaited
-_STAGGER = 0.05                 # seconds between the ranks' first questions
+_FIRST, _LONGEST = 5.0, 80.0  # seconds of waiting before the first question, and between later ones
+_APART = 1.0  # seconds for which answers are awaited
+_STAGGER = 0.05  # seconds between the ranks' first questions
 
 
 class Wait:
@@ -39,7 +39,7 @@ class Waits:
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
-        self._waits: dict[int, Wait] = {}       # by thread
+        self._waits: dict[int, Wait] = {}  # by thread
         self._callers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self._messages: list[tuple[str, int, Operation]] = []
         self._serials = itertools.count(1)
@@ -65,9 +65,11 @@ class Waits:
         """What the others are told: waits, messages on their way, and whether nobody here computes."""
         waiting = dict(self._waits)
         alive = [each for each in threading.enumerate() if not each.daemon or each in self._callers]
-        return ([[each.serial, each.group, each.number, each.kind, list(each.ranks), each.text] for each in waiting.values()],
-                [[kind, peer] for kind, peer, operation in self._messages if not operation.done],
-                bool(waiting) and all(each.ident in waiting for each in alive))
+        return (
+            [[each.serial, each.group, each.number, each.kind, list(each.ranks), each.text] for each in waiting.values()],
+            [[kind, peer] for kind, peer, operation in self._messages if not operation.done],
+            bool(waiting) and all(each.ident in waiting for each in alive),
+        )
 
     def check(self, wait: Wait, line: Lifeline) -> None:
         """Raise DistBackendError if this wait is known never to end; ask now and then."""
@@ -77,7 +79,7 @@ class Waits:
         now = time.monotonic()
         if now < wait.due:
             return
-        if wait.asked == 0 and now - line.asked_at < 2 * _APART:    # somebody else does
+        if wait.asked == 0 and now - line.asked_at < 2 * _APART:  # somebody else does
             wait.due = now + 3 * _APART
             return
         wait.due = now + _APART
@@ -97,10 +99,15 @@ class Waits:
 
     def _tell(self, found: set[tuple[int, int]], line: Lifeline) -> None:
         answers = line.answers()
-        where = [f"rank {rank} in {text}" for rank in sorted({rank for rank, _ in found})
-                 for serial, _, _, _, _, text in answers[rank][1][0] if (rank, serial) in found]
-        line.tell_stuck([list(pair) for pair in sorted(found)],
-                        "these ranks wait for each other and would for ever: " + "; ".join(where))
+        where = [
+            f"rank {rank} in {text}"
+            for rank in sorted({rank for rank, _ in found})
+            for serial, _, _, _, _, text in answers[rank][1][0]
+            if (rank, serial) in found
+        ]
+        line.tell_stuck(
+            [list(pair) for pair in sorted(found)], "these ranks wait for each other and would for ever: " + "; ".join(where)
+        )
 
 
 def entangled(answers: dict[int, tuple[Any, Report]]) -> set[tuple[int, int]]:
@@ -115,8 +122,10 @@ def entangled(answers: dict[int, tuple[Any, Report]]) -> set[tuple[int, int]]:
         if number:
             return any(each in stuck and answers[each][0].get(group, (0, ""))[0] < number for each in others)
         wanted = "send" if kind == "recv" else "recv"
-        return all(each in stuck and not any(way == wanted and peer in (rank, -1) for way, peer in answers[each][1][1])
-                   for each in others)
+        return all(
+            each in stuck and not any(way == wanted and peer in (rank, -1) for way, peer in answers[each][1][1])
+            for each in others
+        )
 
     while True:
         free = {rank for rank in stuck if not all(hopeless(rank, wait) for wait in answers[rank][1][0])}

@@ -26,10 +26,10 @@ from flambeau.distributed.mpi.progress import Operation
 from flambeau.distributed.mpi.waits import Wait, Waits
 from flambeau.distributed.stores import PrefixStore, Store, TCPStore
 
-_TAG = 0x4642               # of messages by which a communicator is made
-_ON_ITS_WAY = 2.0           # seconds for which a message may travel whose sender has left
-_WORD_COMES = 0.5           # seconds after which the lifelines have told of a process's end
-_initialized = ""           # the name of the MPI world that this process is in
+_TAG = 0x4642  # of messages by which a communicator is made
+_ON_ITS_WAY = 2.0  # seconds for which a message may travel whose sender has left
+_WORD_COMES = 0.5  # seconds after which the lifelines have told of a process's end
+_initialized = ""  # the name of the MPI world that this process is in
 
 
 class World:
@@ -45,7 +45,7 @@ class World:
         self._store.set_timeout(timeout)
         if size > 1:
             self._store = PrefixStore(f"world/{_generation(self._store, rank)}", self._store)
-        self._calls: dict[str, list[Any]] = {}      # group -> [calls begun, the last one's description]
+        self._calls: dict[str, list[Any]] = {}  # group -> [calls begun, the last one's description]
         self.lifeline: Lifeline | None = None
         self.waits = Waits(rank)
         self._mpi_ranks = [0]
@@ -53,8 +53,7 @@ class World:
             end = time.monotonic() + timeout.total_seconds()
             library.load()
             entries = _meet(self._store, rank, size, end)
-            self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress,
-                                     self.waits.report)
+            self.lifeline = Lifeline(self._store, rank, size, max(end - time.monotonic(), 1), self._progress, self.waits.report)
             ending.lifelines.add(self.lifeline)
             self._mpi_ranks = _initialize(self._store, entries, rank, size, end, lambda: self.look(range(size), "MPI_Init"))
 
@@ -85,7 +84,7 @@ class World:
         for each in made:
             each.Set_errhandler(MPI.ERRORS_RETURN)
         if len(ranks) == self.size:
-            library.forget_names()      # all have come this far
+            library.forget_names()  # all have come this far
         return Channel(made[0], made[1], ranks)
 
     # ------------------------------------------------------------------------------------------------ who is where
@@ -104,8 +103,9 @@ class World:
     def _progress(self) -> Progress:
         return {group: (count, str(call)) for group, (count, call) in list(self._calls.items())}
 
-    def look(self, ranks: Sequence[int], doing: str, group: str = "", number: int = 0,
-             peers: Sequence[int] | None = None) -> None:
+    def look(
+        self, ranks: Sequence[int], doing: str, group: str = "", number: int = 0, peers: Sequence[int] | None = None
+    ) -> None:
         """Raise DistBackendError if one of these ranks died, or left without making call `number` of a group.
 
         number: 0 for what isn't counted; what a rank did of that before it left may be on its way for a while. peers: those that
@@ -118,12 +118,17 @@ class World:
         if lost:
             self._break(f"{doing}: {_how_lost({rank: line.gone[rank] for rank in lost}, line.consequences)}")
         now = time.monotonic()
-        missing = [rank for rank in (ranks if peers is None else peers) if rank in line.left and (
-            line.left[rank].get(group, (0, ""))[0] < number if number else now - line.left_at[rank] > _ON_ITS_WAY)]
+        missing = [
+            rank
+            for rank in (ranks if peers is None else peers)
+            if rank in line.left
+            and (line.left[rank].get(group, (0, ""))[0] < number if number else now - line.left_at[rank] > _ON_ITS_WAY)
+        ]
         if missing and (peers is None or len(missing) == len(peers)):
             made, last = line.left[missing[0]].get(group, (0, ""))
-            self._break(f"{doing}: rank {missing[0]} has ended after {made} calls of this group" + (f", the last {last}" if made
-                        else ""))
+            self._break(
+                f"{doing}: rank {missing[0]} has ended after {made} calls of this group" + (f", the last {last}" if made else "")
+            )
 
     def look_for_a_while(self, ranks: Sequence[int], doing: str) -> None:
         """When MPI has failed, which may know first that a rank died: raise DistBackendError if it turns out that one did."""
@@ -146,9 +151,12 @@ class World:
         if self.lifeline is None:
             return ""
         everyone = self.lifeline.everyones_progress()
-        behind = [f"rank {rank} has made {everyone[rank].get(group, (0, ''))[0]} calls"
-                  + (f", the last {everyone[rank][group][1]}" if group in everyone[rank] else "")
-                  for rank in ranks if rank in everyone and everyone[rank].get(group, (0, ""))[0] < number]
+        behind = [
+            f"rank {rank} has made {everyone[rank].get(group, (0, ''))[0]} calls"
+            + (f", the last {everyone[rank][group][1]}" if group in everyone[rank] else "")
+            for rank in ranks
+            if rank in everyone and everyone[rank].get(group, (0, ""))[0] < number
+        ]
         silent = [rank for rank in ranks if rank not in everyone]
         if silent:
             behind.append(f"{describe(silent)} {'does' if len(silent) == 1 else 'do'} not answer")
@@ -221,7 +229,8 @@ def _initialize(store: Store, entries: list[list[str]], rank: int, size: int, en
         used = [r for r, (name, _) in enumerate(entries) if name != "-"]
         raise DistBackendError(
             f"MPI begins once in a process's life, and {describe(used)} had a world of other processes before: start fresh "
-            "processes for a group of others")
+            "processes for a group of others"
+        )
     if rank == 0:
         store.set("name", secrets.token_hex(8))
     _begin(store.get("name").decode(), rank, size, store, end, look)
@@ -254,7 +263,8 @@ def _begin(name: str, rank: int, size: int, store: Store, end: float, look: Call
     if (MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()) != (rank, size):
         raise DistBackendError(
             f"MPI took this process for rank {MPI.COMM_WORLD.Get_rank()} of {MPI.COMM_WORLD.Get_size()}, not {rank} of {size}: "
-            f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec")
+            f"{MPI.Get_library_version().split(',')[0]} doesn't ask for its place as MPICH does; start it by its own mpiexec"
+        )
     _initialized = name
     ending.say_failures_once(rank)
 
@@ -297,7 +307,8 @@ def _entry(store: Store, other: int, rank: int, size: int, end: float) -> str:
             missing = [r for r in range(size) if not store.check([f"here/{r}"])]
             raise DistStoreError(
                 f"rank {rank}: {describe(missing)} of a world of {size} did not come in time "
-                f"({size - len(missing)} of {size} are here)")
+                f"({size - len(missing)} of {size} are here)"
+            )
         with suppress(DistStoreError):
             store.wait([key], timedelta(seconds=min(max(end - time.monotonic(), 0.001), 0.5)))
     entry = store.get(key).decode()

@@ -12,8 +12,17 @@ from flambeau.distributed import collectives
 from flambeau.distributed.reduce_ops import ReduceOp
 from flambeau.distributed.registry import get_default_group, get_group_rank
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce", "reduce_scatter",
-           "scatter"]
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+]
 
 
 def _group(group: Any) -> Any:
@@ -113,8 +122,9 @@ def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: Any = Non
     return _AllToAll.apply(_group(group), output_tensor_list, *input_tensor_list)
 
 
-def all_to_all_single(output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None
-                      ) -> Any:
+def all_to_all_single(
+    output: Any, input: Any, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None
+) -> Any:
     """What all ranks send this one, with the shape of `output`."""
     return _AllToAllSingle.apply(_group(group), output, output_split_sizes, input_split_sizes, input)
 

@@ -14,8 +14,9 @@ from flambeau.nn.parallel.optimizers_in_backward import step_in_backward
 __all__: list[str] = []
 
 
-def _apply_optimizer_in_backward(optimizer_class: type, params: Iterable[Any], optimizer_kwargs: dict[str, Any],
-                                 register_hook: bool = True) -> None:
+def _apply_optimizer_in_backward(
+    optimizer_class: type, params: Iterable[Any], optimizer_kwargs: dict[str, Any], register_hook: bool = True
+) -> None:
     """Have backward() update each parameter by an optimizer_class(...) of its own, and drop its gradient.
 
     A second call adds a further optimizer. register_hook: False: something else is to run them.

@@ -41,9 +41,11 @@ class DistributedOptimizer:
         for each in params_rref:
             by_owner.setdefault(each.owner(), []).append(each)
         self.is_functional_optim = False
-        self.remote_optimizers = [torch.distributed.rpc.remote(owner, _LocalOptimizer, (optimizer_class, own, args, kwargs))
-                                  for owner, own in by_owner.items()]
-        for each in self.remote_optimizers:     # what fails, fails here
+        self.remote_optimizers = [
+            torch.distributed.rpc.remote(owner, _LocalOptimizer, (optimizer_class, own, args, kwargs))
+            for owner, own in by_owner.items()
+        ]
+        for each in self.remote_optimizers:  # what fails, fails here
             each._get_future().wait()
 
     def step(self, context_id: int) -> None:

@@ -37,8 +37,9 @@ class PostLocalSGDOptimizer(torch.optim.Optimizer):
         """Take what state_dict gave; without "step" the averager begins at 0, with a warning."""
         self.optim.load_state_dict(state_dict)
         if "step" not in state_dict:
-            warnings.warn("Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.",
-                          stacklevel=2)
+            warnings.warn(
+                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.", stacklevel=2
+            )
         self.averager.step = state_dict.get("step", 0)
 
     def step(self) -> None:  # type: ignore[override]

@@ -33,9 +33,7 @@ def _all_parameters(params: Any) -> tuple[list[Any], list[torch.Tensor]]:
     elif all(isinstance(each, dict) for each in given):
         if not all("params" in group for group in given):
             raise ValueError(
-                "Each parameter group passed-in via `params` must "
-                "have a 'params' key mapping to the parameters in "
-                "the group"
+                "Each parameter group passed-in via `params` must have a 'params' key mapping to the parameters in the group"
             )
         found = [parameter for group in given for parameter in group["params"]]
     else:
@@ -44,9 +42,7 @@ def _all_parameters(params: Any) -> tuple[list[Any], list[torch.Tensor]]:
     for parameter in found:
         if parameter.is_sparse or _typename(parameter) != first:
             both = f"got {first}" if parameter.is_sparse else f"got both {first} and {_typename(parameter)}"
-            raise ValueError(
-                f"ZeroRedundancyOptimizer only supports using the same dense type for all parameters but {both}"
-            )
+            raise ValueError(f"ZeroRedundancyOptimizer only supports using the same dense type for all parameters but {both}")
     return given, found
 
 

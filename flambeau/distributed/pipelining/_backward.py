@@ -83,9 +83,7 @@ def _branches(roots: list[Any], inputs: set[Any], weights: set[Any]) -> dict[Any
     behind: dict[Any, set[Any]] = {}  # of nodes off the way: the weights that they lead to
     result: dict[Any, set[Any]] = {}
     for node in to_weights.order:
-        off = [
-            behind.get(each, set()) for each, _ in node.next_functions if each is not None and not to_inputs.leads[each]
-        ]
+        off = [behind.get(each, set()) for each, _ in node.next_functions if each is not None and not to_inputs.leads[each]]
         own = {node} if node in weights else set()
         found = own.union(*off)
         if to_inputs.leads[node]:
@@ -189,9 +187,7 @@ def stage_backward_weight(
             continue
         edges = [torch.autograd.graph.get_gradient_edge(parameter) for parameter in group["params"]]
         starts = [torch.autograd.graph.GradientEdge(node, number) for number in there]
-        made = torch.autograd.grad(
-            starts, edges, [gradients[number] for number in there], retain_graph=True, allow_unused=True
-        )
+        made = torch.autograd.grad(starts, edges, [gradients[number] for number in there], retain_graph=True, allow_unused=True)
         found.update({id(parameter): gradient for parameter, gradient in zip(group["params"], made, strict=True)})
         _add(zip(group["params"], made, strict=True))
         if not retain_graph:

@@ -46,14 +46,10 @@ def _chunks(value: Any, spec: Any, count: int) -> list[Any]:
         dim = spec.split_dim if isinstance(spec, TensorChunkSpec) else DEFAULT_CHUNK_DIM
         parts = list(torch.tensor_split(value, count, dim))
         if len(parts) != count or any(part.size(dim) == 0 for part in parts):
-            raise ValueError(
-                f"a tensor of {tuple(value.shape)} can't be cut along dimension {dim} into {count} microbatches"
-            )
+            raise ValueError(f"a tensor of {tuple(value.shape)} can't be cut along dimension {dim} into {count} microbatches")
         return parts
     if isinstance(value, dict):
-        each = {
-            key: _chunks(item, spec.get(key) if isinstance(spec, dict) else spec, count) for key, item in value.items()
-        }
+        each = {key: _chunks(item, spec.get(key) if isinstance(spec, dict) else spec, count) for key, item in value.items()}
         return [{key: parts[k] for key, parts in each.items()} for k in range(count)]
     if isinstance(value, (list, tuple)):
         specs = spec if isinstance(spec, (list, tuple)) else [spec] * len(value)

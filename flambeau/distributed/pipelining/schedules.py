@@ -14,17 +14,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.pipelining import _orders
-from flambeau.distributed.pipelining._actions import (
-    Action,
-    B,
-    ComputationType,
-    F,
-    I,
-    Order,
-    W,
-    format_order,
-    merge_backwards,
-)
+from flambeau.distributed.pipelining._actions import Action, B, ComputationType, F, I, Order, W, format_order, merge_backwards
 from flambeau.distributed.pipelining._actions import Action as _Action  # noqa: F401 - programs find it here
 from flambeau.distributed.pipelining._actions import ComputationType as _ComputationType  # noqa: F401
 from flambeau.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
@@ -219,9 +209,7 @@ class ScheduleGPipe(PipelineScheduleSingle):
 
     def actions(self) -> Iterable[Action]:
         return [
-            Action(self._stage.stage_index, kind, microbatch)
-            for kind in (F, B)
-            for microbatch in range(self._n_microbatches)
+            Action(self._stage.stage_index, kind, microbatch) for kind in (F, B) for microbatch in range(self._n_microbatches)
         ]
 
 

@@ -61,9 +61,7 @@ class PipelineStage:
         self.group = group
         self.group_rank, self.group_size = c10d.get_rank(group), c10d.get_world_size(group)
         if self.group_size > num_stages:
-            raise RuntimeError(
-                f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}"
-            )
+            raise RuntimeError(f"Pipeline group size {self.group_size} cannot be larger than number of stages {num_stages}")
         self.stage_index_to_group_rank = {index: index % self.group_size for index in range(num_stages)}
         self.neighbors: dict[int, PipelineStage] = {}  # those of this rank
         self.has_backward = False
@@ -105,9 +103,7 @@ class PipelineStage:
         work = c10d.isend(tensor, self._rank_of(stage), group=self.group, tag=self._tag(stage, microbatch, index, gradient))
         self._sent.append((work, tensor))  # kept until it is out
 
-    def _receive(
-        self, shape: Any, dtype: Any, stage: int, microbatch: int, index: int, gradient: bool
-    ) -> torch.Tensor:
+    def _receive(self, shape: Any, dtype: Any, stage: int, microbatch: int, index: int, gradient: bool) -> torch.Tensor:
         if stage in self.neighbors:
             return self._handed_on.pop((microbatch, index, gradient)).detach()
         tensor = torch.empty(shape, dtype=dtype)
@@ -262,8 +258,6 @@ class PipelineStage:
                     parameter.grad.div_(grad_scale_factor)
 
 
-def build_stage(
-    stage_module: nn.Module, stage_index: int, pipe_info: Any, device: Any, group: Any = None
-) -> PipelineStage:
+def build_stage(stage_module: nn.Module, stage_index: int, pipe_info: Any, device: Any, group: Any = None) -> PipelineStage:
     """A stage of a model that `pipeline` has cut: `pipe_info` is `Pipe.info()`."""
     return PipelineStage(stage_module.to(device), stage_index, pipe_info.num_stages, device, group=group)

@@ -27,7 +27,7 @@ from flambeau.distributed.stores import Store
 from flambeau.distributed.stores.listener import listening, prepare
 from flambeau.futures import Future
 
-_HEAD = struct.Struct("!QQB")       # bytes that follow, the call's number, what it is
+_HEAD = struct.Struct("!QQB")  # bytes that follow, the call's number, what it is
 _CALL, _INLINE, _RESULT, _ERROR = range(4)
 
 
@@ -103,8 +103,10 @@ class Agent:
         self._token = bytes.fromhex(store.get("token").decode())
         self._listener = listening(0, backlog=size)
         threading.Thread(target=self._listen, name="flambeau rpc listener", daemon=True).start()
-        store.set(f"worker/{rank}", f"{name}\n{own_address(store) or '127.0.0.1'}\n{socket.gethostname()}\n"
-                                    f"{self._listener.getsockname()[1]}")
+        store.set(
+            f"worker/{rank}",
+            f"{name}\n{own_address(store) or '127.0.0.1'}\n{socket.gethostname()}\n{self._listener.getsockname()[1]}",
+        )
         found = [store.get(f"worker/{each}").decode().split("\n") for each in range(size)]
         self._addresses = [(address, host, int(port)) for _, address, host, port in found]
         self.workers = [WorkerInfo(worker, each) for each, (worker, *_) in enumerate(found)]
@@ -122,8 +124,15 @@ class Agent:
 
     # ------------------------------------------------------------------------------------------------ calls that go out
 
-    def call(self, to: WorkerInfo, function: Callable[..., Any], args: Any = (), kwargs: Any = None, timeout: float = -1,
-             inline: bool = False) -> Future[Any]:
+    def call(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Any = (),
+        kwargs: Any = None,
+        timeout: float = -1,
+        inline: bool = False,
+    ) -> Future[Any]:
         """A Future of function(*args, **kwargs) there. inline: what never waits, and needs no thread of its own."""
         future: Future[Any] = Future()
         data = self._context.message(to.id, (function, tuple(args), dict(kwargs or {})))
@@ -145,9 +154,13 @@ class Agent:
 
     def _limit(self, future: Future[Any], seconds: float) -> None:
         def late() -> None:
-            with contextlib.suppress(RuntimeError):     # it came meanwhile
-                future.set_exception(RuntimeError(f"RPC ran for more than set timeout ({round(seconds * 1000)} ms) and will now "
-                                                  "be marked with an error"))
+            with contextlib.suppress(RuntimeError):  # it came meanwhile
+                future.set_exception(
+                    RuntimeError(
+                        f"RPC ran for more than set timeout ({round(seconds * 1000)} ms) and will now be marked with an error"
+                    )
+                )
+
         timer = threading.Timer(seconds, late)
         timer.daemon = True
         timer.start()
@@ -187,7 +200,7 @@ class Agent:
                     error = value.made()
             except Exception as failure:
                 value, error = None, failure
-            with contextlib.suppress(RuntimeError):     # too late
+            with contextlib.suppress(RuntimeError):  # too late
                 future.set_exception(error) if error is not None else future.set_result(value)
         line.fail(RuntimeError(f"{self.workers[rank]} is gone: its connection has ended"))
 
@@ -219,7 +232,7 @@ class Agent:
                 if kind == _INLINE:
                     self._run(line, number, data)
                 else:
-                    with contextlib.suppress(RuntimeError):     # at the end
+                    with contextlib.suppress(RuntimeError):  # at the end
                         self._pool.submit(self._run, line, number, data)
         return None
 
@@ -232,9 +245,16 @@ class Agent:
             self._fail(line, number, error)
             return
         if getattr(function, "_wrapped_async_rpc_function", None) is not None and not isinstance(result, Future):
-            self._fail(line, number, TypeError("Functions decorated with @rpc.async_function must return a torch.futures.Future "
-                                               f"object but got {type(result)}"))
+            self._fail(
+                line,
+                number,
+                TypeError(
+                    "Functions decorated with @rpc.async_function must return a torch.futures.Future "
+                    f"object but got {type(result)}"
+                ),
+            )
         elif isinstance(result, Future) and _answers_later(function):
+
             def answer() -> None:
                 try:
                     value = result.value()
@@ -243,9 +263,10 @@ class Agent:
                 else:
                     self._answer(line, number, data, value)
 
-            def by_a_thread() -> None:      # not by one that must go on to read what the answer may need
+            def by_a_thread() -> None:  # not by one that must go on to read what the answer may need
                 with contextlib.suppress(RuntimeError):
                     self._pool.submit(answer)
+
             result._when_complete(by_a_thread)
         else:
             self._answer(line, number, data, result)
@@ -263,7 +284,7 @@ class Agent:
         text = f"{type(error).__name__}: On {self.own}:\n{error!r}\n{''.join(traceback.format_exception(error))}"
         try:
             data = wire.packed(None, RemoteError(type(error), text))
-        except Exception:       # a class that can't be named
+        except Exception:  # a class that can't be named
             data = wire.packed(None, RemoteError(RuntimeError, text))
         with contextlib.suppress(OSError):
             line.send(number, _ERROR, data)
@@ -278,7 +299,7 @@ class Agent:
                 with contextlib.suppress(Exception):
                     future.wait()
             self._store.barrier(f"waited/{number}", len(self.workers), allowed)
-            self._store.add(f"busy/{number}", int(bool(self.pending)))      # calls that calls have made meanwhile
+            self._store.add(f"busy/{number}", int(bool(self.pending)))  # calls that calls have made meanwhile
             self._store.barrier(f"settled/{number}", len(self.workers), allowed)
             if not self._store.add(f"busy/{number}", 0):
                 return

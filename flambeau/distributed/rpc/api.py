@@ -29,6 +29,7 @@ _generation = 0
 
 def _require_initialized(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function of a library, so that it raises RuntimeError before init_rpc."""
+
     @functools.wraps(func)
     def asked(*args: Any, **kwargs: Any) -> Any:
         current.agent()
@@ -37,8 +38,13 @@ def _require_initialized(func: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def init_rpc(name: str, backend: BackendType | None = None, rank: int = -1, world_size: int | None = None,
-             rpc_backend_options: TensorPipeRpcBackendOptions | None = None) -> None:
+def init_rpc(
+    name: str,
+    backend: BackendType | None = None,
+    rank: int = -1,
+    world_size: int | None = None,
+    rpc_backend_options: TensorPipeRpcBackendOptions | None = None,
+) -> None:
     """Make this process a worker of this name, which others can call. All `world_size` do so, and meet by options.init_method.
 
     Raises TypeError for a backend that isn't one, RuntimeError the second time and for a name that another has.
@@ -59,7 +65,7 @@ def init_rpc(name: str, backend: BackendType | None = None, rank: int = -1, worl
     agent = Agent(shared, name, rank, size, options, contexts)
     current.begin(agent=agent, values=values, calls=sys.modules[__name__], contexts=contexts, store=store)
     threading.Thread(target=rref.let_go, args=(values,), name="flambeau rpc references", daemon=True).start()
-    shared.barrier("begun", size, _MEETING)     # nobody is called before it can answer
+    shared.barrier("begun", size, _MEETING)  # nobody is called before it can answer
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
@@ -111,6 +117,6 @@ def remote(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = No
     owner, key = agent.worker(to), current.values().key()
     made = agent.call(owner, rref.make, (key, _checked(func), tuple(args or ()), dict(kwargs or {})), timeout=timeout)
     found: RRef[Any] = RRef._of(owner, key, made)
-    if found._value is not None:        # a reference of its own needs no counting
+    if found._value is not None:  # a reference of its own needs no counting
         made._when_complete(lambda: current.is_there() and current.values().count(key, -1, found._value))
     return found

@@ -20,17 +20,17 @@ from flambeau.distributed.rpc import current, wire
 from flambeau.futures import Future, collect_all
 
 _WORKER_BITS = 48
-_LOCAL = 0      # in the place of a message's number: the roots of the pass
+_LOCAL = 0  # in the place of a message's number: the roots of the pass
 
 
 class _Pass:
     """One backward pass in one process: what leads where, and what has come."""
 
     def __init__(self) -> None:
-        self.roots: dict[int, list[Any]] = {}           # by message sent from here: its tensors
-        self.leading: dict[int, set[int]] = {}          # by message received here: the roots that lead to it
+        self.roots: dict[int, list[Any]] = {}  # by message sent from here: its tensors
+        self.leading: dict[int, set[int]] = {}  # by message received here: the roots that lead to it
         self.leaves: dict[int, Any] = {}
-        self.came: dict[int, list[Any]] = {}            # gradients of roots
+        self.came: dict[int, list[Any]] = {}  # gradients of roots
         self.done: set[int] = set()
 
 
@@ -40,8 +40,8 @@ class Context:
     def __init__(self, number: int) -> None:
         self.number, self.lock = number, threading.Lock()
         self.sent: dict[int, list[Any]] = {}
-        self.received: dict[int, tuple[int, dict[int, Any]]] = {}   # message -> its sender, its tensors
-        self.known: set[int] = set()                                # processes that have this context too
+        self.received: dict[int, tuple[int, dict[int, Any]]] = {}  # message -> its sender, its tensors
+        self.known: set[int] = set()  # processes that have this context too
         self.gradients: dict[Any, Any] = {}
         self.passes: dict[int, _Pass] = {}
 
@@ -70,8 +70,9 @@ class Context:
         with self.lock:
             state = self.passes[number]
             state.came[root] = list(gradients)
-            ready = [message for message, roots in state.leading.items() if roots <= state.came.keys()
-                     and message not in state.done]
+            ready = [
+                message for message, roots in state.leading.items() if roots <= state.came.keys() and message not in state.done
+            ]
             state.done.update(ready)
             last = len(state.came) == len(state.roots)
         found = []
@@ -94,8 +95,12 @@ class Context:
 
 
 def _gradients(state: _Pass, roots: Any, inputs: Sequence[Any]) -> list[Any]:
-    pairs = [(tensor, gradient) for root in roots for tensor, gradient in zip(state.roots[root], state.came[root])
-             if gradient is not None]
+    pairs = [
+        (tensor, gradient)
+        for root in roots
+        for tensor, gradient in zip(state.roots[root], state.came[root])
+        if gradient is not None
+    ]
     if not pairs:
         return [None] * len(inputs)
     outputs, given = zip(*pairs)

@@ -42,10 +42,17 @@ class RpcBackendOptions:
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
     """num_worker_threads: how many calls of others run here at a time. device_maps, devices: there is the CPU only."""
 
-    def __init__(self, *, num_worker_threads: int = DEFAULT_NUM_WORKER_THREADS, rpc_timeout: float = DEFAULT_RPC_TIMEOUT_SEC,
-                 init_method: str = DEFAULT_INIT_METHOD, device_maps: dict[str, Any] | None = None,
-                 devices: list[Any] | None = None, _transports: list[str] | None = None, _channels: list[str] | None = None
-                 ) -> None:
+    def __init__(
+        self,
+        *,
+        num_worker_threads: int = DEFAULT_NUM_WORKER_THREADS,
+        rpc_timeout: float = DEFAULT_RPC_TIMEOUT_SEC,
+        init_method: str = DEFAULT_INIT_METHOD,
+        device_maps: dict[str, Any] | None = None,
+        devices: list[Any] | None = None,
+        _transports: list[str] | None = None,
+        _channels: list[str] | None = None,
+    ) -> None:
         super().__init__(rpc_timeout, init_method)
         self.num_worker_threads, self.device_maps, self.devices = num_worker_threads, device_maps or {}, devices or []
 

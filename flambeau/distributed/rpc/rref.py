@@ -19,7 +19,7 @@ from flambeau.distributed.rpc.wire import Travelling
 from flambeau.futures import Future
 
 T = TypeVar("T")
-Key = tuple[int, int]       # the process that made a reference first, and its number there
+Key = tuple[int, int]  # the process that made a reference first, and its number there
 
 
 class _Value:
@@ -110,6 +110,7 @@ class _Proxy:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def method(*args: Any, **kwargs: Any) -> Any:
             return self._call(self._rref.owner(), _invoke, (self._rref, name, args, kwargs), timeout=self._timeout)
+
         return method
 
 
@@ -132,7 +133,7 @@ class RRef(Travelling, Generic[T]):
 
     def __del__(self) -> None:
         if getattr(self, "_value", 0) is None and current.is_there():
-            current.values().dropped.put((self._owner, self._key))      # the agent may be busy in this very thread
+            current.values().dropped.put((self._owner, self._key))  # the agent may be busy in this very thread
 
     def _travel(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self._value is not None:
@@ -180,8 +181,9 @@ class RRef(Travelling, Generic[T]):
     def local_value(self) -> T:
         """The value itself. Raises RuntimeError where it is another process's."""
         if self._value is None:
-            raise RuntimeError(f"For {self!r}, can't call localValue() on user {current.agent().own}. Call it on owner "
-                               f"{self._owner}")
+            raise RuntimeError(
+                f"For {self!r}, can't call localValue() on user {current.agent().own}. Call it on owner {self._owner}"
+            )
         result: T = self._value.future.wait()
         return result
 
@@ -233,5 +235,5 @@ def let_go(values: Values) -> None:
         owner, key = gone
         try:
             current.agent().call(owner, _count, (key, -1), inline=True)
-        except RuntimeError:        # at the end
+        except RuntimeError:  # at the end
             return

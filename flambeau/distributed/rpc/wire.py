@@ -15,8 +15,8 @@ import flambeau as torch
 
 
 class _Thread(threading.local):
-    sent: Callable[[Any], int] | None = None            # notes a tensor that is sent with a gradient; its number in the message
-    received: Callable[[Any, int], Any] | None = None   # the tensor that stands for one that was
+    sent: Callable[[Any], int] | None = None  # notes a tensor that is sent with a gradient; its number in the message
+    received: Callable[[Any, int], Any] | None = None  # the tensor that stands for one that was
 
 
 _thread = _Thread()
@@ -39,7 +39,7 @@ class _Pickler(pickle.Pickler):
             return thing._travel()
         if type(thing) is torch.Tensor and thing.requires_grad:
             plain = thing.detach()
-            self._plain[id(plain)] = plain      # as long as its number is known
+            self._plain[id(plain)] = plain  # as long as its number is known
             number = -1 if _thread.sent is None else _thread.sent(thing)
             return _arrived, (plain, number)
         return NotImplemented
@@ -64,13 +64,13 @@ def packed(head: Any, body: Any, sent: Callable[[Any], int] | None = None) -> by
 
 def head_of(data: bytes) -> Any:
     """The first thing."""
-    return pickle.loads(data[4:4 + int.from_bytes(data[:4], "big")])
+    return pickle.loads(data[4 : 4 + int.from_bytes(data[:4], "big")])
 
 
 def body_of(data: bytes, received: Callable[[Any, int], Any] | None = None) -> Any:
     """The second thing. received: what stands for tensors with gradients."""
     before, _thread.received = _thread.received, received
     try:
-        return pickle.loads(memoryview(data)[4 + int.from_bytes(data[:4], "big"):])
+        return pickle.loads(memoryview(data)[4 + int.from_bytes(data[:4], "big") :])
     finally:
         _thread.received = before

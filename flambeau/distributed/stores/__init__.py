@@ -1,11 +1,11 @@
 """Stores: small tables of bytes by key that the processes of a group share, by which they find each other.
 
-    store       what all stores offer; prefix_store: one below a prefix
-    table       the table itself, in one process; table_store: what stores that ask one have in common
-    hash_store  a table for the threads of one process
-    listener    sockets that listen, and that notice when a machine is gone
-    tcp_server  a table that others reach by TCP; tcp_store: its clients
-    file_store  a table kept in a file
+store       what all stores offer; prefix_store: one below a prefix
+table       the table itself, in one process; table_store: what stores that ask one have in common
+hash_store  a table for the threads of one process
+listener    sockets that listen, and that notice when a machine is gone
+tcp_server  a table that others reach by TCP; tcp_store: its clients
+file_store  a table kept in a file
 """
 
 from flambeau.distributed.stores.file_store import FileStore

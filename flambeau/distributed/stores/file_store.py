@@ -19,7 +19,7 @@ from flambeau.distributed.stores.frames import FrameError, Frames, packed
 from flambeau.distributed.stores.table import Table
 from flambeau.distributed.stores.table_store import TableStore
 
-_PRESENT, _LEFT = "refcount/", "cleanup/"     # how many stores of the file there are; how many there were
+_PRESENT, _LEFT = "refcount/", "cleanup/"  # how many stores of the file there are; how many there were
 _READING = frozenset("get check num_keys list_keys multi_get queue_len".split())
 
 
@@ -92,9 +92,9 @@ class FileStore(TableStore):
 def _leave(path: str, world_size: int, process: int, descriptor: int) -> None:
     """Count a store as gone, and delete the file after the last."""
     os.close(descriptor)
-    if os.getpid() != process:      # a forked child, which never came
+    if os.getpid() != process:  # a forked child, which never came
         return
-    store = FileStore.__new__(FileStore)     # one that isn't counted
+    store = FileStore.__new__(FileStore)  # one that isn't counted
     try:
         store._open(path, 0)
     except OSError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-LARGEST = 1 << 30       # bytes of a frame
+LARGEST = 1 << 30  # bytes of a frame
 _LENGTH = struct.Struct("!I")
 _NUMBER = struct.Struct("!q")
 
@@ -53,7 +53,7 @@ def unpacked(body: bytes) -> Any:
 
 
 def _unpacked(body: bytes, at: int, depth: int) -> tuple[Any, int]:
-    kind, at = body[at:at + 1], at + 1
+    kind, at = body[at : at + 1], at + 1
     if kind in (b"n", b"t", b"f"):
         return {b"n": None, b"t": True, b"f": False}[kind], at
     if kind == b"i":
@@ -62,7 +62,7 @@ def _unpacked(body: bytes, at: int, depth: int) -> tuple[Any, int]:
         raise FrameError("damaged frame")
     (length,) = _LENGTH.unpack_from(body, at)
     at += _LENGTH.size
-    if length > len(body) - at:     # an element of a list takes a byte at least
+    if length > len(body) - at:  # an element of a list takes a byte at least
         raise FrameError("damaged frame")
     if kind == b"l":
         values = []
@@ -70,7 +70,7 @@ def _unpacked(body: bytes, at: int, depth: int) -> tuple[Any, int]:
             value, at = _unpacked(body, at, depth + 1)
             values.append(value)
         return values, at
-    piece = body[at:at + length]
+    piece = body[at : at + length]
     return (piece if kind == b"b" else piece.decode("utf-8", "surrogateescape")), at + length
 
 
@@ -91,6 +91,6 @@ class Frames:
             end = _LENGTH.size + length
             if len(self._bytes) < end:
                 break
-            values.append(unpacked(bytes(self._bytes[_LENGTH.size:end])))
+            values.append(unpacked(bytes(self._bytes[_LENGTH.size : end])))
             del self._bytes[:end]
         return values

@@ -15,8 +15,8 @@ from flambeau.base.warn import warn_once
 from flambeau.distributed.errors import DistNetworkError
 
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE)
-_IDLE, _BETWEEN, _PROBES = 5, 2, 4      # seconds of silence before a question, between questions; how many aren't answered
-_PAUSE = 0.1        # seconds for which nobody is let in when there is no descriptor for it
+_IDLE, _BETWEEN, _PROBES = 5, 2, 4  # seconds of silence before a question, between questions; how many aren't answered
+_PAUSE = 0.1  # seconds for which nobody is let in when there is no descriptor for it
 
 
 def listening(port: int, backlog: int = 1024, descriptor: int | None = None, host: str = "") -> socket.socket:
@@ -36,7 +36,8 @@ def listening(port: int, backlog: int = 1024, descriptor: int | None = None, hos
     except (OSError, OverflowError) as error:
         raise DistNetworkError(
             f"The server socket has failed to listen on any local network address. port: {port}, message: "
-            f"{getattr(error, 'strerror', None) or error}") from None
+            f"{getattr(error, 'strerror', None) or error}"
+        ) from None
 
 
 def accepted(listener: socket.socket) -> socket.socket:
@@ -56,8 +57,11 @@ def accepted(listener: socket.socket) -> socket.socket:
         return listener.accept()[0]
     except OSError as error:
         if error.errno in _NONE_LEFT:
-            warn_once(f"rank 0 keeps connections to every process, and can't have more than {hard} files open: raise the hard "
-                      "limit (ulimit -Hn) where it runs", RuntimeWarning)
+            warn_once(
+                f"rank 0 keeps connections to every process, and can't have more than {hard} files open: raise the hard "
+                "limit (ulimit -Hn) where it runs",
+                RuntimeWarning,
+            )
             time.sleep(_PAUSE)
         raise
 
@@ -68,7 +72,11 @@ def prepare(connection: socket.socket) -> None:
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", _IDLE), ("TCP_KEEPINTVL", _BETWEEN), ("TCP_KEEPCNT", _PROBES),
-                          ("TCP_USER_TIMEOUT", (_IDLE + _BETWEEN * _PROBES) * 1000)):
-        if hasattr(socket, option):     # not on every system
+    for option, value in (
+        ("TCP_KEEPIDLE", _IDLE),
+        ("TCP_KEEPINTVL", _BETWEEN),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", (_IDLE + _BETWEEN * _PROBES) * 1000),
+    ):
+        if hasattr(socket, option):  # not on every system
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

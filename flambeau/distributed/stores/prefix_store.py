@@ -58,11 +58,12 @@ class PrefixStore(Store):
             return
         present = self._store.compare_set(inner, b"", b"")
         while (found := self._store.compare_set(inner, present, present + more)) != present + more:
-            present = found     # another's came between
+            present = found  # another's came between
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
-        return self._store.compare_set(self._inner(key, "compare_set"), encoded(expected_value, "compare_set"),
-                                       encoded(desired_value, "compare_set"))
+        return self._store.compare_set(
+            self._inner(key, "compare_set"), encoded(expected_value, "compare_set"), encoded(desired_value, "compare_set")
+        )
 
     def delete_key(self, key: str) -> bool:
         return self._store.delete_key(self._inner(key, "delete_key"))
@@ -79,7 +80,7 @@ class PrefixStore(Store):
 
     def list_keys(self) -> list[str]:
         inside = self._inner("", "list_keys")
-        return [key[len(inside):] for key in self._store.list_keys() if key.startswith(inside)]
+        return [key[len(inside) :] for key in self._store.list_keys() if key.startswith(inside)]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         inner, given = [self._inner(key, "multi_set") for key in keys], [encoded(value, "multi_set") for value in values]

@@ -34,7 +34,8 @@ def duration(timeout: timedelta, function: str) -> timedelta:
     """A timeout. Raises TypeError for what is no timedelta."""
     if not isinstance(timeout, timedelta):
         raise TypeError(
-            f"{function}(): incompatible function arguments. A timeout is datetime.timedelta, not {type(timeout).__name__}.")
+            f"{function}(): incompatible function arguments. A timeout is datetime.timedelta, not {type(timeout).__name__}."
+        )
     return timeout
 
 

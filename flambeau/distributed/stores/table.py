@@ -20,9 +20,21 @@ class Table:
 
     #: The types of each request's operands, which may come from a stranger.
     REQUESTS: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "set": (str, bytes), "get": (str,), "add": (str, int), "append": (str, bytes), "compare_set": (str, bytes, bytes),
-        "delete_key": (str,), "check": ([str],), "num_keys": (), "list_keys": (), "multi_set": ([str], [bytes]),
-        "multi_get": ([str],), "queue_push": (str, bytes), "queue_pop": (str,), "queue_len": (str,)}
+        "set": (str, bytes),
+        "get": (str,),
+        "add": (str, int),
+        "append": (str, bytes),
+        "compare_set": (str, bytes, bytes),
+        "delete_key": (str,),
+        "check": ([str],),
+        "num_keys": (),
+        "list_keys": (),
+        "multi_set": ([str], [bytes]),
+        "multi_get": ([str],),
+        "queue_push": (str, bytes),
+        "queue_pop": (str,),
+        "queue_len": (str,),
+    }
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -76,7 +88,7 @@ class Table:
         return [key for key in keys if not self.check([key])]
 
     def _waiting_in_queue(self, key: str) -> bool:
-        return key.startswith(queue_key("")) and bool(self.queues.get(key[len(queue_key("")):]))
+        return key.startswith(queue_key("")) and bool(self.queues.get(key[len(queue_key("")) :]))
 
     def num_keys(self) -> int:
         return len(self.values)

@@ -45,8 +45,12 @@ class TableStore(Store):
         self._ask("append", key_of(key, "append"), encoded(value, "append"))
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
-        return self._ask("compare_set", key_of(key, "compare_set"), encoded(expected_value, "compare_set"),
-                         encoded(desired_value, "compare_set"))
+        return self._ask(
+            "compare_set",
+            key_of(key, "compare_set"),
+            encoded(expected_value, "compare_set"),
+            encoded(desired_value, "compare_set"),
+        )
 
     def delete_key(self, key: str) -> bool:
         return self._ask("delete_key", key_of(key, "delete_key"))

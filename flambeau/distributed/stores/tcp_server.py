@@ -18,8 +18,8 @@ from flambeau.distributed.stores.listener import accepted, prepare
 from flambeau.distributed.stores.table import Table, check
 
 GREETING = b"flambeau store 1\n"
-_GREETING_TAKES = 10.0      # seconds after which a client that hasn't greeted is a stranger
-_LONGEST = 3600.0           # seconds between two looks: epoll takes no more than 24 days
+_GREETING_TAKES = 10.0  # seconds after which a client that hasn't greeted is a stranger
+_LONGEST = 3600.0  # seconds between two looks: epoll takes no more than 24 days
 
 
 class _Client:
@@ -31,7 +31,7 @@ class _Client:
         self.greeted, self.came = False, time.monotonic()
         self.frames = Frames()
         self.requests: list[Any] = []
-        self.waiting: tuple[list[str], float] | None = None     # keys, and until when
+        self.waiting: tuple[list[str], float] | None = None  # keys, and until when
         self.unsent = bytearray()
 
 
@@ -71,8 +71,11 @@ class TCPServer:
             now = time.monotonic()
             for client in [client for client in self._clients if not client.greeted and now > client.came + _GREETING_TAKES]:
                 self._drop(client)
-            ends = [client.waiting[1] if client.waiting else client.came + _GREETING_TAKES for client in self._clients
-                    if client.waiting or not client.greeted]
+            ends = [
+                client.waiting[1] if client.waiting else client.came + _GREETING_TAKES
+                for client in self._clients
+                if client.waiting or not client.greeted
+            ]
             for key, events in self._selector.select(min(max(min(ends) - now, 0), _LONGEST) if ends else None):
                 if key.fileobj is self._listener:
                     self._accept()
@@ -119,11 +122,11 @@ class TCPServer:
     def _arrived(self, client: _Client, data: bytes) -> list[Any]:
         if not client.greeted:
             client.greeting += data
-            if not client.greeting.startswith(GREETING[:len(client.greeting)]):
+            if not client.greeting.startswith(GREETING[: len(client.greeting)]):
                 raise FrameError("a stranger")
             if len(client.greeting) < len(GREETING):
                 return []
-            client.greeted, data = True, client.greeting[len(GREETING):]
+            client.greeted, data = True, client.greeting[len(GREETING) :]
             client.unsent += GREETING
         return client.frames.feed(data)
 

@@ -21,9 +21,9 @@ from flambeau.distributed.stores.table import queue_key
 from flambeau.distributed.stores.table_store import TableStore
 from flambeau.distributed.stores.tcp_server import GREETING, TCPServer
 
-_WORKERS = "init/"      # under which those who have come are counted, as in PyTorch
-_GRACE = 10.0           # seconds beyond a wait's own time until its answer must have come
-_AGAIN = timedelta(seconds=5)     # how long a client whose request was interrupted tries to reach the server again
+_WORKERS = "init/"  # under which those who have come are counted, as in PyTorch
+_GRACE = 10.0  # seconds beyond a wait's own time until its answer must have come
+_AGAIN = timedelta(seconds=5)  # how long a client whose request was interrupted tries to reach the server again
 _servers: weakref.WeakSet[TCPServer] = weakref.WeakSet()
 _connections: weakref.WeakSet[Connection]
 
@@ -42,7 +42,7 @@ class Connection:
         """The answer to a request, which is to come within so many seconds (None: whenever it comes)."""
         sent = packed(list(request))
         with self._lock:
-            if self._interrupted:       # the answer of a request that a signal's exception cut short may still come
+            if self._interrupted:  # the answer of a request that a signal's exception cut short may still come
                 self._socket.close()
                 self._frames, self._socket = Frames(), _connected(self.host, self.port, _AGAIN)
             self._interrupted = True
@@ -60,7 +60,8 @@ class Connection:
                 self._interrupted = False
                 raise DistNetworkError(
                     f"The store at {self.host}:{self.port} no longer answers ({str(error) or type(error).__name__}). Did the "
-                    "process that keeps it end?") from None
+                    "process that keeps it end?"
+                ) from None
             self._interrupted = False
         good, answer = answers[0]
         if not good:
@@ -68,8 +69,10 @@ class Connection:
         return answer
 
     def __str__(self) -> str:
-        ends = (f"{name}=[{end[0]}]:{end[1]}" for name, end in (("addr", self._socket.getsockname()),
-                                                              ("remote", self._socket.getpeername())))
+        ends = (
+            f"{name}=[{end[0]}]:{end[1]}"
+            for name, end in (("addr", self._socket.getsockname()), ("remote", self._socket.getpeername()))
+        )
         return f"SocketImpl(fd={self._socket.fileno()}, {', '.join(ends)})"
 
     def close(self) -> None:
@@ -112,7 +115,8 @@ def _connected(host: str, port: int, timeout: timedelta) -> socket.socket:
         if time.monotonic() + pause > end:
             raise DistNetworkError(
                 f"The client socket has timed out after {round(timeout.total_seconds() * 1000)}ms while trying to connect to "
-                f"({host}, {port}): {reason}") from None
+                f"({host}, {port}): {reason}"
+            ) from None
         time.sleep(pause)
         pause = min(pause * 1.5, 0.5)
 
@@ -130,7 +134,7 @@ def _refusal(made: socket.socket, host: str, port: int) -> str | None:
                 return "it hangs up"
             greeting += data
     except TimeoutError:
-        return "it doesn't answer"      # a store may be busy
+        return "it doesn't answer"  # a store may be busy
     except OSError as error:
         return str(error)
     if greeting == GREETING:
@@ -176,7 +180,7 @@ class TCPStore(TableStore):
                 _servers.add(self._server)
                 if not multi_tenant:
                     self._closing = weakref.finalize(self, self._server.close)
-                    self._closing.atexit = False    # others may still ask while this process ends
+                    self._closing.atexit = False  # others may still ask while this process ends
             port = self._server.port
         self._host, self._port = host_name, port
         # The master keeps its table itself: it needn't know under which name others reach this machine.
@@ -192,7 +196,8 @@ class TCPStore(TableStore):
             if time.monotonic() > end:
                 raise DistStoreError(
                     f"Timed out after {max(round(timeout.total_seconds()), 1)} seconds waiting for clients. "
-                    f"{arrived}/{world_size} clients joined.")
+                    f"{arrived}/{world_size} clients joined."
+                )
             time.sleep(0.01)
             arrived = int(self._ask("get", _WORKERS))
 

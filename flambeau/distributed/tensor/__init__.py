@@ -11,14 +11,7 @@ from flambeau.distributed.tensor._api import DTensor, _rebuilt, distribute_modul
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec as _DTensorSpec
 from flambeau.distributed.tensor._dtensor_spec import TensorMeta as _TensorMeta
 from flambeau.distributed.tensor._factories import empty, full, ones, rand, randn, zeros
-from flambeau.distributed.tensor.placement_types import (
-    Partial,
-    Placement,
-    Replicate,
-    Shard,
-    _NormPartial,
-    _StridedShard,
-)
+from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _NormPartial, _StridedShard
 
 __all__ = [
     "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty",

@@ -131,9 +131,7 @@ class DTensor(torch.Tensor):
         return ["_local_tensor"], (self._spec, self.requires_grad)
 
     @staticmethod
-    def __tensor_unflatten__(
-        inner_tensors: dict[str, Any], flatten_spec: Any, outer_size: Any, outer_stride: Any
-    ) -> DTensor:
+    def __tensor_unflatten__(inner_tensors: dict[str, Any], flatten_spec: Any, outer_size: Any, outer_stride: Any) -> DTensor:
         spec, requires_grad = flatten_spec
         meta = TensorMeta(torch.Size(outer_size), tuple(outer_stride), spec.tensor_meta.dtype)
         placed = DTensorSpec(spec.mesh, spec.placements, meta)
@@ -185,17 +183,13 @@ class DTensor(torch.Tensor):
             grad_placements: how the gradient is placed when it comes back as a plain tensor.
         """
         if isinstance(local_tensor, DTensor):
-            raise RuntimeError(
-                f"the local_tensor argument only accepts torch.Tensor but got {type(local_tensor)} value."
-            )
+            raise RuntimeError(f"the local_tensor argument only accepts torch.Tensor but got {type(local_tensor)} value.")
         mesh = device_mesh or _mesh_resources.get_current_mesh()
         if mesh.device_type != local_tensor.device.type and not local_tensor.is_meta:
             local_tensor = local_tensor.to(mesh.device_type)
         placed = normalized(placements, local_tensor.ndim, mesh)
         if (shape is None) != (stride is None):
-            raise RuntimeError(
-                f"Found shape:{shape}, stride:{stride}.", "Please pass both shape and stride at the same time."
-            )
+            raise RuntimeError(f"Found shape:{shape}, stride:{stride}.", "Please pass both shape and stride at the same time.")
         if shape is None or stride is None:
             whole, steps = whole_shape_and_stride(local_tensor, mesh, placed)
             shape, stride = torch.Size(whole), tuple(steps)
@@ -235,8 +229,7 @@ class DTensor(torch.Tensor):
         for own, placement in zip(self.placements, placements, strict=False):
             if placement.is_partial() and own != placement:
                 raise RuntimeError(
-                    f"Can not redistribute from {own} to {placement}, "
-                    "redistributing to Partial is for internal use only!"
+                    f"Can not redistribute from {own} to {placement}, redistributing to Partial is for internal use only!"
                 )
         if mesh != self.device_mesh:
             raise NotImplementedError("Cross device mesh comm not supported yet!")
@@ -319,9 +312,7 @@ def distribute_tensor(
     return DTensor(local, spec, requires_grad=tensor.requires_grad)
 
 
-def _shard_tensor(
-    full_tensor: torch.Tensor, placements: Sequence[Placement], device_mesh: DeviceMesh | None = None
-) -> DTensor:
+def _shard_tensor(full_tensor: torch.Tensor, placements: Sequence[Placement], device_mesh: DeviceMesh | None = None) -> DTensor:
     """distribute_tensor of a tensor that all ranks have: each cuts its own part, and nothing is sent."""
     return distribute_tensor(full_tensor, device_mesh, placements, src_data_rank=None)
 
@@ -342,9 +333,7 @@ def _placed(local: torch.Tensor, mesh: DeviceMesh, i: int, placement: Placement,
             return local / mesh.size(i)
         return local
     if not placement.is_replicate():
-        raise RuntimeError(
-            f"Trying to distribute tensor with unsupported placements {placement} on device mesh dimension {i}!"
-        )
+        raise RuntimeError(f"Trying to distribute tensor with unsupported placements {placement} on device mesh dimension {i}!")
     return local
 
 
@@ -392,9 +381,7 @@ def _replicate_rest(module: nn.Module, mesh: DeviceMesh) -> None:
             module._buffers[name] = distribute_tensor(buffer, mesh)
 
 
-def _hook(
-    argument: str, values: str, function: Callable[..., Any], mesh: DeviceMesh
-) -> Callable[[nn.Module, Any], Any]:
+def _hook(argument: str, values: str, function: Callable[..., Any], mesh: DeviceMesh) -> Callable[[nn.Module, Any], Any]:
     """`function` as (module, values): with the module, or as it was once, without."""
     count = len(inspect.signature(function).parameters)
     if count == 2:

@@ -14,15 +14,7 @@ from flambeau.distributed import distributed_c10d as c10d
 from flambeau.distributed import watching
 from flambeau.distributed.tensor.placement_types import Shard
 
-__all__ = [
-    "all_gather_parts",
-    "broadcast_whole",
-    "cut",
-    "exchange_parts",
-    "reduce",
-    "reduce_scatter_parts",
-    "scatter_parts",
-]
+__all__ = ["all_gather_parts", "broadcast_whole", "cut", "exchange_parts", "reduce", "reduce_scatter_parts", "scatter_parts"]
 
 
 def _extent(size: int, count: int) -> int:
@@ -62,9 +54,7 @@ def all_gather_parts(local: torch.Tensor, dim: int, size: int, group: Any) -> to
     received = functional.all_gather_single(sent, 0, group).view(count, *sent.shape)
     if dim == 0 and full * count == size:
         return received.view(size, *sent.shape[1:])
-    return torch.cat(
-        [part.narrow(dim, 0, length) for part, length in zip(received, _sizes(size, count), strict=True)], dim
-    )
+    return torch.cat([part.narrow(dim, 0, length) for part, length in zip(received, _sizes(size, count), strict=True)], dim)
 
 
 def reduce(local: torch.Tensor, op: str, group: Any) -> torch.Tensor:
@@ -92,9 +82,7 @@ def exchange_parts(local: torch.Tensor, source: int, target: int, size: int, gro
     received = [local.new_empty([*shape[:source], length, *shape[source + 1 :]]) for length in _sizes(size, count)]
     outgoing = torch.cat([part.reshape(-1) for part in sent])
     incoming = local.new_empty(sum(part.numel() for part in received))
-    c10d.all_to_all_single(
-        incoming, outgoing, [part.numel() for part in received], [part.numel() for part in sent], group=group
-    )
+    c10d.all_to_all_single(incoming, outgoing, [part.numel() for part in received], [part.numel() for part in sent], group=group)
     pieces = incoming.split([part.numel() for part in received])
     return torch.cat([piece.view(part.shape) for piece, part in zip(pieces, received, strict=True)], source)
 
@@ -114,4 +102,3 @@ def scatter_parts(tensor: torch.Tensor, dim: int, group: Any, source: int) -> to
     received = sent[rank].new_empty(sent[rank].shape)
     c10d.scatter(received, sent if rank == source else None, src=c10d.get_global_rank(group, source), group=group)
     return received.narrow(dim, 0, _sizes(tensor.size(dim), count)[rank]).contiguous()
-

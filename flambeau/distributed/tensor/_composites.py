@@ -10,12 +10,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.distributed.tensor._api import DTensor
-from flambeau.distributed.tensor._dtensor_spec import (
-    DTensorSpec,
-    TensorMeta,
-    contiguous_stride,
-    local_shape_and_offset,
-)
+from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta, contiguous_stride, local_shape_and_offset
 from flambeau.distributed.tensor.placement_types import Partial, Replicate, Shard
 
 __all__ = ["COMPOSITES"]
@@ -78,9 +73,7 @@ def _embedding(func: Any, weight: Any, indices: Any, *rest: Any) -> Any:
     if not isinstance(indices, DTensor):
         indices = DTensor.from_local(indices, mesh)
     if indices.placements[cut] != Replicate():
-        indices = indices.redistribute(
-            placements=[Replicate() if i == cut else p for i, p in enumerate(indices.placements)]
-        )
+        indices = indices.redistribute(placements=[Replicate() if i == cut else p for i, p in enumerate(indices.placements)])
     own, missing = _own_rows(indices._local_tensor, weight.shape[0], weight._spec)
     found = func(weight._local_tensor, own).masked_fill_(missing.unsqueeze(-1), 0.0)
     shape = torch.Size((*indices.shape, weight.shape[1]))

@@ -129,9 +129,7 @@ def _hashable(value: Any) -> Any:
 def _written(func: Any) -> str | None:
     """The argument that an operator writes to, or None."""
     written = [
-        argument.name
-        for argument in func._schema.arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
+        argument.name for argument in func._schema.arguments if argument.alias_info is not None and argument.alias_info.is_write
     ]
     if any(tag.name == "inplace_view" for tag in func.tags):
         raise NotImplementedError(f"{func} changes a DTensor's shape in place; use the operator that makes a view")
@@ -177,12 +175,7 @@ def _nothing(meta: TensorMeta) -> torch.Tensor:
 
 
 def _find(
-    func: Any,
-    given: dict[str, Any],
-    arguments: dict[str, Any],
-    specs: list[DTensorSpec],
-    positional: int,
-    written: str | None,
+    func: Any, given: dict[str, Any], arguments: dict[str, Any], specs: list[DTensorSpec], positional: int, written: str | None
 ) -> _Known:
     rule_of(func)
     whole = [torch.empty_strided(spec.shape, spec.stride, dtype=spec._meta.dtype, device="meta") for spec in specs]
@@ -200,9 +193,7 @@ def _find(
         ) from error
     leaves = _leaves(results)
     tensors = all(isinstance(leaf, torch.Tensor) or leaf is None for leaf in leaves)
-    metas = [
-        TensorMeta(leaf.shape, tuple(leaf.stride()), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)
-    ]
+    metas = [TensorMeta(leaf.shape, tuple(leaf.stride()), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)]
     bound = {argument.name: argument.default_value for argument in func._schema.arguments} | arguments
     call = OpCall(func, bound, specs, metas, positional, tuple(arguments))
     sharding = propagate(call, None if written is None else int(bound[written]))

@@ -159,9 +159,7 @@ def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(max(size, 1) for size in shape[i + 1 :]) for i in range(len(shape)))
 
 
-def whole_shape_and_stride(
-    local: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]
-) -> tuple[list[int], list[int]]:
+def whole_shape_and_stride(local: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[list[int], list[int]]:
     """The whole tensor's shape and stride, if every rank's part is like this one."""
     shape, stride = list(local.shape), list(local.stride())
     for i, placement in enumerate(placements):
@@ -170,9 +168,7 @@ def whole_shape_and_stride(
             if dim < 0:
                 raise AssertionError("Shard placements should have negative dims normalized in the user-facing APIs")
             if dim >= local.ndim:
-                raise AssertionError(
-                    f"Sharding dim {dim} greater than tensor ndim {local.ndim} for placement number {i}."
-                )
+                raise AssertionError(f"Sharding dim {dim} greater than tensor ndim {local.ndim} for placement number {i}.")
             own = stride[dim]
             shape[dim] *= count
             stride = [step * count if k != dim and step >= own else step for k, step in enumerate(stride)]

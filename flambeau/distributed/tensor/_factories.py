@@ -84,6 +84,4 @@ def full(
     placements: Sequence[Placement] | None = None,
 ) -> DTensor:
     """As torch.full: a DTensor of this whole shape filled with a number, of which each rank makes its own part."""
-    return _made(
-        torch.full, (size,), device_mesh, placements, requires_grad, layout, fill_value=fill_value, dtype=dtype
-    )
+    return _made(torch.full, (size,), device_mesh, placements, requires_grad, layout, fill_value=fill_value, dtype=dtype)

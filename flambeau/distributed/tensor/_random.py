@@ -24,7 +24,5 @@ def manual_seed(seed: int, device_mesh: DeviceMesh) -> None:
     """Does nothing on the CPU's meshes but warn, as in PyTorch: seed each rank by torch.manual_seed."""
     if not is_rng_supported_mesh(device_mesh):
         warnings.warn(
-            "DTensor manual_seed() may not have complete support "
-            f"on {device_mesh.device_type} device mesh",
-            stacklevel=2,
+            f"DTensor manual_seed() may not have complete support on {device_mesh.device_type} device mesh", stacklevel=2
         )

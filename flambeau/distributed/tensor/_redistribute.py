@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 import flambeau as torch
 from flambeau.distributed.tensor import _collectives as collectives
 from flambeau.distributed.tensor._dtensor_spec import DTensorSpec, nesting
-from flambeau.distributed.tensor.placement_types import (
-    Partial,
-    Placement,
-    Replicate,
-    Shard,
-    _NormPartial,
-    _StridedShard,
-)
+from flambeau.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _NormPartial, _StridedShard
 
 if TYPE_CHECKING:
     from flambeau.distributed.tensor._api import DTensor

@@ -125,9 +125,7 @@ def propagate(call: OpCall, written: int | None) -> Sharding:
                 f"{placed} the result would lie otherwise; use the operator that makes a new tensor, or redistribute first"
             )
         chosen.append(best)
-    operands = tuple(
-        spec.with_placements([way.operands[index] for way in chosen]) for index, spec in enumerate(call.operands)
-    )
+    operands = tuple(spec.with_placements([way.operands[index] for way in chosen]) for index, spec in enumerate(call.operands))
     results = tuple(
         DTensorSpec(mesh, tuple(way.results[index] for way in chosen), meta) for index, meta in enumerate(call.results)
     )

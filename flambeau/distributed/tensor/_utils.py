@@ -36,17 +36,13 @@ def compute_global_tensor_shape(shape: torch.Size, mesh: DeviceMesh, placements:
     return torch.Size(whole)
 
 
-def compute_local_stride(
-    global_stride: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]
-) -> tuple[int, ...]:
+def compute_local_stride(global_stride: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:
     """The stride of a rank's part, if the whole tensor's memory is as dense as this says."""
     stride = list(global_stride)
     for i, placement in enumerate(placements):
         if placement.is_shard():
             own = global_stride[placement.dim]  # type: ignore[attr-defined]
-            stride = [
-                step // mesh.size(i) if whole > own else step for step, whole in zip(stride, global_stride, strict=True)
-            ]
+            stride = [step // mesh.size(i) if whole > own else step for step, whole in zip(stride, global_stride, strict=True)]
     return tuple(stride)
 
 

@@ -17,10 +17,7 @@ import flambeau.utils._pytree as pytree
 from flambeau.core.tensor import storage_io
 from flambeau.core.tensor.storage_types import StorageType
 from flambeau.export.pt2_archive._archive import PT2ArchiveReader, PT2ArchiveWriter
-from flambeau.export.pt2_archive.constants import (
-    CUSTOM_OBJ_FILENAME_PREFIX,
-    OPAQUE_OBJ_FILENAME_PREFIX,
-)
+from flambeau.export.pt2_archive.constants import CUSTOM_OBJ_FILENAME_PREFIX, OPAQUE_OBJ_FILENAME_PREFIX
 from flambeau.export.serde import schema, text, values
 from flambeau.export.serde.text import SerializeError
 from flambeau.serialize.allowed import safe_globals

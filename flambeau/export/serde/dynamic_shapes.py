@@ -48,7 +48,7 @@ def _dump_dynamic_shapes(
 ) -> DynamicShapesSpec | dict[str, Any]:
     """What is said of the sizes of inputs, as data; to_dict: in dicts and lists. UserError where it doesn't fit the inputs."""
     if dynamic_shapes is None:
-        return {"dynamic_shapes": None, "dims": {}}     # also without to_dict, as in PyTorch
+        return {"dynamic_shapes": None, "dims": {}}  # also without to_dict, as in PyTorch
     dims: dict[str, dict[str, Any]] = {}
     said = tuple(dynamic_shapes.values() if isinstance(dynamic_shapes, dict) else dynamic_shapes)
     given = (*args, *(kwargs or {}).values())
@@ -157,9 +157,7 @@ def _derived(root: Dim, text: str) -> Dim:
     own = symbol(root.__name__)
     others = [s for s in e.free_symbols if s.name != root.__name__]
     if others or not e.free_symbols:
-        raise _error(
-            f"Expected derived expressions in to have {root.__name__} as the only free symbol, got {text}"
-        )
+        raise _error(f"Expected derived expressions in to have {root.__name__} as the only free symbol, got {text}")
     e = e.xreplace(dict.fromkeys(e.free_symbols, own))
     step, rest = 0, 0
     for term in terms(e):

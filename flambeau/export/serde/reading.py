@@ -135,7 +135,7 @@ class GraphModuleDeserializer:
             except Exception as error:
                 _explain(node, error)
         self._output(serialized)
-        for taken in scope.unused:      # a name that is written for a result that no node takes out
+        for taken in scope.unused:  # a name that is written for a result that no node takes out
             if not taken.users:
                 scope.graph.erase_node(taken)
         made = GraphModule(scope.module, scope.graph)
@@ -175,9 +175,7 @@ class GraphModuleDeserializer:
         target = operator_of(serialized.target)
         args, kwargs = self._arguments(target, serialized.inputs)
         name = serialized.name or self._usual_name(target, serialized)
-        node = self.scope.graph.create_node(
-            "call_function", target, args, kwargs, None if name is None else checked_name(name)
-        )
+        node = self.scope.graph.create_node("call_function", target, args, kwargs, None if name is None else checked_name(name))
         meta = meta_of(serialized.metadata)
         node.meta.update(meta)
         node.meta.setdefault("nn_module_stack", {})
@@ -216,7 +214,7 @@ class GraphModuleDeserializer:
                     raise SerializeError(f"a call of {target} lacks its argument {argument.name}")
                 continue
             kind = found.kind
-            if kind not in (schema.ArgumentKind.POSITIONAL, schema.ArgumentKind.KEYWORD):   # files before 2.5
+            if kind not in (schema.ArgumentKind.POSITIONAL, schema.ArgumentKind.KEYWORD):  # files before 2.5
                 positional = not argument.has_default_value() and not argument.kwarg_only
                 kind = schema.ArgumentKind.POSITIONAL if positional else schema.ArgumentKind.KEYWORD
             if kind == schema.ArgumentKind.POSITIONAL or keyword.iskeyword(argument.name):
@@ -248,7 +246,7 @@ class GraphModuleDeserializer:
             raise SerializeError(f"{name!r} is defined twice")
         if node.name != checked_name(name):
             node._rename(name)
-            if node.name != name:   # names of Python's own are kept
+            if node.name != name:  # names of Python's own are kept
                 node.name = name
         self.scope.nodes[name] = node
         node.meta["val"] = self._what_is(name)
@@ -260,7 +258,7 @@ class GraphModuleDeserializer:
             return self.tensor(graph.tensor_values[name])
         for table in (graph.sym_int_values, graph.sym_float_values, graph.sym_bool_values):
             if name in table:
-                return self.symbols.number(table[name])     # type: ignore[index]
+                return self.symbols.number(table[name])  # type: ignore[index]
         if name in graph.custom_obj_values:
             raise NotImplementedError(
                 f"torch.export.load: objects of custom classes ({graph.custom_obj_values[name].class_fqn[:80]}) are not "

@@ -54,8 +54,11 @@ def argument_of(argument: Argument) -> Any:
     """What an argument of a signature is. SerializeError for a kind that signatures don't have."""
     if argument.type == "as_tensor":
         return own.TensorArgument(argument.value.name)
-    for field, cls in (("as_sym_int", own.SymIntArgument), ("as_sym_float", own.SymFloatArgument),
-                       ("as_sym_bool", own.SymBoolArgument)):
+    for field, cls in (
+        ("as_sym_int", own.SymIntArgument),
+        ("as_sym_float", own.SymFloatArgument),
+        ("as_sym_bool", own.SymBoolArgument),
+    ):
         if argument.type == field and argument.value.type == "as_name":
             return cls(argument.value.as_name)
     if argument.type in _CONSTANTS.values():

@@ -59,7 +59,7 @@ class Symbols:
                     if size.value.hint is not None:
                         hints[e] = size.value.hint.value
         known = set(self._named)
-        for text in list(self._ranges):     # those of symbols that are nowhere in the graph are forgotten
+        for text in list(self._ranges):  # those of symbols that are nowhere in the graph are forgotten
             if not {s.name for s in self.expr(text).free_symbols} <= known:
                 del self._ranges[text]
         for s in [self._named[name] for name in known]:
@@ -145,7 +145,7 @@ def _numbers_of(graph: schema.Graph) -> Iterator[Any]:
     for meta in graph.tensor_values.values():
         yield from (*meta.sizes, *meta.strides, meta.storage_offset)
     for table in (graph.sym_int_values, graph.sym_float_values, graph.sym_bool_values):
-        yield from table.values()       # type: ignore[attr-defined]
+        yield from table.values()  # type: ignore[attr-defined]
 
 
 def _range_of(text: str, given: schema.RangeConstraint) -> ValueRanges:
@@ -166,7 +166,7 @@ def _stand_in(known: ValueRanges, count: int, integer: bool) -> Any:
 def _solved(s: Expr, hints: Mapping[Expr, Any]) -> int | None:
     """The value of a symbol for the example: that which is said of it, or follows from what is said of an expression."""
     if s in hints:
-        return hints[s]     # type: ignore[no-any-return]
+        return hints[s]  # type: ignore[no-any-return]
     for e, value in hints.items():
         if e.free_symbols == {s} and isinstance(value, int) and e.is_integer:
             try:

@@ -52,7 +52,7 @@ def parsed(content: bytes | str, what: str) -> Any:
         return json.loads(content)
     except RecursionError:
         raise SerializeError(f"{what}: its JSON is nested too deeply") from None
-    except ValueError as error:     # also what is no UTF-8, and numbers of thousands of digits
+    except ValueError as error:  # also what is no UTF-8, and numbers of thousands of digits
         raise SerializeError(f"{what}: this is no JSON: {error}") from None
 
 
@@ -128,7 +128,7 @@ def _dict_reader(hint: Any) -> Reader:
     def read(data: Any, where: str) -> dict[str, Any]:
         if type(data) is not dict:
             raise _refuse(where, "an object", data)
-        item = _reader(hint)    # here, as arguments hold arguments
+        item = _reader(hint)  # here, as arguments hold arguments
         return {name: item(x, where) for name, x in data.items()}
 
     return read

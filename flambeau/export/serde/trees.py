@@ -68,7 +68,7 @@ def _context(cls: Any, context: Any, count: int) -> Any:
     if cls is collections.defaultdict:
         return _of_defaultdict(context, count)
     decode = pytree.SUPPORTED_SERIALIZED_TYPES[cls].from_dumpable_context
-    if decode is not None:      # a function of the program that registered the class
+    if decode is not None:  # a function of the program that registered the class
         return decode(context)
     if not isinstance(context, str):
         raise SerializeError("the context of a container must be a text")

@@ -76,7 +76,7 @@ class _GraphWriter:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
         self.made = schema.Graph([], [], [], {}, {}, {})
-        self.same: dict[str, str] = {}      # nodes that take out what another one does, and that one
+        self.same: dict[str, str] = {}  # nodes that take out what another one does, and that one
 
     def graph(self) -> schema.Graph:
         """The graph. SerializeError says which node can't be written."""

@@ -18,8 +18,7 @@ from flambeau.extensions.torchaudio.transducer import rnnt_loss_forward
 __all__ = ["register"]
 
 _SCHEMAS = {
-    "_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeff_flipped, Tensor(a!) padded_output_waveform) -> Tensor(a!)":
-        lfilter_core_loop,
+    "_lfilter_core_loop(Tensor input_signal_windows, Tensor a_coeff_flipped, Tensor(a!) padded_output_waveform) -> Tensor(a!)": lfilter_core_loop,
     "_overdrive_core_loop(Tensor waveform, Tensor temp, Tensor(a!) last_in, Tensor(b!) last_out, Tensor(c!) output_waveform) "
     "-> (Tensor(a!), Tensor(b!), Tensor(c!))": overdrive_core_loop,
     "forced_align(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) "

@@ -14,12 +14,15 @@ from flambeau.core.tensor.tensor import Tensor
 
 def _check(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
     """RuntimeError, in torchaudio's words."""
+
     def need(holds: bool, words: str) -> None:
         if not holds:
             raise RuntimeError(words)
 
-    need(log_probs.dtype in (torch.float64, torch.float32, torch.float16),
-         "log_probs must be float64, float32 or float16 (half) type")
+    need(
+        log_probs.dtype in (torch.float64, torch.float32, torch.float16),
+        "log_probs must be float64, float32 or float16 (half) type",
+    )
     need(targets.dtype in (torch.int32, torch.int64), "targets must be int32 or int64 type")
     need(log_probs.is_contiguous(), "log_probs must be contiguous")
     need(targets.is_contiguous(), "targets must be contiguous")
@@ -34,8 +37,9 @@ def _check(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_len
     need(targets.size(1) == int(target_lengths.max()), "target length mismatch")
 
 
-def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor,
-                 blank: int) -> tuple[Tensor, Tensor]:
+def forced_align(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
+) -> tuple[Tensor, Tensor]:
     """(label at each time, of (1, T) and the targets' dtype; log_probs itself), for log_probs (1, T, C) and targets (1, L).
 
     RuntimeError if shapes or dtypes don't fit, or if there are more labels, and blanks between equal ones, than times.
@@ -45,12 +49,14 @@ def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, targ
     times, count = len(scores), len(labels)
     repeats = int((labels[1:] == labels[:-1]).sum())
     if times < count + repeats:
-        raise RuntimeError(f"targets length is too long for CTC. Found log_probs length: {times}, targets length: {count}, and "
-                           f"number of repeats: {repeats}")
+        raise RuntimeError(
+            f"targets length is too long for CTC. Found log_probs length: {times}, targets length: {count}, and "
+            f"number of repeats: {repeats}"
+        )
     states = np.full(2 * count + 1, blank, labels.dtype)
     states[1::2] = labels
     never = scores.dtype.type(-np.inf)
-    skips = np.zeros(len(states), bool)         # whether a state may follow the one before the last
+    skips = np.zeros(len(states), bool)  # whether a state may follow the one before the last
     skips[3::2] = labels[1:] != labels[:-1]
     best = np.full(len(states), never)
     best[:2] = scores[0, states[:2]]

@@ -18,8 +18,9 @@ from flambeau.ops.creation.copy import contiguous
 _plans: dict[Any, Callable] = register_cache({})
 
 
-def _plan(key: Any, kernel: Callable, rows: int, work: int, constants: list[int], outputs: list[Layout],
-          inputs: list[Tensor]) -> Callable:
+def _plan(
+    key: Any, kernel: Callable, rows: int, work: int, constants: list[int], outputs: list[Layout], inputs: list[Tensor]
+) -> Callable:
     """The plan of a kernel over rows, each of which is a unit of work."""
     launch = _plans.get(key)
     if launch is None:
@@ -54,19 +55,29 @@ def lfilter_core_loop(input_signal_windows: Tensor, a_coeff_flipped: Tensor, pad
         raise RuntimeError(f"_lfilter_core_loop: expected 3, 2 and 3 dimensions, got {x.ndim}, {a.ndim} and {y.ndim}")
     (batch, channels, samples), (filters, order) = x.shape, a.shape
     if filters != channels or y.shape != (batch, channels, samples + order - 1):
-        raise RuntimeError(f"_lfilter_core_loop: an input of {list(x.shape)} and coefficients of {list(a.shape)} don't go with "
-                           f"an output of {list(y.shape)}")
+        raise RuntimeError(
+            f"_lfilter_core_loop: an input of {list(x.shape)} and coefficients of {list(a.shape)} don't go with "
+            f"an output of {list(y.shape)}"
+        )
     if x.numel() and order:
         inputs = [x.detach(), a.detach(), y.detach()]
         key = "lfilter", x._layout, a._layout
-        launch = _plan(key, kernels.recursive_filter_kernel, batch * channels, x.numel() * order, [samples, order, channels],
-                       [y._layout], inputs)
+        launch = _plan(
+            key,
+            kernels.recursive_filter_kernel,
+            batch * channels,
+            x.numel() * order,
+            [samples, order, channels],
+            [y._layout],
+            inputs,
+        )
         y.detach().copy_(launch(None, *inputs))
     return y
 
 
-def overdrive_core_loop(waveform: Tensor, temp: Tensor, last_in: Tensor, last_out: Tensor,
-                        output_waveform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def overdrive_core_loop(
+    waveform: Tensor, temp: Tensor, last_in: Tensor, last_out: Tensor, output_waveform: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Overdrive (rows, samples) into `output_waveform`; `last_in` and `last_out` (rows,) go from before the first sample to after
     the last.
 
@@ -74,15 +85,29 @@ def overdrive_core_loop(waveform: Tensor, temp: Tensor, last_in: Tensor, last_ou
     """
     _same_dtype("_overdrive_core_loop", waveform, temp, last_in, last_out, output_waveform)
     rows = waveform.shape[:1]
-    if waveform.ndim != 2 or temp.shape != waveform.shape or output_waveform.shape != waveform.shape or \
-            last_in.shape != rows or last_out.shape != rows:
-        raise RuntimeError("_overdrive_core_loop: expected a waveform, its distortion and an output of (channels, samples), and "
-                           "two tensors of (channels,)")
+    if (
+        waveform.ndim != 2
+        or temp.shape != waveform.shape
+        or output_waveform.shape != waveform.shape
+        or last_in.shape != rows
+        or last_out.shape != rows
+    ):
+        raise RuntimeError(
+            "_overdrive_core_loop: expected a waveform, its distortion and an output of (channels, samples), and "
+            "two tensors of (channels,)"
+        )
     if waveform.numel():
         inputs = [contiguous(each.detach()) for each in (waveform, temp, last_in, last_out)]
         layouts = [each._layout for each in (inputs[0], inputs[2], inputs[3])]
-        launch = _plan(("overdrive", layouts[0]), kernels.overdrive_kernel, rows[0], 4 * waveform.numel(), [waveform.shape[1]],
-                       layouts, inputs)
+        launch = _plan(
+            ("overdrive", layouts[0]),
+            kernels.overdrive_kernel,
+            rows[0],
+            4 * waveform.numel(),
+            [waveform.shape[1]],
+            layouts,
+            inputs,
+        )
         results = launch(None, None, None, *inputs)
         for target, result in zip((output_waveform, last_in, last_out), results):
             target.detach().copy_(result)

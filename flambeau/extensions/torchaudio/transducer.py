@@ -17,6 +17,7 @@ from flambeau.core.tensor.tensor import Tensor
 
 def _check(logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor, blank: int) -> None:
     """RuntimeError, in torchaudio's words."""
+
     def need(holds: bool, words: str) -> None:
         if not holds:
             raise RuntimeError(words)
@@ -47,8 +48,15 @@ def _diagonals(times: int, labels: int) -> list[Any]:
     return [np.nonzero(sums == each) for each in range(times + labels - 1)]
 
 
-def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor, blank: int,
-                      clamp: float, fused_log_softmax: bool) -> tuple[Tensor, Tensor]:
+def rnnt_loss_forward(
+    logits: Tensor,
+    targets: Tensor,
+    logit_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int,
+    clamp: float,
+    fused_log_softmax: bool,
+) -> tuple[Tensor, Tensor]:
     """(losses (N,), their gradients, of the shape of logits), for logits (N, T, U + 1, C) and targets (N, U).
 
     fused_log_softmax: logits become log-probabilities first; otherwise they are taken for these. clamp: if it is above 0,
@@ -90,7 +98,7 @@ def _recursions(blanks: Any, emitted: Any, times_of: Any, labels_of: Any) -> tup
     """
     batch, times, labels = blanks.shape
     samples = np.arange(batch)
-    forward = np.full((batch, times + 1, labels + 1), -np.inf, np.float32)      # what comes before has an index of -1
+    forward = np.full((batch, times + 1, labels + 1), -np.inf, np.float32)  # what comes before has an index of -1
     backward = forward.copy()
     backward[samples, times_of, labels_of] = 0
     with np.errstate(invalid="ignore"):

@@ -72,9 +72,7 @@ def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
 
 
 def split_const_subgraphs(
-    module: Module | GraphModule,
-    skip_folding_node_fn: Callable[[Node], bool] | None = None,
-    device_for_folded_attrs: str = "cpu",
+    module: Module | GraphModule, skip_folding_node_fn: Callable[[Node], bool] | None = None, device_for_folded_attrs: str = "cpu"
 ) -> FoldedGraphModule:
     """The module, with what depends on no input in a module of its own that is run once.
 

@@ -51,9 +51,7 @@ def get_greatest_upper_bound(type1: Any, type2: Any) -> Any:
         return type1
     if not (isinstance(type1, TensorType) and isinstance(type2, TensorType)) or not is_consistent(type1, type2):
         raise TypeError(f"Inconsistent types {type1}, {type2}")
-    return TensorType(
-        tuple([x if is_more_precise(x, y) else y for x, y in zip(type1.__args__, type2.__args__)])
-    )
+    return TensorType(tuple([x if is_more_precise(x, y) else y for x, y in zip(type1.__args__, type2.__args__)]))
 
 
 def _pair(value: Any, index: int) -> Any:
@@ -125,10 +123,6 @@ def reshape_check(t: Any, sizes: list[int]) -> TensorType:
         have = prod(size for size in t.__args__ if size != Dyn)
         want = prod(size for size in sizes if size != -1)
         unknown, inferred = Dyn in t.__args__, -1 in sizes
-        if (
-            have == want
-            or (inferred and want and have % want == 0)
-            or (unknown and have and want % have == 0)
-        ):
+        if have == want or (inferred and want and have % want == 0) or (unknown and have and want % have == 0):
             return made
     raise TypeError(f"Cannot reshape type {t} to {made}")

@@ -35,9 +35,7 @@ class NormalizeArgs(Transformer):
             result.node.type = n.type
         return result
 
-    def call_function(
-        self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any], *types: Any
-    ) -> Any:
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any], *types: Any) -> Any:
         """The call in its normal form, where that is known."""
         new = normalize_function(target, args, kwargs, None, None, self.normalize_to_only_use_kwargs)  # type: ignore[arg-type]
         if new is not None:
@@ -47,7 +45,11 @@ class NormalizeArgs(Transformer):
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """The call in its normal form, where that is known."""
         new = normalize_module(
-            self.module, str(target), args, kwargs, self.normalize_to_only_use_kwargs  # type: ignore[arg-type]
+            self.module,
+            str(target),
+            args,
+            kwargs,
+            self.normalize_to_only_use_kwargs,  # type: ignore[arg-type]
         )
         if new is not None:
             args, kwargs = new

@@ -99,9 +99,7 @@ def remove_dropout(model: Module) -> Module:
     return DropoutRemover(symbolic_trace(model)).transform()
 
 
-def extract_subgraph(
-    orig_module: Module, nodes: list[Node], inputs: list[Node], outputs: list[Node]
-) -> GraphModule:
+def extract_subgraph(orig_module: Module, nodes: list[Node], inputs: list[Node], outputs: list[Node]) -> GraphModule:
     """A module of some nodes of a graph that takes the values of `inputs` and returns those of `outputs`."""
     graph = Graph()
     values: dict[Node, Node] = {}
@@ -114,9 +112,7 @@ def extract_subgraph(
     return GraphModule(orig_module, graph)
 
 
-def optimize_for_inference(
-    model: Module, pass_config: dict[str, Any] | None = None, tracer: type[Tracer] = Tracer
-) -> Module:
+def optimize_for_inference(model: Module, pass_config: dict[str, Any] | None = None, tracer: type[Tracer] = Tracer) -> Module:
     """fuse and remove_dropout, as far as pass_config ({"conv_bn_fuse": True, "remove_dropout": True, ...}) asks for them.
 
     PyTorch's third step, its MKL-DNN layouts, doesn't exist: flambeau has one kind of kernels.

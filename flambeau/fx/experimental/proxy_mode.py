@@ -56,13 +56,13 @@ class TensorTracker:
     graph it would be the constant that it happened to be.
     """
 
-    gives_proxies = False       # programs have the tensors
+    gives_proxies = False  # programs have the tensors
 
     def __init__(self) -> None:
         self.tensor_tracker: dict[int, _Tracked] = {}
         self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
-        self._memory: dict[int, tuple[weakref.ref[Any], int]] = {}      # of what is tracked: how often it was written to
-        self._inputs: list[Any] = []        # storages
+        self._memory: dict[int, tuple[weakref.ref[Any], int]] = {}  # of what is tracked: how often it was written to
+        self._inputs: list[Any] = []  # storages
         self._epoch = begin_epoch()
 
     def track(self, tensor: torch.Tensor, known: _Tracked) -> None:
@@ -240,7 +240,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._error_on_data_dependent_ops = _error_on_data_dependent_ops
         self.decomposition_table: Mapping[Any, Callable[..., Any]] = {}
         self.random_state_was_set = False
-        self.sizes: Any = None      # the SizeNodes of a trace whose sizes have symbols
+        self.sizes: Any = None  # the SizeNodes of a trace whose sizes have symbols
 
     @classmethod
     def is_infra_mode(cls) -> bool:

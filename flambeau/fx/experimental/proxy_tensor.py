@@ -119,9 +119,7 @@ def make_fx(
         """The graph of f at these arguments."""
         tracer = PythonKeyTracer()
         tracer.record_stack_traces = record_stack_traces
-        mode = ProxyTorchDispatchMode(
-            tracer, tracing_mode, pre_dispatch, _allow_fake_constant, _error_on_data_dependent_ops
-        )
+        mode = ProxyTorchDispatchMode(tracer, tracing_mode, pre_dispatch, _allow_fake_constant, _error_on_data_dependent_ops)
         mode.decomposition_table = {**CURRENT_DECOMPOSITION_TABLE, **(decomposition_table or {})}
         inside: Any = contextlib.nullcontext()
         if tracing_mode == "fake":

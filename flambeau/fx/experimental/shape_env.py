@@ -29,8 +29,8 @@ from flambeau.fx.experimental.size_errors import data_dependent_error
 
 __all__ = ["RuntimeAssert", "ShapeEnv", "ShapeGuard", "Source"]
 
-_STAND_IN = 3       # stands in for numbers that only a run tells
-_STAND_INS = (3, 4, 2, 5, 6, 8, 1, 0, 12, 16, 32, 64, 100, 1000)    # and what else may
+_STAND_IN = 3  # stands in for numbers that only a run tells
+_STAND_INS = (3, 4, 2, 5, 6, 8, 1, 0, 12, 16, 32, 64, 100, 1000)  # and what else may
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def user_frames() -> list[tuple[FrameType, int]]:
         elif frame.f_code.co_name == "forward" and frames:
             break
     frames.reverse()
-    return frames[next((i for i, f in enumerate(frames) if f[0].f_code.co_name == "forward"), 0):]
+    return frames[next((i for i, f in enumerate(frames) if f[0].f_code.co_name == "forward"), 0) :]
 
 
 class ShapeEnv:
@@ -125,9 +125,9 @@ class ShapeEnv:
         self.size_like: set[Expr] = set()
         self.unbacked: dict[Expr, int | float | bool] = {}
         self.unique_ids: set[int] = set()
-        self.recorders: list[Any] = []      # SizeNodes
-        self.told: set[Expr] = set()        # of those that only a run tells: which have the values of the example
-        self.fake_mode: Any = None      # the one that propagates real tensors
+        self.recorders: list[Any] = []  # SizeNodes
+        self.told: set[Expr] = set()  # of those that only a run tells: which have the values of the example
+        self.fake_mode: Any = None  # the one that propagates real tensors
         self.observer = current_observer()
         self.frozen = False
         self._facts: dict[tuple[str, Expr], int] = {}
@@ -353,7 +353,7 @@ class ShapeEnv:
         # what symbols are known to be is in their places, so that it needn't be met by chance
         conditions = [c for c in dict.fromkeys(map(self.replace, said)) if c.free_symbols]
         wanted = {s for given in symbols for s in self.replace(given).free_symbols}
-        for _ in range(4):      # what is said of a symbol may be said by others
+        for _ in range(4):  # what is said of a symbol may be said by others
             more = {s for e in conditions for s in e.free_symbols if wanted & e.free_symbols} - wanted
             wanted |= more
         own = sorted(wanted, key=lambda s: s.name)
@@ -577,7 +577,7 @@ class ShapeEnv:
         if not bound.issubset(own):
             return
         if target.is_number and self.prefer_deferred_runtime_asserts_over_guards and s not in self.unbacked:
-            return      # the range says it
+            return  # the range says it
         if target.is_number:
             for source in self.var_to_sources.get(s, []):
                 self.specialization_stacks.setdefault(source.name, user_stack())

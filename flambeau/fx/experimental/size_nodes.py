@@ -26,7 +26,7 @@ class SizeNodes:
         self.tracer, self.env, self.eager = tracer, env, eager
         self.origins: dict[Expr, Callable[[], Proxy]] = {}
         self.proxies: dict[Expr, Proxy] = {}
-        self.calls: dict[int, tuple[Any, Any]] = {}     # by a node's identity: the node, what computes it or its proxy
+        self.calls: dict[int, tuple[Any, Any]] = {}  # by a node's identity: the node, what computes it or its proxy
 
     def __enter__(self) -> SizeNodes:
         self.env.recorders.append(self)
@@ -102,7 +102,7 @@ class SizeNodes:
         if known.is_number or known.kind in ("true", "false"):
             return known.kind == "true" if known.kind in ("true", "false") else number.node.pytype(known.value)
         own = self.calls.get(id(number.node))
-        if own is not None:     # computed by the program: a node of its own, though another may be equal
+        if own is not None:  # computed by the program: a node of its own, though another may be equal
             made = own[1] if isinstance(own[1], Proxy) else own[1]()
             self.calls[id(number.node)] = number.node, made
             self.proxies.setdefault(e, made)

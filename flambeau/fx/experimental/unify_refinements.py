@@ -25,8 +25,7 @@ def infer_symbolic_types_single_pass(traced: GraphModule) -> None:
 
 
 def infer_symbolic_types(traced: GraphModule) -> None:
-    """The same, twice, as a first solution may tell what was broadcast; then symbols of sympy, and convolutions' sizes by them.
-    """
+    """The same twice, as a first solution may tell what was broadcast; then symbols of sympy, and convolutions' sizes by them."""
     infer_symbolic_types_single_pass(traced)
     infer_symbolic_types_single_pass(traced)
     Refine(traced).symbolic_relations()

@@ -29,7 +29,7 @@ class FakeTensorProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """The node's value, a fake tensor."""
         env, fresh = self._mode.shape_env, n.meta.get("unbacked_bindings")
-        with contextlib.nullcontext() if env is None or not fresh else env.again(fresh):    # sizes keep their names
+        with contextlib.nullcontext() if env is None or not fresh else env.again(fresh):  # sizes keep their names
             result = super().run_node(n)
         n.meta["val"] = map_aggregate(result, lambda x: x.detach() if isinstance(x, torch.Tensor) else x)
         n.meta["type"] = type(result)

@@ -107,9 +107,7 @@ class FxGraphDrawer:
     def _shorten_file_name(self, full_file_name: str, truncate_to_last_n: int = 2) -> str:
         return "/".join(full_file_name.split("/")[-truncate_to_last_n:])
 
-    def _get_node_label(
-        self, module: GraphModule, node: Node, skip_node_names_in_args: bool, parse_stack_trace: bool
-    ) -> str:
+    def _get_node_label(self, module: GraphModule, node: Node, skip_node_names_in_args: bool, parse_stack_trace: bool) -> str:
         label = f"{{name=%{node.name}|op_code={node.op}{_ROW}"
         if node.op == "call_module":
             called = self._get_leaf_node(module, node)

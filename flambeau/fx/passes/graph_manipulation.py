@@ -18,9 +18,7 @@ class size_bytes(NamedTuple):
     total_size: int
 
 
-def replace_target_nodes_with(
-    fx_module: GraphModule, old_op: str, old_target: Target, new_op: str, new_target: Target
-) -> None:
+def replace_target_nodes_with(fx_module: GraphModule, old_op: str, old_target: Target, new_op: str, new_target: Target) -> None:
     """Let every node of one kind and target be of another kind and target; the code is not written anew."""
     for node in fx_module.graph.nodes:
         if node.op == old_op and node.target == old_target:
@@ -31,9 +29,7 @@ def get_tensor_meta(node: Node) -> Any:
     """What ShapeProp noted. Raises RuntimeError where it has not run."""
     found = node.meta.get("tensor_meta")
     if not found:
-        raise RuntimeError(
-            f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run."
-        )
+        raise RuntimeError(f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run.")
     return found
 
 

@@ -145,5 +145,3 @@ class PassManager:
         for _pass in self.passes:
             out = _pass(out)
         return out
-
-

@@ -54,10 +54,10 @@ class _Reinplacing:
         self.gm, self.graph = gm, gm.graph
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.values: dict[Node, Any] = {}
-        self.merged: dict[int, int] = {}    # from memory to that which takes its place
+        self.merged: dict[int, int] = {}  # from memory to that which takes its place
         self._simulate(inputs)
         self.position = {node: i for i, node in enumerate(self.graph.nodes)}
-        self.readers: dict[int, list[tuple[Node, Node]]] = {}      # by memory: who reads what
+        self.readers: dict[int, list[tuple[Node, Node]]] = {}  # by memory: who reads what
         for node in self.graph.nodes:
             for used in node.all_input_nodes:
                 for memory in self._memories(used):
@@ -129,7 +129,7 @@ class _Reinplacing:
         if memory in self.inputs or any(True for _ in self._read_after(node, memory)):
             return
         part = node.args[1]
-        view = _VIEW_OF[node.target]    # type: ignore[index]
+        view = _VIEW_OF[node.target]  # type: ignore[index]
         rest, named = node.args[2:], dict(node.kwargs)
         if not isinstance(part, Node) or not self._is_there(part, base, view, rest, named, memory):
             with self.graph.inserting_before(node):

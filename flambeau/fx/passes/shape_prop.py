@@ -48,7 +48,7 @@ class ShapeProp(Interpreter):
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
         self.fake_mode = fake_mode
-        if fake_mode is not None:   # values of the module stay, as the nodes are its own
+        if fake_mode is not None:  # values of the module stay, as the nodes are its own
             from flambeau._subclasses.fake_tensor import FakeCopyMode
 
             with FakeCopyMode(fake_mode):

@@ -120,9 +120,7 @@ def _in_order_of_need(partitions: dict[str, Partition]) -> list[str]:
     return order
 
 
-def _copy_node(
-    m: GraphModule, node: Node, partition: Partition, keep_name: bool, qualname_map: dict[str, str] | None
-) -> None:
+def _copy_node(m: GraphModule, node: Node, partition: Partition, keep_name: bool, qualname_map: dict[str, str] | None) -> None:
     environment = partition.environment
     args = map_arg(node.args, lambda n: environment[n])
     kwargs = map_arg(node.kwargs, lambda n: environment[n])
@@ -132,9 +130,7 @@ def _copy_node(
         partition.targets[target] = _get_attr(m, str(node.target))
         if qualname_map is not None:
             qualname_map[f"{partition.submod_name}.{target}"] = str(node.target)
-    made = partition.graph.create_node(
-        node.op, target, args, kwargs, name=node.name if keep_name else None, type_expr=node.type
-    )
+    made = partition.graph.create_node(node.op, target, args, kwargs, name=node.name if keep_name else None, type_expr=node.type)
     made.meta = node.meta.copy()
     environment[node] = made
 

@@ -112,11 +112,7 @@ def split_by_tags(
 
 
 def _copy_to(
-    component: Component,
-    node: Node,
-    of_node: dict[Node, Component],
-    copies: dict[Node, Node],
-    values: dict[Node, Node],
+    component: Component, node: Node, of_node: dict[Node, Component], copies: dict[Node, Node], values: dict[Node, Node]
 ) -> None:
     if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(f"Expected node op in {CALLABLE_NODE_OPS}, got {node.op}")
@@ -146,5 +142,3 @@ def move_non_tensor_nodes_on_boundary(subgraphs: list[Any]) -> None:
     raise NotImplementedError(
         "torch.fx.passes.split_utils.move_non_tensor_nodes_on_boundary is not implemented in flambeau: use split_by_tags"
     )
-
-

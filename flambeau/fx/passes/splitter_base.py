@@ -27,13 +27,7 @@ from flambeau.fx.passes.tools_common import (
 )
 from flambeau.nn import Module
 
-__all__ = [
-    "FxNetAccNodesFinder",
-    "FxNetSplitterInternalError",
-    "SplitResult",
-    "Subgraph",
-    "generate_inputs_for_submodules",
-]
+__all__ = ["FxNetAccNodesFinder", "FxNetSplitterInternalError", "SplitResult", "Subgraph", "generate_inputs_for_submodules"]
 
 DEFAULT_MIN_ACC_MODULE_SIZE = 1
 DEFAULT_SKIP_FUSION = False

@@ -83,10 +83,7 @@ def _sorted(gm: GraphModule, stable: bool) -> GraphModule:
             if not missing[user]:
                 ready.append(user)
     if len(done) < len(nodes):
-        raise RuntimeError(
-            "Input graph has cycles, unable to add "
-            f"{[node for node in missing if missing[node]]}"
-        )
+        raise RuntimeError(f"Input graph has cycles, unable to add {[node for node in missing if missing[node]]}")
     done.sort(key=lambda node: node.op == "output")
     graph = Graph(tracer_cls=gm.graph._tracer_cls)
     made: dict[Node, Node] = {}
@@ -95,8 +92,6 @@ def _sorted(gm: GraphModule, stable: bool) -> GraphModule:
     graph._codegen = gm.graph._codegen
     gm.graph = graph
     return gm
-
-
 
 
 class FxNetAccFusionsFinder:

@@ -126,11 +126,7 @@ def _interface(printer: Printer, kind: InterfaceType) -> str:
     for name, method in kind.methods.items():
         shown = ["self"]
         for argument in method.schema.arguments[1:]:
-            default = (
-                f"={printer.words.constant(argument.default_value, argument.type)}"
-                if argument.has_default_value()
-                else ""
-            )
+            default = f"={printer.words.constant(argument.default_value, argument.type)}" if argument.has_default_value() else ""
             shown.append(f"{argument.name}: {printer.words.type(argument.type)}{default}")
         returns = printer.words.type(method.schema.returns[0].type)
         text += f"  def {name}({', '.join(shown)}) -> {returns}:\n    pass\n"

@@ -128,9 +128,7 @@ class Importer:
 
     def _annotated(self, kind: ClassType, definition: tree.ClassDef, lists: dict[str, list[str]]) -> None:
         pairs = [
-            (stmt.targets[0].items[0].text, stmt.value, stmt.range)
-            for stmt in definition.assigns
-            if _annotates(stmt.targets[0])
+            (stmt.targets[0].items[0].text, stmt.value, stmt.range) for stmt in definition.assigns if _annotates(stmt.targets[0])
         ]
         pairs += [(name, annotation, annotation.range) for name, annotation in definition.annotations]
         for name, annotation, _ in sorted(pairs, key=lambda pair: pair[2].start):

@@ -32,16 +32,7 @@ def load(f: Any, map_location: Any = None, extra_files: dict[str, Any] | None = 
     file = opened(f)
     try:
         return _loaded(Archive(file, map_location), extra_files)
-    except (
-        RecursionError,
-        MemoryError,
-        struct.error,
-        EOFError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        UnicodeError,
-    ) as error:
+    except (RecursionError, MemoryError, struct.error, EOFError, LookupError, TypeError, AttributeError, UnicodeError) as error:
         raise RuntimeError(f"the archive is damaged or is no TorchScript: {type(error).__name__}: {error}") from None
     except (pickle.UnpicklingError, FrontendError) as error:
         raise RuntimeError(f"the archive is damaged or is no TorchScript: {error}") from None

@@ -154,9 +154,7 @@ class Objects:
             run(setter, [made, self.value(x.state, setter.schema.arguments[1].type)])
             return made
         if not isinstance(x.state, dict):
-            raise RuntimeError(
-                f"expected the attributes of {x.name} in the archive, but found {type(x.state).__name__}"
-            )
+            raise RuntimeError(f"expected the attributes of {x.name} in the archive, but found {type(x.state).__name__}")
         values = {}
         for name, attribute in own.attributes.items():
             if name not in x.state and not _may_lack(attribute.type):

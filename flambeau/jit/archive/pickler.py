@@ -216,9 +216,7 @@ class ArchivePickler:
             self.out += pickle.MARK
         for item, each in zip(x, kinds):
             self.value(item, each)
-        self.out += (
-            (pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)[len(x)] if len(x) < 4 else pickle.TUPLE
-        )
+        self.out += (pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)[len(x)] if len(x) < 4 else pickle.TUPLE
 
     def member(self, x: Any, kind: Type | None) -> None:
         """A member of an enum."""

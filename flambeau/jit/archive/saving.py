@@ -32,10 +32,7 @@ __all__ = ["of_function", "write", "written"]
 
 def attributes_of(obj: Any, kind: ClassType) -> list[tuple[str, Any, Type]]:
     """The values of an object's attributes, with their types, in the order of its class."""
-    return [
-        (name, getattr(obj, place_of(kind, name)).get(name), attribute.type)
-        for name, attribute in kind.attributes.items()
-    ]
+    return [(name, getattr(obj, place_of(kind, name)).get(name), attribute.type) for name, attribute in kind.attributes.items()]
 
 
 def write(module: Any, f: Any, extra: dict[str, Any] | None = None) -> None:

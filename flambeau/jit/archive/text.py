@@ -43,11 +43,7 @@ def check_text(text: str, name: str) -> str:
 
 def _is_version(node: ast.stmt) -> bool:
     """Whether it is the first line of older files, `op_version_set = 1`."""
-    return (
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == "op_version_set"
-    )
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "op_version_set"
 
 
 def _check_size(text: str, name: str) -> None:
@@ -59,9 +55,7 @@ def _check_size(text: str, name: str) -> None:
         elif sign in ")]}":
             depth -= 1
         if count > MOST_TOKENS or depth > MOST_BRACKETS:
-            raise RuntimeError(
-                f"refusing {name}: too {'long' if count > MOST_TOKENS else 'deeply nested'} for a program"
-            )
+            raise RuntimeError(f"refusing {name}: too {'long' if count > MOST_TOKENS else 'deeply nested'} for a program")
 
 
 def _check_nodes(tree: ast.AST, name: str) -> None:

@@ -24,7 +24,5 @@ def tags_match(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, type(a)):
         return len(a) == len(b) and all(map(tags_match, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return len(a) == len(b) and all(map(tags_match, a.keys(), b.keys())) and all(
-            map(tags_match, a.values(), b.values())
-        )
+        return len(a) == len(b) and all(map(tags_match, a.keys(), b.keys())) and all(map(tags_match, a.values(), b.values()))
     return type(a) is type(b) or a is b

@@ -93,9 +93,7 @@ def _direct(node: Node, schema: FunctionSchema, inputs: list[str], hand_over: Ca
     return _call(schema, texts, defaults, hand_over)
 
 
-def _call(
-    schema: FunctionSchema, texts: Mapping[str, str], defaults: set[str], hand_over: Callable[..., str]
-) -> str | None:
+def _call(schema: FunctionSchema, texts: Mapping[str, str], defaults: set[str], hand_over: Callable[..., str]) -> str | None:
     found = direct_call(schema, texts, defaults)
     if found is None:
         return None

@@ -84,9 +84,7 @@ def _tensor_operator(schema: FunctionSchema) -> Callable[..., Any]:
     gives_code = len(schema.returns) == 1 and converter_of(schema.returns[0].type) is not None
 
     def run(*values: Any) -> Any:
-        given = [
-            value if convert is None or value is None else convert(value) for convert, value in zip(converters, values)
-        ]
+        given = [value if convert is None or value is None else convert(value) for convert, value in zip(converters, values)]
         made = target(*given[:positional], **dict(zip(names, given[positional:])))
         if lists == [True]:
             return list(made)

@@ -24,18 +24,7 @@ from flambeau.dispatcher.schema_types import (
 )
 from flambeau.futures import Future
 from flambeau.jit.awaitables import Await
-from flambeau.jit.ir.types import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    INT,
-    NONE,
-    NUMBER,
-    ClassType,
-    EnumType,
-    InterfaceType,
-    NamedTupleType,
-)
+from flambeau.jit.ir.types import BOOL, COMPLEX, FLOAT, INT, NONE, NUMBER, ClassType, EnumType, InterfaceType, NamedTupleType
 
 __all__ = ["ScriptObject", "awaitable", "fork", "instance_test", "leave", "named_tuple", "place_of", "returning", "unpack"]
 
@@ -62,9 +51,7 @@ class ScriptObject:
             return lambda *args, **kwargs: ScriptObject.invoke(function, args, kwargs, self)
         if kind is not None and name in kind.properties:
             return ScriptObject.invoke(kind.properties[name][0], (), {}, self)
-        raise AttributeError(
-            f"'{kind.name() if kind is not None else 'RecursiveScriptClass'}' object has no attribute '{name}'"
-        )
+        raise AttributeError(f"'{kind.name() if kind is not None else 'RecursiveScriptClass'}' object has no attribute '{name}'")
 
 
 def place_of(kind: Type, name: str) -> str:
@@ -170,9 +157,7 @@ def _test(kind: Type) -> Callable[[Any], bool]:
         return lambda value: isinstance(value, named_tuple(kind))
     if isinstance(kind, TupleType):
         items = [_test(each) for each in kind.elements()]
-        return lambda value: (
-            isinstance(value, tuple) and len(value) == len(items) and all(t(v) for t, v in zip(items, value))
-        )
+        return lambda value: isinstance(value, tuple) and len(value) == len(items) and all(t(v) for t, v in zip(items, value))
     if kind.written == "AnyTupleType":
         return lambda value: isinstance(value, tuple)
     if isinstance(kind, DictType):
@@ -184,9 +169,7 @@ def _test(kind: Type) -> Callable[[Any], bool]:
         awaited: Any = Await if kind.name == "Await" else Future
         return lambda value: isinstance(value, awaited)
     if isinstance(kind, (ClassType, InterfaceType)):
-        return lambda value: (
-            isinstance(getattr(value, "script_type", None), Type) and value.script_type.isSubtypeOf(kind)
-        )
+        return lambda value: isinstance(getattr(value, "script_type", None), Type) and value.script_type.isSubtypeOf(kind)
     if kind.containedUnionTypes():
         return instance_test(kind.containedUnionTypes())
     return _anything

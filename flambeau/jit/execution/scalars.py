@@ -252,11 +252,7 @@ def _percent(text: str, *values: Any) -> str:
 
 @_register("aten::count")
 def _count(container: Any, item: Any, start: int = 0, stop: int = -1) -> int:
-    return (
-        container.count(item, start, None if stop == -1 else stop)
-        if isinstance(container, str)
-        else container.count(item)
-    )
+    return container.count(item, start, None if stop == -1 else stop) if isinstance(container, str) else container.count(item)
 
 
 FUNCTIONS["aten::ord"], FUNCTIONS["aten::chr"] = ord, chr
@@ -277,9 +273,7 @@ def _getitem(container: Any, key: Any) -> Any:
     try:
         return container[key]
     except IndexError:
-        raise IndexError(
-            "list index out of range" if isinstance(container, list) else "string index out of range"
-        ) from None
+        raise IndexError("list index out of range" if isinstance(container, list) else "string index out of range") from None
 
 
 @_register("aten::_set_item")

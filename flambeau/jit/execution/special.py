@@ -36,9 +36,7 @@ def _to(x: Any, *args: Any) -> Any:
     return x.to(*args)
 
 
-def _to_device(
-    x: Any, where: Any, dtype: Any, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
-) -> Any:
+def _to_device(x: Any, where: Any, dtype: Any, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Any:
     return x.to(where, dtype_of(dtype), non_blocking, copy, memory_format=memory_format_of(memory_format))
 
 

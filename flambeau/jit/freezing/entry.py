@@ -91,9 +91,7 @@ def _tidied(graph: Graph) -> None:
     constants.pool(graph)
 
 
-def _module_of(
-    module: Any, kind: ClassType, graphs: dict[str, Graph], kept: set[tuple[int, str]]
-) -> RecursiveScriptModule:
+def _module_of(module: Any, kind: ClassType, graphs: dict[str, Graph], kept: set[tuple[int, str]]) -> RecursiveScriptModule:
     """A module with these methods, and the attributes that they still use or that are kept."""
     made_kind = ClassType(mangled(kind.qualified_name), is_module=True)
     used = {name for _, name in kept}
@@ -111,9 +109,7 @@ def _module_of(
         function = Function(f"{made_kind.qualified_name}.{name}")
         schema = kind.methods[name].schema
         next(iter(graph.inputs())).setType(made_kind)
-        function.set(
-            graph, FunctionSchema(name, "", [argument("self", made_kind), *schema.arguments[1:]], schema.returns)
-        )
+        function.set(graph, FunctionSchema(name, "", [argument("self", made_kind), *schema.arguments[1:]], schema.returns))
         made_kind.methods[name] = function
     made = RecursiveScriptModule(made_kind)
     fill(made, values)
@@ -139,9 +135,7 @@ def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> 
 
     RuntimeError for what is no script module.
     """
-    warnings.warn(
-        "`torch.jit.optimize_for_inference` is deprecated. Please use `torch.compile` instead.", DeprecationWarning
-    )
+    warnings.warn("`torch.jit.optimize_for_inference` is deprecated. Please use `torch.compile` instead.", DeprecationWarning)
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
             "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script "

@@ -74,9 +74,7 @@ def _no_names(name: str) -> Any:
     return None
 
 
-def type_of_annotation(
-    annotation: Any, where: SourceRange | None = None, evaluate: Evaluate = _no_names
-) -> Type | None:
+def type_of_annotation(annotation: Any, where: SourceRange | None = None, evaluate: Evaluate = _no_names) -> Type | None:
     """The type of a Python annotation; None for one that no program can have. Texts are looked up by `evaluate`."""
 
     def part(each: Any) -> Type | None:

@@ -87,10 +87,7 @@ class Assignments:
         for target in targets:
             if isinstance(target, tree.Starred):
                 if not isinstance(target.value, tree.Var):
-                    raise ErrorReport(
-                        where,
-                        "Starred expressions on the left-hand side must be variables",
-                    )
+                    raise ErrorReport(where, "Starred expressions on the left-hand side must be variables")
                 starred += 1
                 needed -= 1
             elif not isinstance(target, (tree.Var, tree.TupleLiteral, tree.ListLiteral, tree.Subscript, tree.Select)):
@@ -99,19 +96,15 @@ class Assignments:
             raise ErrorReport(where, "Only one starred expression is allowed on the lhs")
         if starred and needed == 0:
             raise ErrorReport(
-                where,
-                "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
+                where, "A Starred expression may only appear on the lhs within the presence of another non-starred expression"
             )
         return needed
 
-    def _to_tuple(
-        self: Emitter, target: Any, value: SugaredValue, where: SourceRange, count: int, starred: bool
-    ) -> None:
+    def _to_tuple(self: Emitter, target: Any, value: SugaredValue, where: SourceRange, count: int, starred: bool) -> None:
         parts = value.as_tuple(where, self, None if starred else count)
         if len(parts) < count:
             raise ErrorReport(
-                target.range,
-                f"need {'at least ' if starred else ''}{count} values to unpack but found only {len(parts)}",
+                target.range, f"need {'at least ' if starred else ''}{count} values to unpack but found only {len(parts)}"
             )
         if len(parts) > count and not starred:
             raise ErrorReport(target.range, f"too many values to unpack: need {count} but found {len(parts)}")
@@ -177,10 +170,7 @@ class Assignments:
                 "Sliced expression not yet supported for subscripted assignment. File a bug if you want this",
             )
         if isinstance(kind, TupleType):
-            raise ErrorReport(
-                target.range,
-                f"'{kind}' object does not support item assignment. Use .append() instead",
-            )
+            raise ErrorReport(target.range, f"'{kind}' object does not support item assignment. Use .append() instead")
 
     def _index_list(self: Emitter, indices: list[Value]) -> Value:
         made = self.graph.insertNode(self.graph.create("prim::ListConstruct", indices)).output()
@@ -251,9 +241,7 @@ class Assignments:
             else:
                 before = emit_builtin(graph, stmt.range, "aten::__getitem__", [obj, index])
             after = emit_builtin(graph, stmt.range, _operator(stmt.op, before.type()), [before, value])
-            MagicMethod("__setitem__", BuiltinFunction("aten::_set_item")).call(
-                stmt.range, self, [obj, index, after], [], 0
-            )
+            MagicMethod("__setitem__", BuiltinFunction("aten::_set_item")).call(stmt.range, self, [obj, index, after], [], 0)
             return
         sliced, indices = self.sliced(target.range, obj, target.items)
         value = self.expr(stmt.value)

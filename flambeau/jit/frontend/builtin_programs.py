@@ -57,11 +57,7 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
         return [(head % (kind, kind), name) for kind in ("int", "float")]
     if name == "floordiv":
         return [
-            (
-                "\n"
-                + f"def floordiv(self : Tensor, other : {kind}) -> Tensor:\n  return torch.floor_divide(self, other)\n",
-                name,
-            )
+            ("\n" + f"def floordiv(self : Tensor, other : {kind}) -> Tensor:\n  return torch.floor_divide(self, other)\n", name)
             for kind in ("number", "Tensor")
         ]
     if name in _REVERSED:
@@ -76,4 +72,3 @@ def _texts(symbol: str) -> list[tuple[str, str]]:
 def programs_of(symbol: str) -> tuple[Any, ...]:
     """The functions that an operator is made of besides its own overloads."""
     return tuple(functions_of_text(text, "<string>")[name] for text, name in _texts(symbol))
-

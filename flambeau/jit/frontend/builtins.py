@@ -52,7 +52,7 @@ def _table() -> dict[int, str]:
     def enter(where: Any, prefix: str, names: Any = None) -> None:
         for name in names if names is not None else dir(where):
             symbol = f"aten::{prefix}{_RENAMED.get(name, name)}"
-            if name.startswith("__") or not is_operator(symbol):       # asked first: reading the name may load its room
+            if name.startswith("__") or not is_operator(symbol):  # asked first: reading the name may load its room
                 continue
             value = getattr(where, name, None)
             if value is not None and callable(value) and not isinstance(value, (type, ModuleType)):
@@ -67,10 +67,7 @@ def _table() -> dict[int, str]:
     for names, module in (
         (_MATH, math),
         (
-            {
-                name: name
-                for name in ("acos acosh asin asinh atan atanh cos cosh exp log log10 sin sinh sqrt tan tanh").split()
-            },
+            {name: name for name in ("acos acosh asin asinh atan atanh cos cosh exp log log10 sin sinh sqrt tan tanh").split()},
             cmath,
         ),
     ):

@@ -38,9 +38,7 @@ class BuiltinFunction(SugaredValue):
 
     def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
         short = self.symbol.rpartition("::")[2]
-        chosen = [
-            each for each in candidates(self.symbol) if each.schema.overload_name == ("" if name == "default" else name)
-        ]
+        chosen = [each for each in candidates(self.symbol) if each.schema.overload_name == ("" if name == "default" else name)]
         if not chosen:
             raise ErrorReport(where, f"attribute lookup is not defined on {self.kind()} {short}")
         return _Overload(chosen[0])
@@ -97,9 +95,7 @@ class OverloadedFunction(SugaredValue):
         choices = []
         for function in self.functions:
             if function.is_busy:
-                raise ErrorReport(
-                    where, f" function '{function.name}' is called recursively. Recursive calls are not supported"
-                )
+                raise ErrorReport(where, f" function '{function.name}' is called recursively. Recursive calls are not supported")
             choices.append(Candidate(function.schema, function.qualified_name, function))
         chosen, matched = match_any(e.graph, where, choices, args, kwargs)
         node = e.graph.create("prim::Constant").set("name", "s", chosen.program.name)
@@ -127,10 +123,7 @@ class MethodValue(SugaredValue):
         for name in self.names:
             function = kind.methods[name]
             if getattr(function, "is_busy", False):
-                raise ErrorReport(
-                    where,
-                    f" method '{name}' is called recursively. Recursive calls are not supported",
-                )
+                raise ErrorReport(where, f" method '{name}' is called recursively. Recursive calls are not supported")
             choices.append(Candidate(function.schema, name, function))
         chosen, matched = match_any(e.graph, where, choices, [self.self_value, *args], kwargs)
         node = e.graph.create("prim::CallMethod", matched.inputs).set("name", "s", chosen.symbol)
@@ -209,9 +202,7 @@ class CastValue(BuiltinFunction):
             count = emit_builtin(e.graph, where, "aten::len", [args[0]])
             return SimpleValue(emit_builtin(e.graph, where, "aten::gt", [count, nothing]))
         if self.to != DEVICE:
-            e.graph.insertConstant(
-                None, where
-            )  # PyTorch makes a value here that nothing reads, and whose number is taken
+            e.graph.insertConstant(None, where)  # PyTorch makes a value here that nothing reads, and whose number is taken
         kind = args[0].type() if args else ANY
         if len(args) == 1 and not kwargs and kind.isSubtypeOf(self.to) and kind != ANY:
             return SimpleValue(args[0])

@@ -63,8 +63,7 @@ def set_attribute(where: SourceRange, e: Emitter, obj: Value, kind: ClassType, n
             )
         if not _at_top(e):
             raise ErrorReport(
-                where,
-                "First assignment cannot be in a control-flow block. Initialize the field at the top level first.",
+                where, "First assignment cannot be in a control-flow block. Initialize the field at the top level first."
             )
         kind.add_attribute(name, value.type())
         wanted = value.type()

@@ -114,9 +114,7 @@ class Conditions:
         except ErrorReport:
             raise ErrorReport(where, f"Could not cast value of type {value.type()} to bool") from None
         if made is None or not made.type().isSubtypeOf(BOOL):
-            raise ErrorReport(
-                where, f"expected a bool expression for condition but found {made.type() if made else None}"
-            )
+            raise ErrorReport(where, f"expected a bool expression for condition but found {made.type() if made else None}")
         return made
 
     def _static(self: Emitter, where: SourceRange, answer: bool, refinements: Refinements | None = None) -> Condition:
@@ -163,9 +161,7 @@ class Conditions:
         kinds = [next(block.outputs()).type() for block in node.blocks()]
         unified = unify(kinds[0], kinds[1])
         if unified is None:
-            raise ErrorReport(
-                where, f"if-expression's true branch has type {kinds[0]} but false branch has type {kinds[1]}"
-            )
+            raise ErrorReport(where, f"if-expression's true branch has type {kinds[0]} but false branch has type {kinds[1]}")
         return node.addOutput().setType(unified)
 
     def refine(self: Emitter, where: SourceRange, refinements: list[tuple[str, Type]]) -> None:
@@ -236,9 +232,7 @@ class Conditions:
             self.statements(branch)
         return self.pop_frame()
 
-    def if_else(
-        self: Emitter, where: SourceRange, cond: Condition, true: list[tree.Stmt], false: list[tree.Stmt]
-    ) -> None:
+    def if_else(self: Emitter, where: SourceRange, cond: Condition, true: list[tree.Stmt], false: list[tree.Stmt]) -> None:
         """One of two lists of statements; both where only the run decides."""
         if cond.known is not None:
             if cond.known:

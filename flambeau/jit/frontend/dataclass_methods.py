@@ -84,8 +84,15 @@ def _text(cls: Any, name: str) -> str:
         last, compared = "True", _unequal
     else:
         sign, with_equals = _ORDERS[name]
-        last, compared = str(with_equals), lambda one, other, _: [
-            f"if {one} {sign} {other}:", "    return True", f"if {other} {sign} {one}:", "    return False"]
+        last, compared = (
+            str(with_equals),
+            lambda one, other, _: [
+                f"if {one} {sign} {other}:",
+                "    return True",
+                f"if {other} {sign} {one}:",
+                "    return False",
+            ],
+        )
     lines = []
     for field in fields:
         if field.compare:
@@ -103,5 +110,9 @@ def _compared(field: Any, one: str, other: str, compared: Callable[[str, str, st
     lines = compared(one, other, field.name)
     if "Optional" not in str(field.type) and "None" not in str(field.type):
         return lines
-    return [f"if {one} is not None and {other} is not None:", *(f"    {line}" for line in lines),
-            f"elif {one} is not None or {other} is not None:", "    return False"]
+    return [
+        f"if {one} is not None and {other} is not None:",
+        *(f"    {line}" for line in lines),
+        f"elif {one} is not None or {other} is not None:",
+        "    return False",
+    ]

@@ -78,9 +78,7 @@ class Emitter(Statements, Loops, Conditions, Assignments, Expressions, Subscript
         finish(self.graph)
         self.function.set(self.graph, FunctionSchema(self.function.name, "", arguments, [argument("", result)]))
 
-    def _declared(
-        self, definition: tree.Def, is_method: bool, defaults: dict[str, Any]
-    ) -> tuple[list[Argument], list[Type]]:
+    def _declared(self, definition: tree.Def, is_method: bool, defaults: dict[str, Any]) -> tuple[list[Argument], list[Type]]:
         if is_method and not definition.params:
             raise ErrorReport(definition.name_range, "methods must have a self argument")
         own = definition.params[1:] if is_method else definition.params
@@ -104,9 +102,7 @@ class Emitter(Statements, Loops, Conditions, Assignments, Expressions, Subscript
     def _declared_return(self, definition: tree.Def) -> Type | None:
         return None if definition.returns is None else self.resolver.type_of(definition.returns)
 
-    def _parameters(
-        self, definition: tree.Def, schema: list[Argument], kinds: list[Type], self_value: Any
-    ) -> list[Argument]:
+    def _parameters(self, definition: tree.Def, schema: list[Argument], kinds: list[Type], self_value: Any) -> list[Argument]:
         params = definition.params
         arguments = list(schema)
         block = self.graph.block()
@@ -131,8 +127,7 @@ class Emitter(Statements, Loops, Conditions, Assignments, Expressions, Subscript
         if block not in self.exits:
             if current.declared is not None and not is_none(current.declared):
                 raise ErrorReport(
-                    definition.range,
-                    "Function was not annotated as having type None, but does not return along all paths",
+                    definition.range, "Function was not annotated as having type None, but does not return along all paths"
                 )
             self.return_statement(tree.Return(definition.range, tree.Literal(definition.range, None)))
         elif current.merged is None:
@@ -154,8 +149,7 @@ class Emitter(Statements, Loops, Conditions, Assignments, Expressions, Subscript
                 value = convert(self.graph, stmt.range, declared, value, True)
             if not value.type().isSubtypeOf(declared):
                 raise ErrorReport(
-                    stmt.range,
-                    f"Return value was annotated as having type {declared} but is actually of type {value.type()}",
+                    stmt.range, f"Return value was annotated as having type {declared} but is actually of type {value.type()}"
                 )
         else:
             before = current.merged if current.merged is not None else value.type()

@@ -110,20 +110,14 @@ class Environment:
     def set(self, where: SourceRange, name: str, value: SugaredValue, annotated: Type | None = None) -> None:
         """Give a variable a value. ErrorReport if a frame around has it with another type."""
         plain = simple(value)
-        if (
-            plain is not None
-            and not plain.hasDebugName()
-            and meaningful(name)
-            and plain.node().owning_block is self.block
-        ):
+        if plain is not None and not plain.hasDebugName() and meaningful(name) and plain.node().owning_block is self.block:
             plain.setDebugName(name)
         parent = self.in_parent_frame(name)
         if parent is not None:
             if annotated is not None:
                 raise ErrorReport(
                     where,
-                    f"Attempting to declare and annotate the type of variable '{name}' that is already defined in "
-                    "an outer block",
+                    f"Attempting to declare and annotate the type of variable '{name}' that is already defined in an outer block",
                 )
             before = simple(parent)
             if plain is None:
@@ -145,8 +139,7 @@ class Environment:
         if annotated is not None and not plain.type().isSubtypeOf(annotated):
             raise ErrorReport(
                 where,
-                f"Variable '{name}' is annotated with type {annotated} but is being assigned to a value of type "
-                f"{plain.type()}",
+                f"Variable '{name}' is annotated with type {annotated} but is being assigned to a value of type {plain.type()}",
             )
         graph = self.emitter.graph
         graph.insertNode(graph.create("prim::Store", [plain], 0).set("name", "s", name)).setSourceRange(where)

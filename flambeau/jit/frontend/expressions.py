@@ -128,10 +128,7 @@ class Expressions:
     def _checked_integer(self: Emitter, expr: tree.Const) -> int:
         value = int(expr.value.real)
         if not -(2**63) <= value < 2**63:
-            raise ErrorReport(
-                expr.range,
-                "Could not parse integer constant: it does not fit into 64 bits",
-            )
+            raise ErrorReport(expr.range, "Could not parse integer constant: it does not fit into 64 bits")
         return value
 
     # ---- signs
@@ -220,9 +217,7 @@ class Expressions:
 
     def _tuple(self: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> Value:
         wanted = self._hinted(hint, TupleType)
-        kinds = (
-            wanted.elements() if isinstance(wanted, TupleType) and len(wanted.elements()) == len(expr.inputs) else None
-        )
+        kinds = wanted.elements() if isinstance(wanted, TupleType) and len(wanted.elements()) == len(expr.inputs) else None
         if kinds is not None and not any(isinstance(each, tree.Starred) for each in expr.inputs):
             return self.tuple_of([self.expr(each, kind) for each, kind in zip(expr.inputs, kinds)])
         return self.tuple_of(self.values_of(expr.inputs))
@@ -253,8 +248,7 @@ class Expressions:
                 )
             if not value.type().isSubtypeOf(kind.value):
                 raise ErrorReport(
-                    where,
-                    f"Dict type annotation `{kind}` did not match the type of an actual value type `{value.type()}`",
+                    where, f"Dict type annotation `{kind}` did not match the type of an actual value type `{value.type()}`"
                 )
         return graph.insertNode(graph.create("prim::DictConstruct", pairs)).output().setType(kind)
 

@@ -24,7 +24,12 @@ __all__ = ["fork"]
 
 
 def fork(
-    e: Emitter, where: SourceRange, callee: SugaredValue, args: Sequence[Value], kwargs: Kwargs, kind: str = "prim::fork",
+    e: Emitter,
+    where: SourceRange,
+    callee: SugaredValue,
+    args: Sequence[Value],
+    kwargs: Kwargs,
+    kind: str = "prim::fork",
     name: str = "Future",
 ) -> Value:
     """The Future of a call, or its Await: what it is called, and the kind of its node."""

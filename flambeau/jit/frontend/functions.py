@@ -38,9 +38,7 @@ def look_up_of(function: Any) -> Any:
 def defaults_of(function: Any) -> dict[str, Any]:
     """The defaults of a function's parameters."""
     return {
-        name: p.default
-        for name, p in inspect.signature(function).parameters.items()
-        if p.default is not inspect.Parameter.empty
+        name: p.default for name, p in inspect.signature(function).parameters.items() if p.default is not inspect.Parameter.empty
     }
 
 
@@ -138,12 +136,7 @@ def merged_definition(function: Any, declared: Any, name: str, self_name: str | 
     declaration = definition_of(declared, name, self_name)
     definition = definition_of(function, name, self_name)
     return tree.Def(
-        definition.range,
-        definition.name,
-        declaration.params,
-        declaration.returns,
-        definition.body,
-        definition.name_range,
+        definition.range, definition.name, declaration.params, declaration.returns, definition.body, definition.name_range
     )
 
 

@@ -9,14 +9,7 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from flambeau.jit.frontend.callables import (
-    BuiltinFunction,
-    CastValue,
-    ExceptionValue,
-    MagicMethod,
-    PrintValue,
-    SpecialForm,
-)
+from flambeau.jit.frontend.callables import BuiltinFunction, CastValue, ExceptionValue, MagicMethod, PrintValue, SpecialForm
 from flambeau.jit.frontend.values import SimpleValue, SugaredValue
 from flambeau.jit.ir.source import SourceRange
 from flambeau.jit.ir.types import BOOL, COMPLEX, FLOAT, INT, STRING

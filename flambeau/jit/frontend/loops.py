@@ -39,9 +39,7 @@ class Loops:
         else:
             self._loop(stmt.range, lambda: self.statements(stmt.body), iterable, stmt.target, None)
 
-    def _unrolled(
-        self: Emitter, where: SourceRange, body: Callable[[], None], iterable: SugaredValue, target: tree.Expr
-    ) -> None:
+    def _unrolled(self: Emitter, where: SourceRange, body: Callable[[], None], iterable: SugaredValue, target: tree.Expr) -> None:
         length = iterable.static_length()
         assert length is not None
         before, self.loop_status = self.loop_status, "unrolled"
@@ -85,9 +83,7 @@ class Loops:
         self.pop_frame()
         self.loop_status = before
 
-    def _comprehended(
-        self: Emitter, source: tree.Expr, where: SourceRange, target: tree.Expr, body: Callable[[], None]
-    ) -> None:
+    def _comprehended(self: Emitter, source: tree.Expr, where: SourceRange, target: tree.Expr, body: Callable[[], None]) -> None:
         """A loop whose variables nobody sees outside."""
         iterable = self.sugared(source, 1).iterated(where, self)
         if iterable.unrolled():

@@ -163,14 +163,8 @@ def convert(graph: Graph, where: SourceRange, wanted: Type, value: Value, allow:
             assert isinstance(inner, ListType)
             node = graph.create("prim::ListConstruct", unpacked(graph, value))
             value = graph.insertNode(node).output().setType(ListType(inner.element))
-        elif (
-            isinstance(wanted, TupleType)
-            and not kind.isSubtypeOf(wanted)
-            and len(wanted.elements()) == len(kind.elements())
-        ):
-            parts = [
-                convert(graph, where, to, part, allow) for to, part in zip(wanted.elements(), unpacked(graph, value))
-            ]
+        elif isinstance(wanted, TupleType) and not kind.isSubtypeOf(wanted) and len(wanted.elements()) == len(kind.elements()):
+            parts = [convert(graph, where, to, part, allow) for to, part in zip(wanted.elements(), unpacked(graph, value))]
             value = graph.insertNode(graph.create("prim::TupleConstruct", parts)).output()
             value.setType(TupleType([part.type() for part in parts]))
     if allow:
@@ -204,9 +198,7 @@ def _implicit(graph: Graph, where: SourceRange, wanted: Type, value: Value) -> V
 class _Attempt:
     """One schema, tried with the arguments of a call."""
 
-    def __init__(
-        self, graph: Graph, where: SourceRange, schema: FunctionSchema, kinds: list[Type], allow: bool
-    ) -> None:
+    def __init__(self, graph: Graph, where: SourceRange, schema: FunctionSchema, kinds: list[Type], allow: bool) -> None:
         self.graph, self.where, self.schema, self.kinds, self.allow = graph, where, schema, kinds, allow
         self.found: dict[str, Type] = {}
         self.failure = ""
@@ -262,9 +254,7 @@ class _Attempt:
         for i, (name, _) in enumerate(kwargs):
             if i not in taken:
                 self.fail(
-                    f"Keyword argument {name} unknown."
-                    if name not in known
-                    else f"Keyword argument {name} specified twice."
+                    f"Keyword argument {name} unknown." if name not in known else f"Keyword argument {name} specified twice."
                 )
                 return None
         return made
@@ -394,8 +384,7 @@ def match_any(
     lines = "\n".join("  " + line for line in failures.split("\n"))
     raise ErrorReport(
         where,
-        "Arguments for call are not valid.\nThe following variants are available:\n"
-        f"{lines.rstrip(' ')}\nThe original call is",
+        f"Arguments for call are not valid.\nThe following variants are available:\n{lines.rstrip(' ')}\nThe original call is",
     )
 
 

@@ -138,9 +138,7 @@ def is_final(annotation: Any) -> bool:
 
 
 def _inferred(module: Module) -> ConcreteType:
-    container = (
-        "dict" if isinstance(module, ModuleDict) else "list" if isinstance(module, (ModuleList, Sequential)) else ""
-    )
+    container = "dict" if isinstance(module, ModuleDict) else "list" if isinstance(module, (ModuleList, Sequential)) else ""
     made = ConcreteType(type(module), container)
     kind = made.script_type
     kind.python_class = type(module)
@@ -155,7 +153,7 @@ def _inferred(module: Module) -> ConcreteType:
         if wanted is None or name == "forward":
             try:
                 return type_of_python_value(value)
-            except RuntimeError:        # a named tuple with fields that no program has: no matter unless it is used
+            except RuntimeError:  # a named tuple with fields that no program has: no matter unless it is used
                 return None
         return type_of_annotation(wanted, None, scope.get)
 
@@ -170,21 +168,9 @@ def _inferred(module: Module) -> ConcreteType:
     hides = annotations != _annotations(Module) or type(module).__module__.partition(".")[0] == PACKAGE
     kind.add_attribute("_is_full_backward_hook", NONE if hides else OptionalType(BOOL))
     for name, value in module.__dict__.items():
-        if (
-            name.startswith("__")
-            or name in _OWN
-            or name in made.constants
-            or name in kind.attributes
-            or name in made.ignored
-        ):
+        if name.startswith("__") or name in _OWN or name in made.constants or name in kind.attributes or name in made.ignored:
             continue
-        _add_plain(
-            made,
-            name,
-            value,
-            type_of(name, value) if not isinstance(value, FunctionType) else None,
-            name in annotations,
-        )
+        _add_plain(made, name, value, type_of(name, value) if not isinstance(value, FunctionType) else None, name in annotations)
     for name, child in module._modules.items():
         if name in made.ignored:
             continue

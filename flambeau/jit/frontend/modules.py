@@ -102,9 +102,7 @@ class ModuleValue(SugaredValue):
         node = e.graph.insertNode(e.graph.create("prim::GetAttr", [self.value]).set("name", "s", name))
         value = node.output().setType(kind).setDebugName(f"_{name}" if name.isdigit() else name)
         concrete = self.concrete.modules[name]
-        return (
-            SimpleValue(value) if isinstance(kind, InterfaceType) or concrete is None else ModuleValue(value, concrete)
-        )
+        return SimpleValue(value) if isinstance(kind, InterfaceType) or concrete is None else ModuleValue(value, concrete)
 
     def _of_class(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue | None:
         from flambeau.jit.frontend.module_types import bound_to
@@ -146,10 +144,7 @@ class ModuleValue(SugaredValue):
         if self.concrete.container:
             place = 0 if self.concrete.container == "dict" else 1
             return SugaredTuple([entry[place] for entry in self.entries(e)])
-        raise ErrorReport(
-            where,
-            "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be used as an iterable",
-        )
+        raise ErrorReport(where, "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be used as an iterable")
 
     def as_tuple(self, where: SourceRange, e: Emitter, size: int | None = None) -> list[SugaredValue]:
         return self.iterated(where, e).as_tuple(where, e, size)

@@ -26,9 +26,7 @@ _COMPARED = {
     ast.Eq: "==", ast.NotEq: "!=", ast.LtE: "<=", ast.Lt: "<", ast.GtE: ">=", ast.Gt: ">", ast.Is: "is", ast.IsNot: "is not",
     ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-_VARIABLE_ARGUMENTS = (
-    "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults"
-)
+_VARIABLE_ARGUMENTS = "Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults"
 
 
 class Parser:
@@ -101,12 +99,7 @@ class Parser:
         return tree.Param(covering(where, kind), arg.arg, kind, kwarg_only)
 
     def _commented(
-        self,
-        where: SourceRange,
-        params: list[tree.Param],
-        returns: Expr | None,
-        comment: ast.FunctionDef,
-        is_method: bool,
+        self, where: SourceRange, params: list[tree.Param], returns: Expr | None, comment: ast.FunctionDef, is_method: bool
     ) -> tuple[list[tree.Param], Expr | None]:
         """The parameters with the types of a comment `# type: (int) -> int`."""
         typed = [arg.annotation for arg in comment.args.args]
@@ -283,9 +276,7 @@ class Parser:
         place, text = value.range.end + 1, self.source.text
         while place < len(text) and text[place].isspace():
             place += 1
-        return tree.Select(
-            covering(value.range, SourceRange(self.source, place, place + len(node.attr))), value, node.attr
-        )
+        return tree.Select(covering(value.range, SourceRange(self.source, place, place + len(node.attr))), value, node.attr)
 
     def _call(self, node: ast.Call) -> Expr:
         callee = self.expr(node.func)
@@ -345,9 +336,7 @@ class Parser:
         if isinstance(inner, ast.Slice):
             items = [self._slice_of(value, inner)]
         elif isinstance(inner, ast.Tuple):
-            items = [
-                self._slice_of(value, each) if isinstance(each, ast.Slice) else self.expr(each) for each in inner.elts
-            ]
+            items = [self._slice_of(value, each) if isinstance(each, ast.Slice) else self.expr(each) for each in inner.elts]
             if not items:
                 items = [tree.TupleLiteral(self.span(inner, 2), [])]
         else:

@@ -70,7 +70,7 @@ def class_of_object(value: Any) -> ClassType | None:
         return None
     try:
         return class_type(cls)
-    except Exception:       # it isn't a class of programs; whether that matters is said where the value is used
+    except Exception:  # it isn't a class of programs; whether that matters is said where the value is used
         return None
 
 
@@ -85,9 +85,7 @@ def _compile(kind: ClassType, cls: Any) -> None:
         if isinstance(item, staticmethod):
             kind.static_methods[name] = functions.compile_function(item.__func__)
     plain = {name: item.__func__ if isinstance(item, classmethod) else item for name, item in own.items()}
-    methods = {
-        name: item for name, item in plain.items() if isinstance(item, FunctionType) and not functions.is_ignored(item)
-    }
+    methods = {name: item for name, item in plain.items() if isinstance(item, FunctionType) and not functions.is_ignored(item)}
     ordered = [name for name in ("__init__",) if name in methods] + [name for name in methods if name != "__init__"]
     for name, item in own.items():
         if isinstance(item, property) and name not in getattr(cls, "__jit_unused_properties__", ()):

@@ -59,7 +59,7 @@ class AnnotationResolver(Resolver):
             return _ABSENT if found is None else found
         if isinstance(expr, tree.Select):
             inner = self.object_of(expr.value)
-            if inner is _ABSENT:        # None, as PyTorch looks names up: isinstance(x, self.__class__) asks for NoneType
+            if inner is _ABSENT:  # None, as PyTorch looks names up: isinstance(x, self.__class__) asks for NoneType
                 inner = None
             return getattr(inner, expr.name, _ABSENT)
         return _ABSENT
@@ -83,12 +83,7 @@ class AnnotationResolver(Resolver):
         if isinstance(expr, tree.Subscript):
             origin = self.object_of(expr.value)
             name = getattr(origin, "_name", None) or getattr(origin, "__name__", None)
-            if (
-                origin is not _ABSENT
-                and name
-                and isinstance(expr.value, (tree.Var, tree.Select))
-                and _is_generic(origin)
-            ):
+            if origin is not _ABSENT and name and isinstance(expr.value, (tree.Var, tree.Select)) and _is_generic(origin):
                 expr = tree.Subscript(expr.range, tree.Var(expr.value.range, name), expr.items)
                 found = type_of_words(self, expr)
                 if found is not None:
@@ -98,9 +93,7 @@ class AnnotationResolver(Resolver):
 
 def _is_generic(origin: Any) -> bool:
     return (
-        origin in (list, dict, tuple)
-        or getattr(origin, "__module__", "") in ("typing", "collections")
-        or origin is typing.Final
+        origin in (list, dict, tuple) or getattr(origin, "__module__", "") in ("typing", "collections") or origin is typing.Final
     )
 
 

@@ -46,8 +46,7 @@ def aligned(lines: list[str]) -> list[str]:
         return lines
     margin = lines[at].split("def")[0]
     return [
-        line if i == at else margin + (line[len(margin) :] if line.startswith(margin) else line)
-        for i, line in enumerate(lines)
+        line if i == at else margin + (line[len(margin) :] if line.startswith(margin) else line) for i, line in enumerate(lines)
     ]
 
 
@@ -75,11 +74,7 @@ def _type_line(text: str) -> str | None:
     """The comment `# type: (int) -> int` of a function, if there is one; those that stand behind parameters are put together."""
     lines = text.split("\n")
     found = [(i, line) for i, line in enumerate(lines) if "# type:" in line]
-    kept = [
-        (i, m.group(1))
-        for i, line in found
-        if (m := _TYPE_COMMENT.search(line)) and not m.group(1).startswith("ignore")
-    ]
+    kept = [(i, m.group(1)) for i, line in found if (m := _TYPE_COMMENT.search(line)) and not m.group(1).startswith("ignore")]
     if not kept:
         return None
     if len(kept) == 1:

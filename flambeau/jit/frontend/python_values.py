@@ -50,11 +50,7 @@ class PythonModule(SugaredValue):
         self.module = module
 
     def kind(self) -> str:
-        return (
-            "python module"
-            if isinstance(self.module, ModuleType)
-            else f"python value of type '{type(self.module).__name__}'"
-        )
+        return "python module" if isinstance(self.module, ModuleType) else f"python value of type '{type(self.module).__name__}'"
 
     def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
         try:
@@ -146,7 +142,7 @@ def _of_ops(obj: Any) -> SugaredValue:
 def _of_function(obj: Any, where: SourceRange) -> SugaredValue:
     from flambeau.jit.frontend import functions
 
-    if f"{obj.__module__}.".startswith(f"{PACKAGE}._C."):   # compiled code in PyTorch, which no program can read
+    if f"{obj.__module__}.".startswith(f"{PACKAGE}._C."):  # compiled code in PyTorch, which no program can read
         raise ErrorReport(where, f"Python builtin {obj} is currently not supported in Torchscript")
     overloads = functions.overloads_of(obj, where)
     if overloads:
@@ -180,8 +176,7 @@ def _of_class(cls: Any, e: Emitter, where: SourceRange) -> SugaredValue:
 
 def _constant(obj: Any, e: Emitter, where: SourceRange) -> SugaredValue | None:
     if obj is None or (
-        isinstance(obj, (bool, int, float, complex, str, device, dtype, layout, memory_format))
-        and not isinstance(obj, enum.Enum)
+        isinstance(obj, (bool, int, float, complex, str, device, dtype, layout, memory_format)) and not isinstance(obj, enum.Enum)
     ):
         return SimpleValue(e.graph.insertConstant(obj, where))
     if isinstance(obj, tuple):

@@ -126,8 +126,7 @@ class Statements:
         for target in stmt.targets:
             if not isinstance(target, tree.Subscript):
                 raise ErrorReport(
-                    target.range,
-                    "del statements are only supported for deleting elements from lists and dictionaries.",
+                    target.range, "del statements are only supported for deleting elements from lists and dictionaries."
                 )
             value = self.sugared(target.value, 1)
             item = self.expr(target.items[0])
@@ -151,9 +150,7 @@ class Statements:
                 raise ErrorReport(where, "With item expression must return an object")
             enter, leave = kind.method("__enter__"), kind.method("__exit__")
             if enter is None or leave is None:
-                raise ErrorReport(
-                    where, "Object returned by with item expression does not define __enter__ and __exit__ methods"
-                )
+                raise ErrorReport(where, "Object returned by with item expression does not define __enter__ and __exit__ methods")
             if len(enter.schema.arguments) != 1:
                 raise ErrorReport(where, "__enter__ must have only one argument and one return value")
             if len(leave.schema.arguments) != 4:

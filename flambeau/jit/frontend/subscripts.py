@@ -62,8 +62,7 @@ class Subscripts:
             kinds = kind.elements()
             if not kinds or any(each != kinds[0] for each in kinds):
                 raise ErrorReport(
-                    where,
-                    f"Cannot index into a {kind} with a non-integer literal because we cannot resolve the output type",
+                    where, f"Cannot index into a {kind} with a non-integer literal because we cannot resolve the output type"
                 )
             result = kinds[0]
         node = self.graph.create("prim::TupleIndex", [value, index])
@@ -103,9 +102,7 @@ class Subscripts:
     # ---- tensors
     def _many(self: Emitter, where: SourceRange, value: Value, items: list[tree.Expr]) -> Value:
         if not is_tensor(value.type()):
-            raise ErrorReport(
-                where, "Unsupported operation: attempted to use multidimensional indexing on a non-tensor type"
-            )
+            raise ErrorReport(where, "Unsupported operation: attempted to use multidimensional indexing on a non-tensor type")
         value, indices = self.sliced(where, value, items)
         if not indices:
             return value
@@ -162,13 +159,9 @@ class Subscripts:
                     value = self._slice(where, value, graph.insertConstant(dims[number], where), item)
                 continue
             if is_none(index.type()):
-                value = emit_builtin(
-                    graph, where, "aten::unsqueeze", [value, graph.insertConstant(dims[number], where)]
-                )
+                value = emit_builtin(graph, where, "aten::unsqueeze", [value, graph.insertConstant(dims[number], where)])
             elif index.type() == INT:
-                value = emit_builtin(
-                    graph, where, "aten::select", [value, graph.insertConstant(dims[number], where), index]
-                )
+                value = emit_builtin(graph, where, "aten::select", [value, graph.insertConstant(dims[number], where), index])
             else:
                 indices += [None] * (dims[number] + 1 - len(indices))
                 indices[dims[number]] = index

@@ -28,16 +28,7 @@ from flambeau.jit.frontend import matching
 from flambeau.jit.frontend.matching import Kwargs, emit_builtin
 from flambeau.jit.frontend.operators import candidates
 from flambeau.jit.ir.source import ErrorReport, SourceRange
-from flambeau.jit.ir.types import (
-    STRING,
-    TENSOR,
-    ClassType,
-    EnumType,
-    InterfaceType,
-    NamedTupleType,
-    is_tensor,
-    make_union,
-)
+from flambeau.jit.ir.types import STRING, TENSOR, ClassType, EnumType, InterfaceType, NamedTupleType, is_tensor, make_union
 from flambeau.jit.ir.values import Value
 
 if TYPE_CHECKING:
@@ -276,9 +267,7 @@ class SimpleValue(SugaredValue):
         if isinstance(kind, (ListType, StringType, DictType)):
             return SimpleValue(emit_builtin(e.graph, where, "aten::__getitem__", [self.value, index]))
         if is_tensor(kind):
-            return SimpleValue(
-                emit_builtin(e.graph, where, "aten::select", [self.value, e.graph.insertConstant(0), index])
-            )
+            return SimpleValue(emit_builtin(e.graph, where, "aten::select", [self.value, e.graph.insertConstant(0), index]))
         if isinstance(kind, ClassType):
             return self.attr(where, e, "__getitem__").call(where, e, [index], [], 1)
         if isinstance(kind, OptionalType):

@@ -116,11 +116,7 @@ def same_constant(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, Tensor):
         return a is b or (
-            a.dtype is b.dtype
-            and a.shape == b.shape
-            and a.device == b.device
-            and bool((a == b).all())
-            and not a.requires_grad
+            a.dtype is b.dtype and a.shape == b.shape and a.device == b.device and bool((a == b).all()) and not a.requires_grad
         )
     if isinstance(a, (list, tuple)):
         return len(a) == len(b) and all(map(same_constant, a, b))

@@ -104,9 +104,7 @@ class Graph:
         """Put a node at the beginning."""
         return node.insertBefore(self._block.first())
 
-    def createClone(
-        self, node: Node, mapping: dict[Value, Value] | Callable[[Value], Value], copy_blocks: bool = True
-    ) -> Node:
+    def createClone(self, node: Node, mapping: dict[Value, Value] | Callable[[Value], Value], copy_blocks: bool = True) -> Node:
         """A copy of a node that reads the values that `mapping` has for those it reads."""
         table: dict[Value, Value] = {} if callable(mapping) else mapping
         read = mapping if callable(mapping) else lambda value: table.get(value, value)

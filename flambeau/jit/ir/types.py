@@ -180,12 +180,7 @@ class NamedTupleType(TupleType):
         python_class: Any = None,
     ) -> None:
         super().__init__(elements)
-        self.qualified_name, self.names, self.defaults, self.python_class = (
-            qualified_name,
-            names,
-            defaults or [],
-            python_class,
-        )
+        self.qualified_name, self.names, self.defaults, self.python_class = (qualified_name, names, defaults or [], python_class)
         self.written = f"NamedTuple({', '.join(map(self._field, range(len(names))))})"
 
     def _field(self, index: int) -> str:
@@ -204,11 +199,7 @@ class NamedTupleType(TupleType):
         return NamedTupleType(self.qualified_name, self.names, parts, self.defaults, self.python_class)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, NamedTupleType)
-            and self.qualified_name == other.qualified_name
-            and self.written == other.written
-        )
+        return isinstance(other, NamedTupleType) and self.qualified_name == other.qualified_name and self.written == other.written
 
     def __hash__(self) -> int:
         return hash(self.qualified_name)
@@ -225,9 +216,7 @@ class EnumType(Type):
 
     __module__ = PACKAGE
 
-    def __init__(
-        self, qualified_name: str, value_type: Type, members: list[tuple[str, Any]], python_class: Any = None
-    ) -> None:
+    def __init__(self, qualified_name: str, value_type: Type, members: list[tuple[str, Any]], python_class: Any = None) -> None:
         self.qualified_name, self.value_type, self.members, self.python_class = (
             qualified_name,
             value_type,
@@ -275,15 +264,13 @@ class ClassType(Type):
     """A class of a program, or the type of a module: attributes in order, methods, constants, properties, hooks."""
 
     __module__ = PACKAGE
-    from_python: ClassVar[
-        Callable[[Any, ClassType], Any]
-    ]  # makes an object of a program of one of Python's; `calls` sets it
+    from_python: ClassVar[Callable[[Any, ClassType], Any]]  # makes an object of a program of one of Python's; `calls` sets it
 
     def __init__(self, qualified_name: str, is_module: bool = False) -> None:
         self.qualified_name = self.written = qualified_name
         self.is_module = is_module
         self.attributes: dict[str, Attribute] = {}
-        self.extended = False   # with an attribute that one of its modules was given, and others hadn't
+        self.extended = False  # with an attribute that one of its modules was given, and others hadn't
         self.constants: dict[str, Any] = {}
         self.methods: dict[str, Any] = {}
         self.static_methods: dict[str, Any] = {}
@@ -305,8 +292,7 @@ class ClassType(Type):
         """One more attribute. RuntimeError if there is one of the name."""
         if name in self.attributes:
             raise RuntimeError(
-                f"attempting to add attribute '{name}' to '{self.qualified_name}' but a field of the same name already "
-                "exists"
+                f"attempting to add attribute '{name}' to '{self.qualified_name}' but a field of the same name already exists"
             )
         self.attributes[name] = Attribute(name, kind, is_parameter, is_buffer)
 
@@ -378,9 +364,7 @@ def unshaped(kind: Type) -> Type:
     if isinstance(kind, TensorType):
         return TENSOR
     parts = kind.containedTypes()
-    return (
-        kind.withContained([unshaped(part) for part in parts]) if parts and not isinstance(kind, FunctionType) else kind
-    )
+    return kind.withContained([unshaped(part) for part in parts]) if parts and not isinstance(kind, FunctionType) else kind
 
 
 def unify(a: Type, b: Type, default_to_union: bool = False, hint: Type | None = None) -> Type | None:

@@ -74,23 +74,14 @@ class Aliases:
         elif kind == "prim::Loop":
             body = next(node.blocks())
             carried = list(body.inputs())[1:]
-            for given, taken, out, result in zip(
-                list(node.inputs())[2:], carried, list(body.outputs())[1:], node.outputs()
-            ):
+            for given, taken, out, result in zip(list(node.inputs())[2:], carried, list(body.outputs())[1:], node.outputs()):
                 for other in (taken, out, result):
                     self._join(given, other)
         elif kind in _CONTAINERS or kind in _PASSES_ON:
             for out in node.outputs():
                 for value in node.inputs():
                     self._join(out, value)
-        elif kind in (
-            "prim::CallFunction",
-            "prim::CallMethod",
-            "prim::PythonOp",
-            "prim::fork",
-            "prim::Enter",
-            "aten::wait",
-        ):
+        elif kind in ("prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "prim::fork", "prim::Enter", "aten::wait"):
             everything = [*node.inputs(), *node.outputs()]
             for value in everything[1:]:
                 self._join(everything[0], value)

@@ -30,8 +30,7 @@ def _copy(graph: Graph, into: Block, block: Block, known: dict[Value, Value], ke
     for node in block.nodes():
         copy = into.appendNode(graph.create(node.kind(), [known[value] for value in node.inputs()], 0))
         copy.attributes = {
-            name: (kind, canonicalized(value, keep) if kind == "g" else value)
-            for name, (kind, value) in node.attributes.items()
+            name: (kind, canonicalized(value, keep) if kind == "g" else value) for name, (kind, value) in node.attributes.items()
         }
         copy._range, copy.note, copy.scope = node._range, node.note, node.scope
         for value in node.outputs():

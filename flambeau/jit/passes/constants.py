@@ -181,11 +181,7 @@ def _remove_same_outputs(node: Node) -> bool:
         a, b = true[index], false[index]
         same = a is b
         if not same and a.node().kind() == b.node().kind() == "prim::Constant" and a.type() == b.type():
-            same = (
-                not is_mutable(a.type())
-                and same_constant(a.toIValue(), b.toIValue())
-                and not isinstance(a.type(), ClassType)
-            )
+            same = not is_mutable(a.type()) and same_constant(a.toIValue(), b.toIValue()) and not isinstance(a.type(), ClassType)
             if same and a.node().attributes.get("name") is not None:
                 same = False
             if same:

@@ -112,9 +112,7 @@ class _Elimination:
         body = next(node.blocks())
         for index in range(node.outputsSize() - 1, -1, -1):
             out, taken = node.outputsAt(index), list(body.inputs())[index + 1]
-            if not out.hasUses() and all(
-                use.user is body.returnNode() and use.offset == index + 1 for use in taken.uses()
-            ):
+            if not out.hasUses() and all(use.user is body.returnNode() and use.offset == index + 1 for use in taken.uses()):
                 body.eraseOutput(index + 1)
                 body.eraseInput(index + 1)
                 node.eraseOutput(index)

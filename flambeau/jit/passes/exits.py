@@ -54,9 +54,7 @@ class _Transformer:
         key = id(kind) if is_tensor(kind) else str(kind)
         if key not in self._missing:
             with self.graph.insert_point_guard(self.graph.block().first()):
-                self._missing[key] = (
-                    self.graph.insertNode(self.graph.create("prim::Uninitialized")).output().setType(kind)
-                )
+                self._missing[key] = self.graph.insertNode(self.graph.create("prim::Uninitialized")).output().setType(kind)
         return self._missing[key]
 
     def _like(self, values: Sequence[Value]) -> list[Value]:

@@ -42,8 +42,6 @@ def _node(node: Node) -> None:
         if isinstance(index, int):
             node.output().replaceAllUsesWith(parts[index])
     else:
-        made = (
-            node.owningGraph().create("prim::TupleConstruct", parts[node.i("beg") : node.i("end")]).insertBefore(node)
-        )
+        made = node.owningGraph().create("prim::TupleConstruct", parts[node.i("beg") : node.i("end")]).insertBefore(node)
         made.output().setType(node.output().type())
         node.output().replaceAllUsesWith(made.output())

@@ -52,9 +52,7 @@ class ConstantTable:
 
 def code_of(function: Function, constants: ConstantTable | None = None, dependencies: list[Any] | None = None) -> str:
     """The text of a function or method. `dependencies` gets the classes and functions that it names."""
-    printer = Printer(
-        constants if constants is not None else ConstantTable(), dependencies if dependencies is not None else []
-    )
+    printer = Printer(constants if constants is not None else ConstantTable(), dependencies if dependencies is not None else [])
     return printer.function(function)
 
 

@@ -57,9 +57,7 @@ class Words:
     def type(self, kind: Type) -> str:
         """A type as an annotation."""
         self._note(kind)
-        return (
-            kind.annotation_str if not kind.containedTypes() or isinstance(kind, NamedTupleType) else str(_plain(kind))
-        )
+        return kind.annotation_str if not kind.containedTypes() or isinstance(kind, NamedTupleType) else str(_plain(kind))
 
     def _note(self, kind: Type) -> None:
         if isinstance(kind, (ClassType, InterfaceType, EnumType, NamedTupleType)):
@@ -285,9 +283,7 @@ def _is_default(default: Any, value: Value, kind: Type) -> bool:
     node = value.node()
     if node.kind() == "prim::Constant":
         given = node.ivalue()
-        if (isinstance(default, float) and isinstance(given, int)) or (
-            isinstance(default, int) and isinstance(given, float)
-        ):
+        if (isinstance(default, float) and isinstance(given, int)) or (isinstance(default, int) and isinstance(given, float)):
             return False
         return same_constant(given, default) if type(given) is type(default) else given is default
-    return False    # a list that is made when the program runs is always written
+    return False  # a list that is made when the program runs is always written

@@ -196,11 +196,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def layer_norm(
-    input: Tensor,
-    normalized_shape: List[int],
-    weight: Optional[Tensor] = None,
-    bias: Optional[Tensor] = None,
-    eps: float = 1e-5,
+    input: Tensor, normalized_shape: List[int], weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-5
 ) -> Tensor:
     return torch.layer_norm(input, normalized_shape, weight, bias, eps, True)
 
@@ -322,9 +318,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    return torch.ops.aten.cross_entropy_loss(
-        input, target, weight, _reduction(reduction), ignore_index, label_smoothing
-    )
+    return torch.ops.aten.cross_entropy_loss(input, target, weight, _reduction(reduction), ignore_index, label_smoothing)
 
 
 def nll_loss(
@@ -480,13 +474,7 @@ def interpolate(  # noqa: F811
 
 
 def interpolate(  # noqa: F811
-    input,
-    size=None,
-    scale_factor=None,
-    mode="nearest",
-    align_corners=None,
-    recompute_scale_factor=None,
-    antialias=False,
+    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
 ):
     sizes: Optional[List[int]] = None
     factors: Optional[List[float]] = None

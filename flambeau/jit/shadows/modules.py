@@ -23,13 +23,7 @@ class Sequential:
 class Embedding:
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
-            input,
-            self.weight,
-            self.padding_idx,
-            self.max_norm,
-            self.norm_type,
-            self.scale_grad_by_freq,
-            self.sparse,
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
 
 
@@ -106,13 +100,7 @@ class AvgPool1d:
 class AvgPool2d:
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
         )
 
 
@@ -146,9 +134,7 @@ class ConvTranspose2d:
 
 
 class LSTM:
-    def forward(
-        self, input: Tensor, hx: Optional[Tuple[Tensor, Tensor]] = None
-    ) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    def forward(self, input: Tensor, hx: Optional[Tuple[Tensor, Tensor]] = None) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
         if input.dim() not in (2, 3):
             raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {input.dim()}D instead")
         batched = input.dim() == 3
@@ -159,9 +145,7 @@ class LSTM:
             batch = input.size(0) if self.batch_first else input.size(1)
             width = self.proj_size if self.proj_size > 0 else self.hidden_size
             hidden = torch.zeros(self.num_layers * directions, batch, width, dtype=input.dtype, device=input.device)
-            cell = torch.zeros(
-                self.num_layers * directions, batch, self.hidden_size, dtype=input.dtype, device=input.device
-            )
+            cell = torch.zeros(self.num_layers * directions, batch, self.hidden_size, dtype=input.dtype, device=input.device)
             hx = (hidden, cell)
         elif not batched:
             hx = (hx[0].unsqueeze(1), hx[1].unsqueeze(1))

@@ -18,11 +18,7 @@ def is_compiling() -> bool:
 
 
 def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: Optional[int] = None,
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None
 ) -> Tensor:
     if return_inverse or return_counts:
         raise NotImplementedError("torch.unique gives the values only in a program; use torch._unique2 for inverse and counts")

@@ -122,9 +122,7 @@ class _Check:
             graph_error = "Graph diff:\n" + _indented(_diff(*texts)) + "\n"
             for a, b in zip(texts[0].splitlines(), texts[1].splitlines()):
                 if a != b:
-                    graph_error += (
-                        "First diverging operator:\nNode diff:\n" + _indented(_diff(a + "\n", b + "\n")) + "\n"
-                    )
+                    graph_error += "First diverging operator:\nNode diff:\n" + _indented(_diff(a + "\n", b + "\n")) + "\n"
                     break
         return graph_error, _constants_differ(first, second)
 

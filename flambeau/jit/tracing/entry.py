@@ -60,15 +60,12 @@ def trace(
     Raises TracingCheckError for traces that don't repeat, RuntimeError for inputs and results that can't be traced, and for
     tensors from outside that require gradients.
     """
-    warnings.warn(
-        "`torch.jit.trace` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning
-    )
+    warnings.warn("`torch.jit.trace` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning)
     _say_optimize(optimize)
     _refuse_outplace(_force_outplace)
     if isinstance(func, ScriptModule):
         warnings.warn(
-            "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
-            stacklevel=2,
+            "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.", stacklevel=2
         )
         return func
     owner = getattr(func, "__self__", None)
@@ -99,12 +96,7 @@ def trace(
             with torch.no_grad():
                 again = _traced_function(func, checking.cloned(inputs), strict)
             checking.check(
-                made,
-                func,
-                again,
-                inputs,
-                check_tolerance,
-                lambda again=again: (_inlined(made.graph), _inlined(again.graph)),
+                made, func, again, inputs, check_tolerance, lambda again=again: (_inlined(made.graph), _inlined(again.graph))
             )
     return made
 
@@ -138,8 +130,7 @@ def trace_module(
     for what is no module, NameError for examples by names that forward has not.
     """
     warnings.warn(
-        "`torch.jit.trace_method` is deprecated. Please switch to `torch.compile` or `torch.export`.",
-        DeprecationWarning,
+        "`torch.jit.trace_method` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning
     )
     _say_optimize(optimize)
     _refuse_outplace(_force_outplace)

@@ -102,9 +102,7 @@ def _sequence(op: Callable[..., Any], items: Any) -> Any:
 
 def _is_number(item: Any) -> bool:
     if isinstance(item, torch.Tensor):
-        return (
-            not item._layout.ndim and not item.dtype.is_floating_point and item.dtype not in (torch.bool, torch.uint8)
-        )
+        return not item._layout.ndim and not item.dtype.is_floating_point and item.dtype not in (torch.bool, torch.uint8)
     return hasattr(item, "__index__")
 
 

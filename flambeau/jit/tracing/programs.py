@@ -45,9 +45,7 @@ def called(function: Function, args: Sequence[Any], kwargs: dict[str, Any], self
                     f"a {type(self_value).__name__} that is no submodule of the traced module can't be called in a trace: make "
                     "it an attribute of the module"
                 )
-            node = state.graph.insertNode(
-                state.graph.create("prim::CallMethod", [owner, *inputs]).s_("name", function.name)
-            )
+            node = state.graph.insertNode(state.graph.create("prim::CallMethod", [owner, *inputs]).s_("name", function.name))
             values.insert(0, self_value)
         with tracing(None):
             made = run(function, values)

@@ -104,9 +104,7 @@ class Recorder(dispatch_modes.DispatchMode):
 
     # ---- calls
 
-    def _before_composites(
-        self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]
-    ) -> Any:
+    def _before_composites(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """What a call of a public function gives."""
         before = self.frame, self._named
         self._named = None

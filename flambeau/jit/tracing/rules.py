@@ -40,14 +40,7 @@ def dtype_of_number(x: Any) -> Any:
 
 def convolution(name: str, values: list[Any]) -> tuple[str, list[Any]] | None:
     """The operator that a convolution is recorded as, and its arguments; None for anything else."""
-    dims = {
-        "conv1d": 1,
-        "conv2d": 2,
-        "conv3d": 3,
-        "conv_transpose1d": 1,
-        "conv_transpose2d": 2,
-        "conv_transpose3d": 3,
-    }.get(name)
+    dims = {"conv1d": 1, "conv2d": 2, "conv3d": 3, "conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}.get(name)
     if dims is None and name != "convolution":
         return None
     flags = [False, False, True, True]
@@ -116,9 +109,7 @@ def type(op: Op, self: Any, dtype: Any = None, non_blocking: bool = False) -> An
     if isinstance(dtype, str):
         dtype = getattr(torch, dtype.rpartition(".")[2], None)
     wanted = getattr(dtype, "dtype", dtype)
-    return (
-        op("to.dtype", self, wanted, non_blocking, False, None) if isinstance(wanted, torch.dtype) else NotImplemented
-    )
+    return op("to.dtype", self, wanted, non_blocking, False, None) if isinstance(wanted, torch.dtype) else NotImplemented
 
 
 @_method
@@ -197,9 +188,7 @@ def tensor(
     """A constant."""
     warn("torch.tensor", RESULTS)
     if isinstance(data, torch.Tensor):
-        made = op(
-            "detach", op("to.device", data.detach().clone(), data.device, dtype or data.dtype, False, False, None)
-        )
+        made = op("detach", op("to.device", data.detach().clone(), data.device, dtype or data.dtype, False, False, None))
     else:
         made = op("detach", _constant(op, _values(data), dtype))
     return made.requires_grad_() if requires_grad else made
@@ -236,9 +225,7 @@ FUNCTIONS["tensor"], FUNCTIONS["as_tensor"], FUNCTIONS["from_numpy"] = tensor, a
 
 
 @_method
-def new_tensor(
-    op: Op, self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Any:
+def new_tensor(op: Op, self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A constant of the tensor's dtype."""
     made = op("detach", _constant(op, _values(data), dtype or self.dtype))
     return made.requires_grad_() if requires_grad else made

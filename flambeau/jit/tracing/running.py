@@ -33,11 +33,7 @@ class Traced:
     """
 
     def __init__(
-        self,
-        kind: ClassType,
-        paths: dict[Module, str],
-        tensor: Callable[[str], Any],
-        define: Callable[[ClassType, Graph], str],
+        self, kind: ClassType, paths: dict[Module, str], tensor: Callable[[str], Any], define: Callable[[ClassType, Graph], str]
     ) -> None:
         self.kind, self.paths, self.tensor, self.define = kind, paths, tensor, define
 

@@ -22,9 +22,7 @@ _FORWARD, _ATTRIBUTE = "prim::TracedModuleForward", "prim::TracedAttr"
 _TENSOR = TensorType()
 
 
-def attribute_nodes(
-    graph: Graph, value: Value, kind: ClassType, prefix: str, seen: Callable[[str, Value], None]
-) -> None:
+def attribute_nodes(graph: Graph, value: Value, kind: ClassType, prefix: str, seen: Callable[[str, Value], None]) -> None:
     """A node for each attribute of a module and of its submodules, at the end of the graph; seen(path, value) is told of each."""
     seen(prefix, value)
     for name, attribute in kind.attributes.items():
@@ -210,9 +208,7 @@ def _lifted(block: Block) -> None:
         node.eraseBlock(0)
 
 
-def _copied(
-    target: Block, source: Block, graph: Graph, known: dict[Value, Value], inside: set[Value], node: Node
-) -> None:
+def _copied(target: Block, source: Block, graph: Graph, known: dict[Value, Value], inside: set[Value], node: Node) -> None:
     def read(value: Value) -> Value:
         if value not in known:
             known[value] = graph.addInput().copyMetadata(value)

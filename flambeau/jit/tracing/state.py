@@ -12,16 +12,7 @@ import flambeau as torch
 from flambeau.core.tensor.storage import begin_epoch
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.dispatcher.schema_types import (
-    DictType,
-    IntType,
-    ListType,
-    StringType,
-    TensorType,
-    TracedNumber,
-    TupleType,
-    Type,
-)
+from flambeau.dispatcher.schema_types import DictType, IntType, ListType, StringType, TensorType, TracedNumber, TupleType, Type
 from flambeau.jit.ir.constants import type_of_value
 from flambeau.jit.ir.graph import Graph
 from flambeau.jit.ir.nodes import Node
@@ -62,7 +53,7 @@ class TracingState:
         self.scopes: list[str] = []
         self._values: dict[int, tuple[Any, Value]] = {}
         self._epoch = begin_epoch()
-        self._data: dict[int, Any] = {}     # storages of what is made of numbers
+        self._data: dict[int, Any] = {}  # storages of what is made of numbers
 
     # ---- which value a tensor is
 
@@ -118,9 +109,7 @@ class TracingState:
         """A constant."""
         return self.graph.insertConstant(x, self.where(), kind)
 
-    def number(
-        self, x: TracedNumber, name: str = "aten::Int", overload: str = "Tensor", kind: Type | None = None
-    ) -> Value:
+    def number(self, x: TracedNumber, name: str = "aten::Int", overload: str = "Tensor", kind: Type | None = None) -> Value:
         """The number that a tensor stands for, worked out right behind the tensor."""
         tensor = self.value(x.tensor)
         node = self.graph.create(name, [tensor])
@@ -212,9 +201,7 @@ class TracingState:
             raise RuntimeError(
                 "The traced function didn't return any values! Side-effects are not captured in traces, so it would be a no-op."
             )
-        raise RuntimeError(
-            "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
-        )
+        raise RuntimeError("Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions")
 
     # ---- modules
 

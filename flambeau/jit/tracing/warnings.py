@@ -30,9 +30,7 @@ class TracingCheckError(Exception):
 
     __module__ = PACKAGE + ".jit"
 
-    def __init__(
-        self, graph_diff_error: str | None, tensor_compare_error: str | None, extra_msg: str | None = None
-    ) -> None:
+    def __init__(self, graph_diff_error: str | None, tensor_compare_error: str | None, extra_msg: str | None = None) -> None:
         self.message = "Tracing failed sanity checks!\n"
         if extra_msg is not None:
             self.message += extra_msg + "\n"
@@ -52,8 +50,7 @@ def _indented(text: str) -> str:
 
 _MAY = " might cause the trace to be incorrect"
 DATAFLOW = (
-    _MAY
-    + ". We can't record the data flow of Python values, so this value will be treated as a constant in the future. This "
+    _MAY + ". We can't record the data flow of Python values, so this value will be treated as a constant in the future. This "
     "means that the trace might not generalize to other inputs!"
 )
 RESULTS = (
@@ -62,8 +59,7 @@ RESULTS = (
     "cause the trace to be incorrect."
 )
 CONTAINER_ADVICE = (
-    _MAY
-    + ", this is only valid if the container structure does not change based on the module's inputs. Consider using a "
+    _MAY + ", this is only valid if the container structure does not change based on the module's inputs. Consider using a "
     "constant container instead (e.g. for `list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you "
     "absolutely need this and know the side effects, pass strict=False to trace() to allow this behavior."
 )

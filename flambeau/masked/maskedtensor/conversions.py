@@ -92,11 +92,14 @@ def softmax(func: Callable, input: Any, dim: int, *args: Any, **kwargs: Any) -> 
 @rule("where")
 def where(func: Callable, condition: Any, input: Any, other: Any) -> Any:
     """Data and mask of one tensor or the other; a plain one counts as chosen everywhere."""
-    parts = [(x.get_data(), x.get_mask()) if isinstance(x, MaskedTensor) else (x, NAMESPACE["ones_like"](x, dtype=dtypes.bool_))
-             for x in (input, other)]
+    parts = [
+        (x.get_data(), x.get_mask()) if isinstance(x, MaskedTensor) else (x, NAMESPACE["ones_like"](x, dtype=dtypes.bool_))
+        for x in (input, other)
+    ]
     condition = get_data(condition)
-    return of_parts(NAMESPACE["where"](condition, parts[0][0], parts[1][0]),
-                    NAMESPACE["where"](condition, parts[0][1], parts[1][1]))
+    return of_parts(
+        NAMESPACE["where"](condition, parts[0][0], parts[1][0]), NAMESPACE["where"](condition, parts[0][1], parts[1][1])
+    )
 
 
 @rule("copy_")
@@ -130,4 +133,3 @@ def deepcopy(func: Callable, input: Any, memo: Any) -> Any:
         made._masked_data.requires_grad_()
     memo[id(input)] = made
     return made
-

@@ -195,8 +195,11 @@ def is_masked_tensor(obj: Any, /) -> bool:
 
 def _layout_of(data: Tensor) -> Layout:
     layout = data._layout
-    plain = Layout.of(layout.shape, layout.strides, layout.dtype, layout.device) if data.layout is strided else \
-        Layout.contiguous(layout.shape, layout.dtype, layout.device)
+    plain = (
+        Layout.of(layout.shape, layout.strides, layout.dtype, layout.device)
+        if data.layout is strided
+        else Layout.contiguous(layout.shape, layout.dtype, layout.device)
+    )
     return plain.in_memory().with_flavor(MaskedTensor)
 
 
@@ -308,5 +311,3 @@ def _rows(values: Any, chosen: Any, ndim: int) -> str:
         return "[" + ", ".join(text if keep else "--".rjust(width) for text, keep in zip(shown, chosen)) + "]"
     parts = [_rows(value, keep, ndim - 1) for value, keep in zip(values, chosen)]
     return "[\n" + ",\n".join("\n".join("  " + line for line in part.split("\n")) for part in parts) + "\n]"
-
-

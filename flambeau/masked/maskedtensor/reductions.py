@@ -46,10 +46,13 @@ def _of_all(name: str, input: Any) -> Any:
 def _of_dims(name: str, input: Any, dim: Any, keepdim: bool, **more: Any) -> Any:
     """The reduction over dimensions. NotImplementedError, after a warning, for sparse data."""
     if input.is_sparse:
-        warnings.warn(f"The sparse version of {name} is not implemented in reductions.\nIf you would like this operator to be "
-                      "supported, please file an issue for a feature request at https://github.com/pytorch/maskedtensor/issues "
-                      "with a minimal reproducible code snippet.\nIn the case that the semantics for the operator are not "
-                      "trivial, it would be appreciated to also include a proposal for the semantics.", stacklevel=2)
+        warnings.warn(
+            f"The sparse version of {name} is not implemented in reductions.\nIf you would like this operator to be "
+            "supported, please file an issue for a feature request at https://github.com/pytorch/maskedtensor/issues "
+            "with a minimal reproducible code snippet.\nIn the case that the semantics for the operator are not "
+            "trivial, it would be appreciated to also include a proposal for the semantics.",
+            stacklevel=2,
+        )
         raise NotImplementedError(f"masked {name} over dimensions of sparse data is not implemented: take to_dense() first")
     mask = input.get_mask()
     ord = (more.pop("p", None),) if name == "norm" else ()

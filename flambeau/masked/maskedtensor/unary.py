@@ -32,8 +32,7 @@ def at_values(function: Callable[..., Any], data: Tensor, *rest: Any, **kwargs: 
     if data.layout is sparse_coo:
         return torch.sparse_coo_tensor(data.indices(), values, data.shape, is_coalesced=True)  # type: ignore[attr-defined]
     assert data.layout is sparse_csr
-    return torch.sparse_csr_tensor(
-        data.crow_indices(), data.col_indices(), values, data.shape)  # type: ignore[attr-defined]
+    return torch.sparse_csr_tensor(data.crow_indices(), data.col_indices(), values, data.shape)  # type: ignore[attr-defined]
 
 
 def _refuse_tensors(others: tuple[Any, ...]) -> None:

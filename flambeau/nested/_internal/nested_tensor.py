@@ -71,9 +71,7 @@ def jagged_from_list(tensors: Any, offsets: Tensor | None, dtype: Any = None, de
     return made, made._rows.offsets
 
 
-def jagged_from_tensor_and_lengths(
-    tensor: Tensor, starts: Tensor, lengths: Tensor
-) -> tuple[Any, Tensor, Tensor | None]:
+def jagged_from_tensor_and_lengths(tensor: Tensor, starts: Tensor, lengths: Tensor) -> tuple[Any, Tensor, Tensor | None]:
     """Of each slice of a tensor the rows from `starts` on, `lengths` of them; with its offsets and lengths."""
     made = jagged_from_narrow(tensor, starts, lengths)
     return made, made._rows.offsets, made._rows.lengths

@@ -84,8 +84,7 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
     global _allowed
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
-            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, "
-            f"got {type(backends).__name__}"
+            f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}"
         )
     wanted = [backends] if isinstance(backends, SDPBackend) else backends
     wanted = list(dict.fromkeys(wanted))
@@ -121,9 +120,7 @@ def activate_flash_attention_impl(impl: str) -> None:
     """Run the registered function of a name; ValueError where there is none."""
     global _active
     if impl not in _implementations:
-        raise ValueError(
-            f"Unknown flash attention impl '{impl}'. Available implementations: {list_flash_attention_impls()}"
-        )
+        raise ValueError(f"Unknown flash attention impl '{impl}'. Available implementations: {list_flash_attention_impls()}")
     restore_flash_attention_impl(_raise_warn=False)
     _active = (impl, _implementations[impl]())
 

@@ -16,4 +16,5 @@ def same_device(query: Any, key: Any, value: Any) -> None:
     if not query.device.type == key.device.type == value.device.type:
         raise ValueError(
             "Expected query, key, and value to have the same device type, but got "
-            f"query.device: {query.device}, key.device: {key.device}, and value.device: {value.device} instead.")
+            f"query.device: {query.device}, key.device: {key.device}, and value.device: {value.device} instead."
+        )

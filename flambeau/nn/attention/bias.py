@@ -68,8 +68,15 @@ def _attention(
         raise ValueError("CausalBias should not be used with causal=True")
     corner = attn_mask.seq_len_q == attn_mask.seq_len_kv or attn_mask.variant == CausalVariant.UPPER_LEFT
     return torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, None if corner else attn_mask._materialize(query.device), dropout_p, corner, scale=scale,
-        enable_gqa=enable_gqa)
+        query,
+        key,
+        value,
+        None if corner else attn_mask._materialize(query.device),
+        dropout_p,
+        corner,
+        scale=scale,
+        enable_gqa=enable_gqa,
+    )
 
 
 def causal_upper_left(*size: int) -> CausalBias:

@@ -76,8 +76,14 @@ class BlockMask:
     """
 
     _TENSOR_ATTRS = (
-        "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices",
-        "q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices",
+        "kv_num_blocks",
+        "kv_indices",
+        "full_kv_num_blocks",
+        "full_kv_indices",
+        "q_num_blocks",
+        "q_indices",
+        "full_q_num_blocks",
+        "full_q_indices",
     )
     _CONTEXT_ATTRS = ("seq_lengths", "BLOCK_SIZE", "mask_mod")
 
@@ -97,11 +103,12 @@ class BlockMask:
     ) -> None:
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
-        for pair in (("full_kv_num_blocks", full_kv_num_blocks, full_kv_indices), ("full_q_num_blocks", full_q_num_blocks,
-                                                                                  full_q_indices)):
+        for pair in (
+            ("full_kv_num_blocks", full_kv_num_blocks, full_kv_indices),
+            ("full_q_num_blocks", full_q_num_blocks, full_q_indices),
+        ):
             if (pair[1] is None) != (pair[2] is None):
-                raise AssertionError(
-                    f"{pair[0]} and {pair[0].replace('num_blocks', 'indices')} must be both provided or omitted")
+                raise AssertionError(f"{pair[0]} and {pair[0].replace('num_blocks', 'indices')} must be both provided or omitted")
         self.seq_lengths = seq_lengths
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
         self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
@@ -141,14 +148,25 @@ class BlockMask:
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
         return cls(
-            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *by_columns, BLOCK_SIZE=size,
-            mask_mod=mask_mod or noop_mask)
+            seq_lengths,
+            kv_num_blocks,
+            kv_indices,
+            full_kv_num_blocks,
+            full_kv_indices,
+            *by_columns,
+            BLOCK_SIZE=size,
+            mask_mod=mask_mod or noop_mask,
+        )
 
     def _like(self, tensors: list[Any], mask_mod: MaskMod) -> BlockMask:
         """With other lists by rows."""
         return BlockMask.from_kv_blocks(
-            *tensors, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=self.seq_lengths,
-            compute_q_blocks=self.q_indices is not None)
+            *tensors,
+            BLOCK_SIZE=self.BLOCK_SIZE,
+            mask_mod=mask_mod,
+            seq_lengths=self.seq_lengths,
+            compute_q_blocks=self.q_indices is not None,
+        )
 
     def _rows(self) -> list[Any]:
         return [self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices]
@@ -225,8 +243,11 @@ class BlockMask:
 
         lines = [said(name) for name in self._TENSOR_ATTRS]
         lines += [
-            f"    BLOCK_SIZE={self.BLOCK_SIZE}", f"    shape={self.shape}", f"    sparsity={self.sparsity():.2f}%",
-            f"    mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}"]
+            f"    BLOCK_SIZE={self.BLOCK_SIZE}",
+            f"    shape={self.shape}",
+            f"    sparsity={self.sparsity():.2f}%",
+            f"    mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}",
+        ]
         return "BlockMask(\n" + ",\n".join(lines) + "\n)"
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
@@ -261,7 +282,7 @@ def _drawing(blocks: list[list[int]], rows: int, columns: int) -> str:
     for top in range(0, len(blocks), height):
         line = ""
         for left in range(0, len(blocks[0]), width):
-            cell = [x for row in blocks[top: top + height] for x in row[left: left + width]]
+            cell = [x for row in blocks[top : top + height] for x in row[left : left + width]]
             line += "██" if all(cell) else "░░" if any(cell) else "  "
         lines.append(line + "\n")
     return "".join(lines)

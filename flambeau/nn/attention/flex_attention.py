@@ -16,18 +16,19 @@ import flambeau as torch
 from flambeau.base.warn import warn_once
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.nn.attention._validate import calculate_scale, same_device
-from flambeau.nn.attention.block_mask import (
-    _DEFAULT_SPARSE_BLOCK_SIZE,
-    BlockMask,
-    MaskMod,
-    dense_to_ordered,
-    noop_mask,
-    round_up,
-)
+from flambeau.nn.attention.block_mask import _DEFAULT_SPARSE_BLOCK_SIZE, BlockMask, MaskMod, dense_to_ordered, noop_mask, round_up
 
 __all__ = [
-    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask", "create_mask",
-    "flex_attention", "noop_mask", "or_masks",
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "FlexKernelOptions",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
 ]
 
 _LARGE_SPARSE_BLOCK_SIZE = 1 << 30
@@ -37,7 +38,8 @@ _score_mod_signature = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch
 _mask_mod_signature = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 create_nested_block_mask = _unsupported.function(
     "nn.attention.flex_attention.create_nested_block_mask",
-    "pad the sequences to one length and mask by their lengths in a mask_mod")
+    "pad the sequences to one length and mask by their lengths in a mask_mod",
+)
 
 
 class AuxRequest(NamedTuple):
@@ -141,9 +143,7 @@ def _callable(mask_mods: tuple[Any, ...]) -> None:
 # ---------------------------------------------------------------- masks
 
 
-def create_mask(
-    mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
-) -> Any:
+def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Any:
     """What a mask_mod lets through, as a bool tensor of shape (B, H, Q_LEN, KV_LEN); of a score_mod, where scores are finite.
 
     B or H of None: 1. Raises AssertionError for a function of other than 4 or 5 arguments.
@@ -170,9 +170,11 @@ def _convert_mask_to_block_mask(
     """
     batch, heads, rows, columns = mask.shape
     padded = torch.nn.functional.pad(
-        mask, (0, round_up(columns, KV_BLOCK_SIZE) - columns, 0, round_up(rows, Q_BLOCK_SIZE) - rows))
+        mask, (0, round_up(columns, KV_BLOCK_SIZE) - columns, 0, round_up(rows, Q_BLOCK_SIZE) - rows)
+    )
     blocks = padded.reshape(
-        batch, heads, padded.shape[-2] // Q_BLOCK_SIZE, Q_BLOCK_SIZE, padded.shape[-1] // KV_BLOCK_SIZE, KV_BLOCK_SIZE)
+        batch, heads, padded.shape[-2] // Q_BLOCK_SIZE, Q_BLOCK_SIZE, padded.shape[-1] // KV_BLOCK_SIZE, KV_BLOCK_SIZE
+    )
     counts = blocks.sum(dim=(-3, -1))
     if not separate_full_blocks:
         return (counts > 0).to(torch.int8), None
@@ -202,7 +204,8 @@ def create_block_mask(
     if compute_dq_write_order:
         raise NotImplementedError(
             "create_block_mask(compute_dq_write_order=True) is not implemented in flambeau: it orders the writes of kernels "
-            "on GPUs; leave it out")
+            "on GPUs; leave it out"
+        )
     if _get_mod_type(mask_mod) is _ModificationType.SCORE_MOD:
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
@@ -220,7 +223,9 @@ def _create_empty_block_mask(query: Any, key: Any) -> BlockMask:
     return BlockMask.from_kv_blocks(
         kv_num_blocks=torch.ones([1, 1, 1], dtype=torch.int32, device=query.device),
         kv_indices=torch.zeros([1, 1, 1, 1], dtype=torch.int32, device=query.device),
-        BLOCK_SIZE=_LARGE_SPARSE_BLOCK_SIZE, seq_lengths=(1, 1))
+        BLOCK_SIZE=_LARGE_SPARSE_BLOCK_SIZE,
+        seq_lengths=(1, 1),
+    )
 
 
 # ---------------------------------------------------------------- attention
@@ -236,20 +241,27 @@ def _check(
     if query.device.type != "cpu":
         raise ValueError(
             "FlexAttention is only supported on CUDA, CPU, HPU, or MPS devices. "
-            f"Found input tensors on {query.device.type} device.")
+            f"Found input tensors on {query.device.type} device."
+        )
     if query.size(-1) != key.size(-1):
-        raise ValueError("Expect query and key/value to have the same embedding dimension but got "
-                         f"E={query.size(-1)} and E={key.size(-1)}.")
+        raise ValueError(
+            f"Expect query and key/value to have the same embedding dimension but got E={query.size(-1)} and E={key.size(-1)}."
+        )
     heads, kv_heads = query.size(1), key.size(1)
     if not enable_gqa and heads != kv_heads:
-        raise ValueError("Expect query and key/value to have the same number of heads but got "
-                         f"Hq={heads} and Hkv={kv_heads}. Try setting enable_gqa=True for GQA.")
+        raise ValueError(
+            "Expect query and key/value to have the same number of heads but got "
+            f"Hq={heads} and Hkv={kv_heads}. Try setting enable_gqa=True for GQA."
+        )
     if enable_gqa and heads % kv_heads:
-        raise ValueError("Expect number of query heads to be a multiple of kv heads for GQA but got "
-                         f"Hq={heads} and Hkv={kv_heads}.")
+        raise ValueError(
+            f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={kv_heads}."
+        )
     if query.size(0) != key.size(0) and (block_mask is None or key.size(0) != 1):
-        raise ValueError("Expect query and key/value to have the same batch size, or non-none block_mask, but got "
-                         f"block_mask={block_mask}, Bq={query.size(0)}, and Bkv={key.size(0)}.")
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, or non-none block_mask, but got "
+            f"block_mask={block_mask}, Bq={query.size(0)}, and Bkv={key.size(0)}."
+        )
     if aux.max_scores:
         raise NotImplementedError("Returning max scores is not supported on CPU/MPS.")
     backend = (kernel_options or {}).get("BACKEND", "AUTO")
@@ -265,17 +277,25 @@ def _check_lengths(block_mask: BlockMask, q_len: int, kv_len: int) -> None:
         return
     said = f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={q_len} and kv_len={kv_len}. "
     if q_len > wanted_q or kv_len > wanted_kv:
-        raise ValueError(said + "As the block mask was created for a smaller length than you're using it for, you likely "
-                         "need to create a new block mask.")
+        raise ValueError(
+            said + "As the block mask was created for a smaller length than you're using it for, you likely "
+            "need to create a new block mask."
+        )
     raise ValueError(
         said + "As the block mask was created for a larger length than you're using it for, you can either 1. create a new "
         "block mask with the correct length, or 2. 'adjust' the existing block mask to the correct length by calling "
         "block_mask._adjust(q_len, kv_len). This essentially 'crops' the block mask to the upper left corner, which does "
-        "not work for all mask_mods!")
+        "not work for all mask_mods!"
+    )
 
 
 def _attend(
-    query: Any, key: Any, value: Any, score_mod: ScoreMod | None, mask_mod: MaskMod | None, scale: float,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: ScoreMod | None,
+    mask_mod: MaskMod | None,
+    scale: float,
     positions: tuple[Any, Any],
 ) -> tuple[Any, Any]:
     """(result, lse) of these queries and keys, whose numbers in their sequences are `positions`."""
@@ -322,8 +342,14 @@ def _attend_by_rows(
             some = keys[torch.isin(keys // width, torch.tensor(columns, dtype=keys.dtype))]
             some_key, some_value = key.index_select(2, some), value.index_select(2, some)
         out, lse = _attend(
-            query[:, :, begin:end], some_key, some_value, score_mod, block_mask.mask_mod, scale,
-            (torch.arange(begin, end, device=query.device), some))
+            query[:, :, begin:end],
+            some_key,
+            some_value,
+            score_mod,
+            block_mask.mask_mod,
+            scale,
+            (torch.arange(begin, end, device=query.device), some),
+        )
         outs.append(out)
         lses.append(lse)
     return torch.cat(outs, 2), torch.cat(lses, 2)
@@ -361,11 +387,15 @@ def flex_attention(
     Raises ValueError and NotImplementedError for shapes, lengths, devices and requests that don't fit.
     """
     if return_lse and return_aux is not None:
-        raise ValueError("Cannot specify both return_lse and return_aux. return_lse is deprecated, please use "
-                         "return_aux=AuxRequest(lse=True) instead.")
+        raise ValueError(
+            "Cannot specify both return_lse and return_aux. return_lse is deprecated, please use "
+            "return_aux=AuxRequest(lse=True) instead."
+        )
     if return_lse:
-        warn_once("return_lse is deprecated and will be removed in v2.10. Please use return_aux=AuxRequest(lse=True) instead.",
-                  FutureWarning)
+        warn_once(
+            "return_lse is deprecated and will be removed in v2.10. Please use return_aux=AuxRequest(lse=True) instead.",
+            FutureWarning,
+        )
     aux = return_aux or AuxRequest(lse=return_lse)
     _check(query, key, value, block_mask, enable_gqa, kernel_options, aux)
     heads, kv_heads = query.size(1), key.size(1)

@@ -62,9 +62,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             width = int(in_features // (div_value ** (cluster + 1)))
             classes = self.cutoffs[cluster + 1] - self.cutoffs[cluster]
             self.tail.append(
-                Sequential(
-                    Linear(in_features, width, bias=False, **factory), Linear(width, classes, bias=False, **factory)
-                )
+                Sequential(Linear(in_features, width, bias=False, **factory), Linear(width, classes, bias=False, **factory))
             )
 
     def reset_parameters(self) -> None:
@@ -79,14 +77,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if input_.size(0) != target_.size(0):
                 raise RuntimeError("Input and target should have the same size in the batch dimension.")
             if input_.dim() != 2:
-                raise RuntimeError(
-                    "1D target tensor expects 2D input tensors, but found inputs with size " + str(input_.size())
-                )
+                raise RuntimeError("1D target tensor expects 2D input tensors, but found inputs with size " + str(input_.size()))
         elif target_.dim() == 0:
             if input_.dim() != 1:
-                raise RuntimeError(
-                    "0D target tensor expects 1D input tensors, but found inputs with size " + str(input_.size())
-                )
+                raise RuntimeError("0D target tensor expects 1D input tensors, but found inputs with size " + str(input_.size()))
         else:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         batched = target_.dim() > 0

@@ -28,8 +28,7 @@ def canonical_mask(mask: Tensor | None, name: str, other_type: Any, other_name: 
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other_type is not None and mask.dtype != other_type:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=3
         )
     if mask.is_floating_point():
         return mask
@@ -94,8 +93,7 @@ class MultiheadAttention(Module):
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
-                f"num_heads={num_heads} instead"
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
             )
         super().__init__()
         self.embed_dim = embed_dim
@@ -251,14 +249,17 @@ class MultiheadAttention(Module):
         )  # fmt: skip
         for holds, reason in reasons:
             if holds:
-                raise AssertionError("MultiheadAttention does not support NestedTensor outside of its fast path. The fast path "
-                                     f"was not hit because {reason}")
+                raise AssertionError(
+                    "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path "
+                    f"was not hit because {reason}"
+                )
         return flambeau._native_multi_head_attention(  # type: ignore[no-any-return]
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight,
             self.out_proj.bias, None, need_weights, average)  # fmt: skip
 
-    def _blind_rows(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None,
-                    padding: Tensor | None) -> Tensor | None:
+    def _blind_rows(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, padding: Tensor | None
+    ) -> Tensor | None:
         """The queries whose result is nan, because they may look at no key and PyTorch takes a fused kernel, or None."""
         masks = [mask for mask in (attn_mask, padding) if mask is not None]
         fused = (

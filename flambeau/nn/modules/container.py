@@ -29,8 +29,7 @@ class Container(Module):
 
     def __init__(self, **kwargs: Any) -> None:
         warnings.warn(
-            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. "
-            "Subclass that instead.",
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.",
             FutureWarning,
             stacklevel=2,
         )
@@ -373,8 +372,7 @@ class ParameterList(Module):
 
     def extra_repr(self) -> str:
         return "\n".join(
-            f"  ({position}): {_describe(value, str(getattr(value, 'dtype', None)))}"
-            for position, value in enumerate(self)
+            f"  ({position}): {_describe(value, str(getattr(value, 'dtype', None)))}" for position, value in enumerate(self)
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

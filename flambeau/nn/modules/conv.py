@@ -249,9 +249,7 @@ class _ConvTransposeNd(_ConvNd):
             input, output_size, self.stride, self.padding, self.kernel_size, self._axes, self.dilation
         )
         function = getattr(F, self._functional)
-        return function(
-            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation
-        )
+        return function(input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups, self.dilation)
 
 
 class ConvTranspose1d(_ConvTransposeNd):
@@ -325,9 +323,7 @@ class _LazyConv(_LazyConvXdMixin):
         padding_mode: str = "zeros", device=None, dtype=None,
     ) -> None:  # fmt: skip
         # No channels and no bias yet: the eager constructor draws no random numbers.
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device=device, dtype=dtype
-        )
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device=device, dtype=dtype)
         self._start_lazily(out_channels, bias, device, dtype)
 
 

@@ -84,8 +84,11 @@ replacement = Replacement()
 def swap_parameter(present: Tensor, new: Tensor) -> None:
     """Make `present` what `new` is, as a Parameter that requires grad as before where it is one."""
     if isinstance(present, Parameter):
-        new = new.requires_grad_(present.requires_grad) if isinstance(new, Parameter) else \
-            Parameter(new, requires_grad=present.requires_grad)
+        new = (
+            new.requires_grad_(present.requires_grad)
+            if isinstance(new, Parameter)
+            else Parameter(new, requires_grad=present.requires_grad)
+        )
     flambeau.utils.swap_tensors(present, new)
 
 
@@ -108,8 +111,9 @@ class Conversion:
                 continue
             with flambeau.no_grad():
                 new_gradient = None if gradient is None else fn(gradient)
-            keep_object = is_lazy(parameter) or (not replacement.overwrites and applied.device == parameter.device
-                                                 and applied.layout == parameter.layout)
+            keep_object = is_lazy(parameter) or (
+                not replacement.overwrites and applied.device == parameter.device and applied.layout == parameter.layout
+            )
             if not keep_object:
                 # The storage can't be exchanged under another device's or layout's tensor: a new Parameter takes the place.
                 target = Parameter(applied, parameter.requires_grad)
@@ -152,9 +156,7 @@ class Conversion:
         to(memory_format=...). Only floating point and complex tensors change dtype. Returns self."""
         device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
-            )
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
         if dtype is not None and dtype.is_complex:
             warnings.warn(
                 "Complex modules are a new feature under active development whose design may change, and some modules might not "
@@ -172,8 +174,10 @@ class Conversion:
             if new_dtype is tensor.dtype and new_device == tensor.device:
                 return tensor
             if tensor.device.type == "meta" and new_device != tensor.device:
-                raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() "
-                                          "instead of torch.nn.Module.to() when moving module from meta to a different device.")
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() "
+                    "instead of torch.nn.Module.to() when moving module from meta to a different device."
+                )
             return tensor.to(new_device, new_dtype, non_blocking)
 
         return self._apply(convert)

@@ -43,8 +43,7 @@ class Unflatten(Module):
         for position, item in enumerate(value):
             if not isinstance(item, int):
                 raise TypeError(
-                    "unflattened_size must be tuple of ints, "
-                    f"but found element of type {type(item).__name__} at pos {position}"
+                    f"unflattened_size must be tuple of ints, but found element of type {type(item).__name__} at pos {position}"
                 )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ global_call_hooks: OrderedDict[int, bool] = OrderedDict()
 def _tables() -> Any:
     """The module that holds the global tables; a program may put others there, which then are the ones that count."""
     from flambeau.nn.modules import module
+
     return module
 
 
@@ -42,9 +43,7 @@ def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     return add_hook(_tables()._global_forward_pre_hooks, hook, (global_call_hooks,))
 
 
-def register_module_forward_hook(
-    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
-) -> RemovableHandle:
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
     """hook(module, args, output) -> None or a new output, after the forward of every module."""
     marks = [global_call_hooks]
     if with_kwargs:
@@ -63,8 +62,7 @@ def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """hook(module, grad_input, grad_output) -> None or new grad_input, for every module."""
     if _tables()._global_is_full_backward_hook is False:
         raise RuntimeError(
-            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
-            "Please use only one of them."
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
         )
     _tables()._global_is_full_backward_hook = True
     return add_hook(_tables()._global_backward_hooks, hook, (global_call_hooks,))
@@ -74,8 +72,7 @@ def register_module_backward_hook(hook: Callable) -> RemovableHandle:
     """Deprecated form of `register_module_full_backward_hook`: sees the last node of the module only."""
     if _tables()._global_is_full_backward_hook is True:
         raise RuntimeError(
-            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. "
-            "Please use only one of them."
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
         )
     _tables()._global_is_full_backward_hook = False
     return add_hook(_tables()._global_backward_hooks, hook, (global_call_hooks,))
@@ -166,9 +163,7 @@ class BackwardHook:
         grad_outputs = self._spread(self.output_positions, gradients, self.output_count)
         for hook in self.pre_hooks:
             grad_outputs = _replaced(
-                hook(self.module, grad_outputs),
-                grad_outputs,
-                "Backward pre hook returned an invalid number of grad_output",
+                hook(self.module, grad_outputs), grad_outputs, "Backward pre hook returned an invalid number of grad_output"
             )
         self.grad_outputs = grad_outputs
         if self.input_positions is None:

@@ -26,9 +26,7 @@ class _InstanceNorm(_NormBase):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype, bias=bias
-        )
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype, bias=bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
         expect_dims(input, (self._unbatched_dims, self._unbatched_dims + 1))
@@ -55,9 +53,7 @@ class _InstanceNorm(_NormBase):
                 )
                 for name in stale:
                     state_dict.pop(prefix + name)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)

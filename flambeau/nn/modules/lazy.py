@@ -30,9 +30,7 @@ class LazyModuleMixin:
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if is_lazy(buffer) or keep_vars else buffer.detach()
 
-    def _lazy_load_hook(
-        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-    ) -> None:
+    def _lazy_load_hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) -> None:
         """Give uninitialised tensors the shapes found in a state_dict that is about to be loaded."""
         for name, tensor in (*self._parameters.items(), *self._buffers.items()):
             key = prefix + name

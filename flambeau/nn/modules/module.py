@@ -17,35 +17,15 @@ from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.modules import hooks as _hooks
 from flambeau.nn.modules.conversion import Conversion
-from flambeau.nn.modules.hooks import (
-    RemovableHandle,
-    add_hook,
-    global_call_hooks,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_backward_hook as register_module_backward_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_forward_hook as register_module_forward_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_forward_pre_hook as register_module_forward_pre_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_full_backward_hook as register_module_full_backward_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_module_registration_hook as register_module_module_registration_hook,
-)
-from flambeau.nn.modules.hooks import (
-    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
-)
+from flambeau.nn.modules.hooks import RemovableHandle, add_hook, global_call_hooks
+from flambeau.nn.modules.hooks import register_module_backward_hook as register_module_backward_hook
+from flambeau.nn.modules.hooks import register_module_buffer_registration_hook as register_module_buffer_registration_hook
+from flambeau.nn.modules.hooks import register_module_forward_hook as register_module_forward_hook
+from flambeau.nn.modules.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from flambeau.nn.modules.hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from flambeau.nn.modules.hooks import register_module_full_backward_pre_hook as register_module_full_backward_pre_hook
+from flambeau.nn.modules.hooks import register_module_module_registration_hook as register_module_module_registration_hook
+from flambeau.nn.modules.hooks import register_module_parameter_registration_hook as register_module_parameter_registration_hook
 from flambeau.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from flambeau.nn.modules.state import StateDict
 from flambeau.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
@@ -103,13 +83,9 @@ class Module(Traversal, Conversion, StateDict):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if self.call_super_init is False:
             if kwargs:
-                raise TypeError(
-                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
-                )
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
             if args:
-                raise TypeError(
-                    f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
-                )
+                raise TypeError(f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
         # Straight into __dict__: __setattr__ would ask of each value whether it is to be registered.
         attributes = self.__dict__
         attributes["training"] = True
@@ -165,8 +141,7 @@ class Module(Traversal, Conversion, StateDict):
             return
         if not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{flambeau.typename(param)}' object to parameter '{name}' "
-                "(torch.nn.Parameter or None required)"
+                f"cannot assign '{flambeau.typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
             )
         if param.grad_fn is not None:
             raise ValueError(
@@ -226,8 +201,7 @@ class Module(Traversal, Conversion, StateDict):
         if parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{flambeau.typename(value)}' as parameter '{name}' "
-                    "(torch.nn.Parameter or None expected)"
+                    f"cannot assign '{flambeau.typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, value)
             return
@@ -241,8 +215,7 @@ class Module(Traversal, Conversion, StateDict):
         if modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{flambeau.typename(value)}' as child module '{name}' "
-                    "(torch.nn.Module or None expected)"
+                    f"cannot assign '{flambeau.typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             modules[name] = self._after_module_hooks(name, value)
             return
@@ -278,8 +251,10 @@ class Module(Traversal, Conversion, StateDict):
         elif persistent:
             own(name, value)
         else:
-            raise RuntimeError("Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
-                               "without the persistent argument is not allowed.")
+            raise RuntimeError(
+                "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                "without the persistent argument is not allowed."
+            )
 
     def _forget(self, name: str, *registries: dict) -> None:
         """Take a name out of the other places before it is registered in a new one."""
@@ -303,9 +278,7 @@ class Module(Traversal, Conversion, StateDict):
         return sorted(name for name in names if not name[0].isdigit())
 
     # -------------------------------------------------------------------- hooks
-    def register_forward_pre_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """hook(module, args) -> None or new args, before forward; with kwargs hook(module, args, kwargs) -> None or
         (args, kwargs)."""
         marks = (self._forward_pre_hooks_with_kwargs,) if with_kwargs else ()
@@ -331,8 +304,7 @@ class Module(Traversal, Conversion, StateDict):
         """hook(module, grad_input, grad_output) -> None or new grad_input, when gradients of the inputs are known."""
         if self._is_full_backward_hook is False:
             raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a "
-                "single Module. Please use only one of them."
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
             )
         self._is_full_backward_hook = True
         return add_hook(self._backward_hooks, hook, (), prepend)
@@ -341,8 +313,7 @@ class Module(Traversal, Conversion, StateDict):
         """Deprecated: sees the gradients of the module's last node only. Use `register_full_backward_hook`."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a "
-                "single Module. Please use only one of them."
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
             )
         self._is_full_backward_hook = False
         return add_hook(self._backward_hooks, hook)
@@ -417,8 +388,7 @@ class Module(Traversal, Conversion, StateDict):
                 if changed is not None:
                     if not (isinstance(changed, tuple) and len(changed) == 2):
                         raise RuntimeError(
-                            "forward pre-hook must return None or a tuple "
-                            f"of (new_args, new_kwargs), but got {changed}."
+                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                         )
                     args, kwargs = changed
             else:

@@ -29,7 +29,7 @@ State = tuple[Tensor, ...]
 
 def _tanh_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, _: Any) -> State:
     product = F.linear(state[0], weight_hh, bias_hh)
-    if product.dtype.itemsize < 4:      # the sum is rounded
+    if product.dtype.itemsize < 4:  # the sum is rounded
         return (flambeau.tanh(projected + product),)
     return (tanh_cell_step(projected, product),)
 
@@ -44,8 +44,13 @@ def _relu_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tens
 def _one_kernel(projected: Tensor, product: Tensor, state: Tensor, gates: int) -> bool:
     """Whether a step's arithmetic on these can be one operator (flambeau.ops.nn.recurrent_cells)."""
     shape = product._layout.shape
-    return (len(shape) == 2 and projected._layout.shape == shape and fits((projected, product, state), PLAIN)
-            and state._layout.shape == (shape[0], shape[1] // gates) and shape[1] % gates == 0)
+    return (
+        len(shape) == 2
+        and projected._layout.shape == shape
+        and fits((projected, product, state), PLAIN)
+        and state._layout.shape == (shape[0], shape[1] // gates)
+        and shape[1] % gates == 0
+    )
 
 
 def _gru_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, _: Any) -> State:
@@ -61,9 +66,7 @@ def _gru_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tenso
     return (new + update * (hidden - new),)
 
 
-def _lstm_step(
-    projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None
-) -> State:
+def _lstm_step(projected: Tensor, state: State, weight_hh: Tensor, bias_hh: Tensor | None, weight_hr: Tensor | None) -> State:
     hidden, cell = state
     product = F.linear(hidden, weight_hh, bias_hh)
     if _one_kernel(projected, product, cell, 4):
@@ -77,12 +80,7 @@ def _lstm_step(
     return hidden, cell
 
 
-STEPS: dict[str, Callable[..., State]] = {
-    "RNN_TANH": _tanh_step,
-    "RNN_RELU": _relu_step,
-    "GRU": _gru_step,
-    "LSTM": _lstm_step,
-}
+STEPS: dict[str, Callable[..., State]] = {"RNN_TANH": _tanh_step, "RNN_RELU": _relu_step, "GRU": _gru_step, "LSTM": _lstm_step}
 
 
 def _unpack_weights(weights: list[Tensor], has_biases: bool) -> tuple:
@@ -138,16 +136,16 @@ def _run_packed(step: Callable, steps: list[Tensor], start: State, rest: tuple, 
 
 def _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse) -> tuple:
     """Gradients that can be differentiated again: those of the same layer in tensor operators."""
-    given = [x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
-             for x in (projected, hidden, cell, weight, bias)]
+    given = [
+        x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
+        for x in (projected, hidden, cell, weight, bias)
+    ]
     state = (given[1],) if cell is None else (given[1], given[2])
     outputs, final = run_dense(STEPS[mode], list(given[0].unbind(0)), state, (given[3], given[4], None), reverse)
     pairs = [(y, g) for y, g in ((outputs, gs[0]), (final[-1], gs[1] if cell is not None else None)) if g is not None]
     wanted = [x for x in given if x is not None]
     found = iter(
-        flambeau.autograd.grad(
-            [y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True
-        )
+        flambeau.autograd.grad([y for y, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
     )
     return tuple([None if x is None else next(found) for x in given])
 
@@ -178,9 +176,7 @@ def run_layers(
     """
     if active.count and mode != "GRU" and local.autocast_enabled.get("cpu"):
         with cast_arguments(record_of("lstm"), (input, states, weights), {}) as ((input, states, weights), _):
-            return run_layers(
-                mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional
-            )
+            return run_layers(mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional)
     step = STEPS[mode]
     directions = 2 if bidirectional else 1
     per_cell = len(weights) // (num_layers * directions)
@@ -262,13 +258,9 @@ def _cell(mode: str, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_
         raise RuntimeError(f"input has inconsistent input_size: got {input.size(-1)} expected {w_ih.size(1)}")
     for position, tensor in enumerate(state):
         if input.dim() > 1 and input.size(0) != tensor.size(0):
-            raise RuntimeError(
-                f"Input batch size {input.size(0)} doesn't match hidden{position} batch size {tensor.size(0)}"
-            )
+            raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{position} batch size {tensor.size(0)}")
         if tensor.size(-1) != w_hh.size(1):
-            raise RuntimeError(
-                f"hidden{position} has inconsistent hidden_size: got {tensor.size(-1)}, expected {w_hh.size(1)}"
-            )
+            raise RuntimeError(f"hidden{position} has inconsistent hidden_size: got {tensor.size(-1)}, expected {w_hh.size(1)}")
     return STEPS[mode](F.linear(input, w_ih, b_ih), state, w_hh, b_hh, None)
 
 

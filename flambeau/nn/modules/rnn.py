@@ -90,9 +90,7 @@ class RNNBase(Module):
 
     def _check_arguments(self, dropout: Any) -> None:
         if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):
-            raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
-            )
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         if dropout > 0 and self.num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last "
@@ -166,9 +164,7 @@ class RNNBase(Module):
         if input.dim() != expected:
             raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
-            )
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}")
 
     def _batch_size(self, input: Tensor, batch_sizes: Tensor | None) -> int:
         if batch_sizes is not None:
@@ -210,9 +206,7 @@ class RNNBase(Module):
         rank = 3 if batched else 2
         if any(state.dim() != rank for state in states):
             word = "batched" if batched else "unbatched"
-            raise RuntimeError(
-                f"For {word} {rank}-D input, hx should also be {rank}-D but got {states[0].dim()}-D tensor"
-            )
+            raise RuntimeError(f"For {word} {rank}-D input, hx should also be {rank}-D but got {states[0].dim()}-D tensor")
 
     def _forward(self, input: Any, states: tuple[Tensor, ...] | None) -> tuple[Any, tuple[Tensor, ...]]:
         """The forward of every kind, with states as a tuple."""

@@ -92,9 +92,7 @@ class StateDict:
         if self._has_own("get_extra_state"):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
-    def state_dict(
-        self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict:
+    def state_dict(self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict:
         """Names to tensors, of this module and all below. The tensors share memory with the module's; they are
         detached unless keep_vars."""
         if args:
@@ -195,9 +193,7 @@ class StateDict:
                     if first not in self._modules if rest else first not in own:
                         unexpected_keys.append(key)
 
-    def _load_tensor(
-        self, name: str, key: str, present: Tensor, given: Any, assign: bool, error_msgs: list[str]
-    ) -> None:
+    def _load_tensor(self, name: str, key: str, present: Tensor, given: Any, assign: bool, error_msgs: list[str]) -> None:
         """Copy (or assign) one tensor; complaints go to error_msgs."""
         if not isinstance(given, Tensor):
             error_msgs.append(
@@ -227,8 +223,10 @@ class StateDict:
                 if replacement.swaps and not lazy:
                     new = present.module_load(given, assign=assign)
                     if new is given or new is present:
-                        raise RuntimeError("module_load returned one of self or other, please .detach() the result if "
-                                           "returning one of the inputs in module_load")
+                        raise RuntimeError(
+                            "module_load returned one of self or other, please .detach() the result if "
+                            "returning one of the inputs in module_load"
+                        )
                     swap_parameter(present, new)
                 elif assign:
                     if isinstance(present, Parameter):

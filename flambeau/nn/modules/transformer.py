@@ -170,9 +170,7 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
         reason = self._why_not_nested(encoder_layer)
         if enable_nested_tensor and reason:
-            warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2
-            )
+            warnings.warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2)
         self.use_nested_tensor = enable_nested_tensor and not reason
 
     @staticmethod
@@ -211,17 +209,11 @@ class TransformerEncoder(Module):
         return aligned or not self.mask_check
 
     def forward(
-        self,
-        src: Tensor,
-        mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool | None = None,
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None
     ) -> Tensor:
         given_padding = src_key_padding_mask
         mask_type = None if mask is None else mask.dtype
-        src_key_padding_mask = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype
-        )
+        src_key_padding_mask = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype, check_other=False)
         output = src
         causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, self.layers[0].self_attn.batch_first))
@@ -293,9 +285,7 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         factory = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory
-        )
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory)
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
@@ -316,16 +306,10 @@ class TransformerEncoderLayer(Module):
             self.activation = F.relu
 
     def forward(
-        self,
-        src: Tensor,
-        src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False,
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
         mask_type = None if src_mask is None else src_mask.dtype
-        src_key_padding_mask = canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", mask_type, "src_mask", src.dtype
-        )
+        src_key_padding_mask = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask_type, "src_mask", src.dtype)
         src_mask = canonical_mask(src_mask, "src_mask", None, "", src.dtype, check_other=False)
         x = src
         masked = src_mask is not None or src_key_padding_mask is not None
@@ -351,13 +335,13 @@ class TransformerEncoderLayer(Module):
     def _fused_attention(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
         """`_sa_block` with masks read so, and nan where a query may look at no key."""
         mask, padding = (None if each is None else each != 0 for each in (mask, padding))
-        masks = [None if each is None else flambeau.zeros_like(each, dtype=x.dtype).masked_fill_(each, -math.inf)
-                 for each in (mask, padding)]
+        masks = [
+            None if each is None else flambeau.zeros_like(each, dtype=x.dtype).masked_fill_(each, -math.inf)
+            for each in (mask, padding)
+        ]
         return blinded(self._sa_block(x, *masks), blind_rows(mask, padding, x.size(0)))
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
+    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False) -> Tensor:
         attended = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
         )[0]
@@ -438,9 +422,7 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + self._mha_block(x, memory, *cross))
         return self.norm3(x + self._ff_block(x))
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
+    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False) -> Tensor:
         attended = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
         )[0]

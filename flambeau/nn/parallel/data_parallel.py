@@ -19,9 +19,7 @@ def _refuse_devices(device_ids: Sequence[Any] | None) -> None:
 class DataParallel(Module):
     """Splits the batch (dimension dim) over devices. Without devices a call is `module(*inputs)`."""
 
-    def __init__(
-        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0
-    ) -> None:
+    def __init__(self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
         _refuse_devices(device_ids)
         self.module = module

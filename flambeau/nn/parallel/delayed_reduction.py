@@ -24,6 +24,7 @@ class DelayedReduction:
             reduction = own()
             if reduction is not None:
                 reduction._begin()
+
         self._handle = trigger.register_post_accumulate_grad_hook(came)
 
     def _begin(self) -> None:

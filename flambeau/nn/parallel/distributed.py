@@ -79,47 +79,72 @@ class DistributedDataParallel(Module):
         named = [(name, each) for name, each in module.named_parameters() if each.requires_grad and name not in ignored]
         if not named and not delayed:
             raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient.")
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
+            )
         if device_ids is not None and len(device_ids) > 1:
             raise ValueError("device_ids can only be None or contain a single element.")
         if device_ids:
             raise ValueError(
                 "DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU "
                 f"modules or CPU modules, but got device_ids {list(device_ids)}, output_device {output_device}, and module "
-                f"parameters {({each.device for _, each in named})}.")
+                f"parameters { ({each.device for _, each in named}) }."
+            )
         for _, each in named:
             if isinstance(each, torch.nn.parameter.UninitializedParameter):
-                raise RuntimeError("Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a "
-                                   "dummy forward pass to correctly initialize the modules")
+                raise RuntimeError(
+                    "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a "
+                    "dummy forward pass to correctly initialize the modules"
+                )
         self.module, self.dim, self.device_ids, self.output_device = module, dim, None, None
         self.device, self.device_type, self.is_multi_device_module = named[0][1].device, named[0][1].device.type, False
         self.parameters_to_ignore = ignored
-        self.broadcast_buffers = broadcast_buffers if broadcast_buffers is not None else (
-            forward_sync_buffers if forward_sync_buffers is not None else True)
+        self.broadcast_buffers = (
+            broadcast_buffers
+            if broadcast_buffers is not None
+            else (forward_sync_buffers if forward_sync_buffers is not None else True)
+        )
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self.bucket_bytes_cap = int((_DEFAULT_MB if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
-        self._limits = ([int(each * (1 << 20)) for each in bucket_cap_mb_list] if bucket_cap_mb_list else
-                        first_limits(self.bucket_bytes_cap) if bucket_cap_mb is None else [self.bucket_bytes_cap])
+        self._limits = (
+            [int(each * (1 << 20)) for each in bucket_cap_mb_list]
+            if bucket_cap_mb_list
+            else first_limits(self.bucket_bytes_cap)
+            if bucket_cap_mb is None
+            else [self.bucket_bytes_cap]
+        )
         self._join_config: Any = None
         self._divide_by_initial_world_size = True
         self.mixed_precision = mixed_precision
         if init_sync:
             torch.distributed.utils._verify_param_shape_across_processes(self.process_group, [each for _, each in named])
-            self._send_from(0, [each.detach() for name, each in module.named_parameters() if name not in ignored]
-                            + [each.detach() for each in delayed.values()] + self._buffers_to_send())
+            self._send_from(
+                0,
+                [each.detach() for name, each in module.named_parameters() if name not in ignored]
+                + [each.detach() for each in delayed.values()]
+                + self._buffers_to_send(),
+            )
         if mixed_precision is not None:
             lower_precision.cast_buffers(module, mixed_precision, ignored)
         self._make_reducer(named)
-        self._delayed = (DelayedReduction(list(delayed.values()), param_to_hook_all_reduce, self.process_group, self)
-                         if delayed else None)
+        self._delayed = (
+            DelayedReduction(list(delayed.values()), param_to_hook_all_reduce, self.process_group, self) if delayed else None
+        )
 
     def _make_reducer(self, named: Sequence[tuple[str, Any]]) -> None:
         ids = sparse_gradients.expected(self.module)
         sparse = [index for index, (_, each) in enumerate(named) if id(each) in ids]
-        self.reducer = Reducer([each for _, each in named], [name for name, _ in named], self.process_group, self._limits,
-                               self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph, sparse)
+        self.reducer = Reducer(
+            [each for _, each in named],
+            [name for name, _ in named],
+            self.process_group,
+            self._limits,
+            self.find_unused_parameters,
+            self.gradient_as_bucket_view,
+            self.static_graph,
+            sparse,
+        )
         exchange = None if self.mixed_precision is None else lower_precision.hook(self.mixed_precision, self.process_group)
         self.reducer.hook = None if exchange is None else (None, exchange)
 
@@ -153,8 +178,11 @@ class DistributedDataParallel(Module):
     def _after_forward(self, output: Any) -> None:
         if torch.is_grad_enabled() and self.require_backward_grad_sync:
             self.require_forward_param_sync = True
-            leaves = [each for each in torch.utils._pytree.tree_leaves(output) if isinstance(each, torch.Tensor)] \
-                if self.find_unused_parameters and not self.static_graph else []
+            leaves = (
+                [each for each in torch.utils._pytree.tree_leaves(output) if isinstance(each, torch.Tensor)]
+                if self.find_unused_parameters and not self.static_graph
+                else []
+            )
             self.reducer.prepare(leaves)
         else:
             self.require_forward_param_sync = False
@@ -174,14 +202,16 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
-             ) -> Any:
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Any:
         """A context inside of which processes may have different numbers of batches: those that have ended take part with
         gradients of zero until all have. divide_by_initial_world_size: the mean is still over all processes, not over those that
         have data. throw_on_early_termination: all raise RuntimeError when the first has ended.
         """
-        return torch.distributed.algorithms.Join([self], enable, throw_on_early_termination,
-                                                 divide_by_initial_world_size=divide_by_initial_world_size)
+        return torch.distributed.algorithms.Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
 
     def join_hook(self, **kwargs: Any) -> uneven_inputs.UnevenInputs:
         """What Join calls when this process's data have ended. Keywords that are meant for others are left alone."""
@@ -215,8 +245,10 @@ class DistributedDataParallel(Module):
         """Exchange gradients by one of torch.distributed.BuiltinCommHookType: as they are, or in float16."""
         hooks = torch.distributed.algorithms.ddp_comm_hooks.default_hooks
         kinds = torch.distributed.BuiltinCommHookType
-        self.register_comm_hook(self.process_group, {kinds.ALLREDUCE: hooks.allreduce_hook,
-                                                     kinds.FP16_COMPRESS: hooks.fp16_compress_hook}[comm_hook_type])
+        self.register_comm_hook(
+            self.process_group,
+            {kinds.ALLREDUCE: hooks.allreduce_hook, kinds.FP16_COMPRESS: hooks.fp16_compress_hook}[comm_hook_type],
+        )
 
     def _set_static_graph(self) -> None:
         self.static_graph = self.reducer.static = True
@@ -239,5 +271,10 @@ class DistributedDataParallel(Module):
         super().__setstate__(state)
         self.process_group = torch.distributed.distributed_c10d._get_default_group()
         self.require_backward_grad_sync = self.require_forward_param_sync = True
-        self._make_reducer([(name, each) for name, each in self.module.named_parameters()
-                            if each.requires_grad and name not in self.parameters_to_ignore])
+        self._make_reducer(
+            [
+                (name, each)
+                for name, each in self.module.named_parameters()
+                if each.requires_grad and name not in self.parameters_to_ignore
+            ]
+        )

@@ -13,11 +13,12 @@ import flambeau as torch
 from flambeau.base.naming import called
 from flambeau.nn.parallel import sparse_gradients
 
-FIRST_BUCKET = 1 << 20      # bytes: the first is small, so that the exchange begins early
+FIRST_BUCKET = 1 << 20  # bytes: the first is small, so that the exchange begins early
 
 
-def assigned(parameters: Sequence[Any], order: Sequence[int], limits: Sequence[int], sparse: Collection[int] = ()
-             ) -> list[list[int]]:
+def assigned(
+    parameters: Sequence[Any], order: Sequence[int], limits: Sequence[int], sparse: Collection[int] = ()
+) -> list[list[int]]:
     """Indices of parameters in buckets: in this order, each bucket of one dtype and closed when it has `limits[i]` bytes; the
     last limit is that of all further ones. sparse: indices that have a bucket each.
     """
@@ -49,15 +50,15 @@ class Bucket:
         self.parameters = [parameters[index] for index in indices]
         self.flat: Any = None
         self.views: list[Any] = []
-        self.waiting = 0            # parameters whose gradients are to come
-        self.future: Any = None     # of the reduced gradients
+        self.waiting = 0  # parameters whose gradients are to come
+        self.future: Any = None  # of the reduced gradients
         if sparse:
             self.flat, self.views = sparse_gradients.none(self.parameters[0]), [None]
             return
         self.flat = torch.zeros(sum(each.numel() for each in self.parameters), dtype=self.parameters[0].dtype)
         start = 0
         for parameter in self.parameters:
-            piece = self.flat[start:start + parameter.numel()]
+            piece = self.flat[start : start + parameter.numel()]
             dense = parameter.is_contiguous() or parameter.numel() == 0
             # A gradient lies as its parameter does.
             self.views.append(piece.view(parameter.shape) if dense else _as_lies(piece, parameter))
@@ -113,7 +114,7 @@ def check_annotations(hook: Any) -> None:
     try:
         signature = inspect.signature(hook, eval_str=True)
     except Exception:
-        return      # a function without Python code, or names that only type checkers know
+        return  # a function without Python code, or names that only type checkers know
     free = (inspect.Parameter.empty, Any)
     given = [each.annotation for each in signature.parameters.values()][1:2]
     if any(each not in free and each is not GradBucket for each in given):

@@ -33,7 +33,8 @@ def cast(value: Any, dtype: Any) -> Any:
     if dtype is None:
         return value
     return torch.utils._pytree.tree_map(
-        lambda each: each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each, value)
+        lambda each: each.to(dtype) if isinstance(each, torch.Tensor) and each.is_floating_point() else each, value
+    )
 
 
 def cast_buffers(module: Any, settings: MixedPrecision, ignored: set[str]) -> None:

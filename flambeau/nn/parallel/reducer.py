@@ -49,33 +49,43 @@ class Reducer:
     (a number that `join` changes). sparse: indices of parameters whose gradients are sparse.
     """
 
-    def __init__(self, parameters: Sequence[Any], names: Sequence[str], group: Any, bucket_bytes: Sequence[int],
-                 find_unused: bool, as_views: bool, static: bool, sparse: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Any],
+        names: Sequence[str],
+        group: Any,
+        bucket_bytes: Sequence[int],
+        find_unused: bool,
+        as_views: bool,
+        static: bool,
+        sparse: Collection[int] = (),
+    ) -> None:
         self.parameters, self.names, self.group = list(parameters), list(names), group
         self.limits, self.sparse = list(bucket_bytes), frozenset(sparse)
         self.find_unused, self.as_views, self.static = find_unused, as_views, static
         self.divide_by = group.size()
         self.hook: tuple[Any, Callable[..., Any]] | None = None
-        self.sync = True                        # whether this iteration's gradients are reduced
+        self.sync = True  # whether this iteration's gradients are reduced
         self.iteration = 0
-        self._order: list[int] = []             # in which gradients came the first time
+        self._order: list[int] = []  # in which gradients came the first time
         self.order_known = find_unused
-        self._fired: dict[int, int] = {}        # how often each gradient came in this backward pass
-        self._expected: dict[int, int] | None = None    # the same of the first pass of a static graph
+        self._fired: dict[int, int] = {}  # how often each gradient came in this backward pass
+        self._expected: dict[int, int] | None = None  # the same of the first pass of a static graph
         self._prepared = self._running = False
         self._ready: set[int] = set()
         self._used: set[int] = set()
-        self.absent: set[int] = set()           # parameters that this pass doesn't use
-        self._ever_used: set[int] = set()       # by any process; of a static graph those of its first pass
+        self.absent: set[int] = set()  # parameters that this pass doesn't use
+        self._ever_used: set[int] = set()  # by any process; of a static graph those of its first pass
         self._next = 0
         # All are together, as in PyTorch, until the order is known in which gradients come, where that is asked for.
         limits = self.limits if find_unused and not static else [sys.maxsize]
         self._make_buckets(assigned(self.parameters, range(len(self.parameters) - 1, -1, -1), limits, self.sparse))
-        self.stepping = hand_over(self.parameters)      # whose own optimizers run when all gradients are reduced
+        self.stepping = hand_over(self.parameters)  # whose own optimizers run when all gradients are reduced
         self._warned = False
         own = weakref.ref(self)
-        self._handles = [parameter.register_post_accumulate_grad_hook(_told(own, index))
-                         for index, parameter in enumerate(self.parameters)]
+        self._handles = [
+            parameter.register_post_accumulate_grad_hook(_told(own, index)) for index, parameter in enumerate(self.parameters)
+        ]
 
     def _make_buckets(self, indices: Sequence[Sequence[int]]) -> None:
         self.buckets = [Bucket(each, self.parameters, each[0] in self.sparse) for each in indices]
@@ -111,13 +121,16 @@ class Reducer:
     def _unfinished(self) -> str:
         missing = [index for index in range(len(self.parameters)) if index not in self._ready]
         text = _NOT_FINISHED + (_FOUND if self.find_unused else "") + _HOW_TO_FIND
-        text += (f"\nParameter indices which did not receive grad for rank {self.group.rank()}: {' '.join(map(str, missing))}"
-                 "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to "
-                 "print out information about which particular parameters did not receive gradient on this rank as part of this "
-                 "error")
+        text += (
+            f"\nParameter indices which did not receive grad for rank {self.group.rank()}: {' '.join(map(str, missing))}"
+            "\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to "
+            "print out information about which particular parameters did not receive gradient on this rank as part of this "
+            "error"
+        )
         if torch.distributed.get_debug_level() != torch.distributed.DebugLevel.OFF:
-            text += f"\nParameters which did not receive grad for rank {self.group.rank()}: " + \
-                ", ".join(self.names[index] for index in missing)
+            text += f"\nParameters which did not receive grad for rank {self.group.rank()}: " + ", ".join(
+                self.names[index] for index in missing
+            )
         return text
 
     def _rebuild(self) -> None:
@@ -148,7 +161,7 @@ class Reducer:
         if self._expected is not None and self._fired[index] < self._expected.get(index, 1):
             return
         if index in self.absent:
-            return      # found to be unused, and used by something else than the outputs: it was reduced without this
+            return  # found to be unused, and used by something else than the outputs: it was reduced without this
         if index in self._ready:
             raise RuntimeError(
                 "Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a "
@@ -159,7 +172,8 @@ class Reducer:
                 "same set of parameters been used by different reentrant backward passes multiple times, and hence marking a "
                 "variable ready multiple times. DDP does not support such use cases in default. You can try to use "
                 f"_set_static_graph() as a workaround if your module graph does not change over iterations.\nParameter at index "
-                f"{index} with name {self.names[index]} has been marked as ready twice.")
+                f"{index} with name {self.names[index]} has been marked as ready twice."
+            )
         self._mark(index, used=True)
 
     def _first_static(self) -> bool:
@@ -177,8 +191,10 @@ class Reducer:
             elif gradient is None:
                 view.zero_()
             elif gradient.is_sparse:
-                raise RuntimeError(f"DistributedDataParallel: the gradient of {self.names[index]} is sparse, which is known "
-                                   "before only of torch.nn.Embedding and EmbeddingBag; use these, or make it dense")
+                raise RuntimeError(
+                    f"DistributedDataParallel: the gradient of {self.names[index]} is sparse, which is known "
+                    "before only of torch.nn.Embedding and EmbeddingBag; use these, or make it dense"
+                )
             elif gradient.data_ptr() == view.data_ptr() and gradient.stride() == view.stride():
                 self._divide(view)
             elif self.hook is None:
@@ -191,9 +207,9 @@ class Reducer:
         while self._next < len(self.buckets) and self.buckets[self._next].waiting == 0:
             self._begin(self._next)
             self._next += 1
-        for each in self.buckets[:self._next]:
+        for each in self.buckets[: self._next]:
             if each.future is not None and hasattr(each.future, "is_completed"):
-                each.future.is_completed()      # drives it on
+                each.future.is_completed()  # drives it on
 
     def _take_sparse(self, bucket: Bucket, gradient: Any) -> None:
         if gradient is not None and not gradient.is_sparse:
@@ -208,7 +224,7 @@ class Reducer:
     def _begin(self, number: int) -> None:
         bucket = self.buckets[number]
         if self.hook is None and bucket.sparse:
-            bucket.future = None        # reduced at the end, since its size isn't known before
+            bucket.future = None  # reduced at the end, since its size isn't known before
         elif self.hook is None:
             bucket.future = torch.distributed.all_reduce(bucket.flat, group=self.group, async_op=True)
         else:
@@ -225,12 +241,12 @@ class Reducer:
             for index in range(len(self.parameters)):
                 self._mark(index, used=index not in self.absent)
         if self.find_unused and not self.static:
-            for index in range(len(self.parameters)):       # of outputs that took no part in the loss
+            for index in range(len(self.parameters)):  # of outputs that took no part in the loss
                 if index not in self._ready:
                     self._mark(index, used=False)
         if len(self._ready) < len(self.parameters):
             self._running = False
-            return      # the next forward pass says which are missing: the program may not make one
+            return  # the next forward pass says which are missing: the program may not make one
         used = self._used_anywhere()
         with torch.no_grad():
             for bucket in self.buckets:
@@ -315,6 +331,7 @@ def _told(own: weakref.ref[Reducer], index: int) -> Callable[[Any], None]:
         reducer = own()
         if reducer is not None:
             reducer.came(index)
+
     return hook
 
 

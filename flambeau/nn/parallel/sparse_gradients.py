@@ -23,8 +23,10 @@ def total(gradient: Any, group: Any) -> Any:
     """
     gradient = gradient.coalesce()
     if gradient.sparse_dim() != 1:
-        raise NotImplementedError("DistributedDataParallel reduces gradients that are sparse in their first dimension only: make "
-                                  f"the gradient dense before, it is sparse in {gradient.sparse_dim()}")
+        raise NotImplementedError(
+            "DistributedDataParallel reduces gradients that are sparse in their first dimension only: make "
+            f"the gradient dense before, it is sparse in {gradient.sparse_dim()}"
+        )
     indices, values = gradient.indices()[0], gradient.values()
     counts = [torch.zeros(1, dtype=torch.int64) for _ in range(group.size())]
     torch.distributed.all_gather(counts, torch.tensor([indices.numel()]), group=group)

@@ -212,6 +212,5 @@ class NamedMemberAccessor:
     def _pairs(names: Iterable[str], values: Iterable[Any]) -> zip:
         first, second = list(names), list(values)
         if len(first) != len(second):
-            raise AssertionError(
-                f"names and values must have the same length, got {len(first)} names and {len(second)} values")
+            raise AssertionError(f"names and values must have the same length, got {len(first)} names and {len(second)} values")
         return zip(first, second, strict=True)

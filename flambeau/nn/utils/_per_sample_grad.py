@@ -33,8 +33,9 @@ class _Expanded(torch.autograd.Function):
         return None, None, None
 
 
-def call_for_per_sample_grads(module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum",
-                              batch_first: bool = True) -> Callable[..., Any]:
+def call_for_per_sample_grads(
+    module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
+) -> Callable[..., Any]:
     """The module as a function, after whose backward pass parameters have `grad_sample`, of (batch size, *their shape).
 
     batch_size: if the arguments don't tell it. loss_reduction: "mean" if the loss is a mean over the batch, whose gradients are
@@ -42,39 +43,54 @@ def call_for_per_sample_grads(module: Module, *, batch_size: int | None = None, 
     the second. RuntimeError for other arguments, for sizes that differ, for a parameter that has gradients of a call before,
     and for modules whose samples depend on each other (batch norms).
     """
+
     def need(holds: bool, words: str) -> None:
         if not holds:
             raise RuntimeError(words)
 
     need(isinstance(module, Module), f"Module passed must be nn.Module, got {type(module).__name__}")
-    need(batch_size is None or isinstance(batch_size, int),
-         f"Batch size passed must be None or an integer, got {type(batch_size).__name__}")
+    need(
+        batch_size is None or isinstance(batch_size, int),
+        f"Batch size passed must be None or an integer, got {type(batch_size).__name__}",
+    )
     need(batch_size is None or batch_size > 0, f"Batch size must be positive, got {batch_size}")
     need(loss_reduction in ("sum", "mean"), f"Expected loss_reduction argument to be sum or mean, got {loss_reduction}")
     for parameter in module.parameters():
-        need(getattr(parameter, "grad_sample", None) is None,
-             "Current Expanded Weights accumulates the gradients, which will be incorrect for multiple calls without clearing "
-             f"gradients. Please clear out the grad_sample parameter of {parameter} or post an issue to pytorch/pytorch to "
-             "prioritize correct behavior")
+        need(
+            getattr(parameter, "grad_sample", None) is None,
+            "Current Expanded Weights accumulates the gradients, which will be incorrect for multiple calls without clearing "
+            f"gradients. Please clear out the grad_sample parameter of {parameter} or post an issue to pytorch/pytorch to "
+            "prioritize correct behavior",
+        )
     place = 0 if batch_first else 1
 
     @functools.wraps(module.forward)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         for part in module.modules():
-            need(not isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or not part.training,
-                 "Expanded Weights encountered but cannot handle function batch_norm")
+            need(
+                not isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or not part.training,
+                "Expanded Weights encountered but cannot handle function batch_norm",
+            )
         flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
         tensors = [each for each in flat if isinstance(each, Tensor)]
         for each in tensors:
-            need(each.dim() > place, "Input does not have a batch dimension. Expanded Weights expected input of at least rank "
-                                     f"{place + 1}, got of rank {each.dim()}")
-        need(batch_size is not None or bool(tensors),
-             "Unable to find a tensor in the passed args and kwargs. They may not be pytree-able and so ExpandedWeights cannot "
-             "compute the batch size from the inputs. Please specify it explicitly")
+            need(
+                each.dim() > place,
+                "Input does not have a batch dimension. Expanded Weights expected input of at least rank "
+                f"{place + 1}, got of rank {each.dim()}",
+            )
+        need(
+            batch_size is not None or bool(tensors),
+            "Unable to find a tensor in the passed args and kwargs. They may not be pytree-able and so ExpandedWeights cannot "
+            "compute the batch size from the inputs. Please specify it explicitly",
+        )
         size = tensors[0].size(place) if batch_size is None else batch_size
         for each in tensors:
-            need(each.size(place) == size, "Expected ExpandedWeights to have batch size matching input but got input batch size "
-                                           f"of {each.size(place)} with ExpandedWeight of batch size {size}")
+            need(
+                each.size(place) == size,
+                "Expected ExpandedWeights to have batch size matching input but got input batch size "
+                f"of {each.size(place)} with ExpandedWeight of batch size {size}",
+            )
         factor = size if loss_reduction == "mean" else 1
         parameters = {name: _Expanded.apply(each, size, factor) for name, each in module.named_parameters() if each.requires_grad}
 

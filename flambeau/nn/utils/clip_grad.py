@@ -38,10 +38,7 @@ def _clamped(gradient, low, high):
 
 
 def get_total_norm(
-    tensors: Tensor | Iterable[Tensor],
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
-    foreach: bool | None = None,
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The norm of all tensors as one vector: the norm of their norms. A scalar tensor."""
     with flambeau.no_grad():

@@ -72,9 +72,7 @@ class _Orthogonal(Module):
                 result = flambeau.matrix_exp(skew)
             else:
                 identity = flambeau.eye(n, dtype=skew.dtype, device=skew.device)
-                result = flambeau.linalg.solve(
-                    flambeau.add(identity, skew, alpha=-0.5), flambeau.add(identity, skew, alpha=0.5)
-                )
+                result = flambeau.linalg.solve(flambeau.add(identity, skew, alpha=-0.5), flambeau.add(identity, skew, alpha=0.5))
             if n != k:
                 result = result[..., :k]
         base = getattr(self, "base", None)
@@ -85,9 +83,7 @@ class _Orthogonal(Module):
     def right_inverse(self, Q: Tensor) -> Tensor:
         """An unconstrained matrix that maps to Q (made orthogonal if it is not)."""
         if Q.shape != self.shape:
-            raise ValueError(
-                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
-            )
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
         transposed = Q.size(-2) < Q.size(-1)
         start = Q.mT if transposed else Q
         n, k = start.size(-2), start.size(-1)
@@ -128,9 +124,7 @@ def orthogonal(
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     choice = getattr(_OrthMaps, orthogonal_map, None)
     if choice is None:
-        raise ValueError(
-            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
-        )
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
     parametrization = _Orthogonal(weight, choice, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, parametrization, unsafe=True)
     return module
@@ -155,9 +149,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Train the norm (original0) and the direction (original1) of module.<name> separately."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def compatibility_hook(
-        state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-    ) -> None:
+    def compatibility_hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) -> None:
         # Files of the older weight_norm name the parts weight_g and weight_v.
         old = f"{prefix}{name}_g", f"{prefix}{name}_v"
         if all(key in state_dict for key in old):
@@ -177,9 +169,7 @@ class _SpectralNorm(Module):
         if dim >= ndim or dim < -ndim:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.dim = dim if dim >= 0 else dim + ndim
         self.eps = eps
         if ndim > 1:

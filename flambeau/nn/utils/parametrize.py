@@ -79,8 +79,7 @@ class ParametrizationList(ModuleList):
                         new = module.right_inverse(new)
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
             raise ValueError(
-                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
-                f"Got {type(new).__name__}"
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}"
             )
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
@@ -224,9 +223,7 @@ def _inject_property(module: Module, tensor_name: str) -> None:
     setattr(type(module), tensor_name, property(get, put))
 
 
-def register_parametrization(
-    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
-) -> Module:
+def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
     """Compute module.<tensor_name> by `parametrization(original)` from now on; returns module.
 
     A method `right_inverse(value)` of the parametrization gives the initial original and makes assignment possible.
@@ -258,9 +255,7 @@ def register_parametrization(
                     inverse = None
                 if inverse is not None:
                     if not isinstance(inverse, Tensor):
-                        raise ValueError(
-                            f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}"
-                        )
+                        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(inverse).__name__}")
                     for quality in ("dtype", "shape"):
                         present, returned = getattr(value, quality), getattr(inverse, quality)
                         if present != returned:
@@ -283,8 +278,7 @@ def register_parametrization(
         module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a "
-            f"parametrized element with name '{tensor_name}'"
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
         )
     return module
 
@@ -333,9 +327,7 @@ def type_before_parametrizations(module: Module) -> type:
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(
-    from_module: Module, to_module: Module, tensor_name: str | None = None
-) -> Module:
+def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
     """Put copies of one module's parametrizations and original tensors on another; returns it."""
     if not is_parametrized(from_module):
         return to_module

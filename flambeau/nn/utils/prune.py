@@ -179,9 +179,7 @@ class PruningContainer(BasePruningMethod):
             left = default_mask == 1
         elif kind == "structured":
             if not hasattr(method, "dim"):
-                raise AttributeError(
-                    'Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.'
-                )
+                raise AttributeError('Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.')
             dim = method.dim + t.dim() if method.dim < 0 else method.dim
             if dim < 0:
                 raise IndexError(f"Index is out of bounds for tensor with dimensions {t.dim()}")
@@ -312,9 +310,7 @@ class LnStructured(_Structured):
     def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
     ) -> Any:
-        return super().apply(
-            module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
-        )
+        return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
 class CustomFromMask(BasePruningMethod):
@@ -327,9 +323,7 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
-            raise AssertionError(
-                f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
-            )
+            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
     @classmethod
@@ -364,9 +358,7 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
     return module
 
 
-def ln_structured(
-    module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
-) -> Module:
+def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> Module:
     """Prune the slices along `dim` whose n-norm is smallest: a share or a number of them. Returns the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -422,9 +414,7 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether any parameter of the module, or of one below it, is pruned."""
-    return any(
-        isinstance(hook, BasePruningMethod) for each in module.modules() for hook in each._forward_pre_hooks.values()
-    )
+    return any(isinstance(hook, BasePruningMethod) for each in module.modules() for hook in each._forward_pre_hooks.values())
 
 
 # ---------------------------------------------------------------- amounts, dimensions, norms
@@ -442,17 +432,13 @@ def _validate_pruning_amount_init(amount: Any) -> None:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1):
-        raise ValueError(
-            f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
-        )
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
 def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
     """ValueError for a number of more than there are."""
     if isinstance(amount, numbers.Integral) and amount > tensor_size:
-        raise ValueError(
-            f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}"
-        )
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
 
 def _validate_structured_pruning(t: Tensor) -> None:

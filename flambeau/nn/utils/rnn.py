@@ -56,9 +56,7 @@ class PackedSequence(PackedSequence_):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        indices = [
-            None if index is None else index.to(data.device) for index in (self.sorted_indices, self.unsorted_indices)
-        ]
+        indices = [None if index is None else index.to(data.device) for index in (self.sorted_indices, self.unsorted_indices)]
         return type(self)(data, self.batch_sizes, *indices)
 
     def pin_memory(self) -> PackedSequence:
@@ -163,9 +161,7 @@ def _pack(input: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         )
     sizes = lengths.tolist()
     if sizes[-1] <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
-        )
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
     if sizes != sorted(sizes, reverse=True):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
@@ -187,7 +183,7 @@ def _fitting(data: Tensor, sizes: list[int]) -> Tensor:
     """As many rows of data as the batch sizes count. Raises RuntimeError in PyTorch's words if there are fewer."""
     row = start = 0
     for step in range(1, len(sizes) + 1):
-        if step == len(sizes) or sizes[step] != sizes[start]:   # a block of steps with the same number of sequences
+        if step == len(sizes) or sizes[step] != sizes[start]:  # a block of steps with the same number of sequences
             alive, count = sizes[start], step - start
             data[row : row + alive * count].reshape(count, alive, *data.shape[1:])
             row, start = row + alive * count, step
@@ -231,9 +227,7 @@ def pad_sequence(
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
     elif not hasattr(sequences, "__iter__"):
-        raise RuntimeError(
-            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
-        )
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     sequences = tuple(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")

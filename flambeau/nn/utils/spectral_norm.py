@@ -19,9 +19,7 @@ class SpectralNorm:
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.name = name
         self.dim = dim
         self.n_power_iterations = n_power_iterations
@@ -114,15 +112,23 @@ class _LoadHook:
     def __init__(self, norm: SpectralNorm) -> None:
         self.norm = norm
 
-    def __call__(self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list[str],
-                 unexpected_keys: list[str], error_msgs: list[str]) -> None:
+    def __call__(
+        self,
+        state_dict: dict,
+        prefix: str,
+        local_metadata: dict,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         norm, key = self.norm, prefix + self.norm.name
         version = local_metadata.get("spectral_norm", {}).get(norm.name + ".version")
         if version is not None and version >= 1:
             return
         complete = all(key + suffix in state_dict for suffix in ("_orig", "_u", "_v"))
         if version is None and complete and key not in state_dict:
-            return      # of a newer version, without metadata
+            return  # of a newer version, without metadata
         missing = [key + suffix for suffix in ("_orig", "", "_u") if key + suffix not in state_dict]
         if strict:
             missing_keys += missing

@@ -72,7 +72,7 @@ def _reparametrize_module(
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"{tensor!r} is not an instance of torch.Tensor")
             if registry is None:
-                registry = owner.__dict__       # a plain attribute, a name that parametrizations compute, or an unknown one
+                registry = owner.__dict__  # a plain attribute, a name that parametrizations compute, or an unknown one
                 present = registry.get(name)
                 if present is not None and not isinstance(present, Tensor):
                     raise TypeError(f"attribute `{name}`: {present} is not an instance of torch.Tensor")
@@ -128,7 +128,7 @@ def _functional_call(
         tie_weights: replace every name of a shared tensor.
         strict: refuse missing and unexpected names.
     """
-    if isinstance(module, Module) and hasattr(module, "_c"):     # which TorchScript has compiled
+    if isinstance(module, Module) and hasattr(module, "_c"):  # which TorchScript has compiled
         raise RuntimeError("The stateless API can't be used with Jitted modules")
     if args is None:
         args = ()

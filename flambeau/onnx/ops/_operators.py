@@ -57,8 +57,10 @@ def rotary_embedding(
     wanted = 3 if position_ids is None else 2
     torch._check(
         cos_cache.dim() == wanted and sin_cache.dim() == wanted,
-        lambda: f"cos_cache/sin_cache must be {wanted}D when position_ids is {'not ' * (wanted == 3)}provided. Received "
-        f"cos_cache shape {cos_cache.shape}, sin_cache shape {sin_cache.shape}",
+        lambda: (
+            f"cos_cache/sin_cache must be {wanted}D when position_ids is {'not ' * (wanted == 3)}provided. Received "
+            f"cos_cache shape {cos_cache.shape}, sin_cache shape {sin_cache.shape}"
+        ),
     )
     if position_ids is not None:
         cos_cache, sin_cache = cos_cache[position_ids], sin_cache[position_ids]

@@ -37,9 +37,7 @@ def leaky_relu(b: Builder, x: Value, negative_slope: float = 0.01) -> Value:
 
 
 @translation("rrelu")
-def rrelu(
-    b: Builder, x: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, *rest: object
-) -> Value:
+def rrelu(b: Builder, x: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, *rest: object) -> Value:
     """leaky_relu with the mean slope; with random slopes while training."""
     if not training:
         return b.op("LeakyRelu", x, alpha=(lower + upper) / 2)

@@ -230,9 +230,7 @@ def atan2(b: Builder, y: Any, x: Any) -> Value:
     y, x = together(b, y, x)
     zero = b.number(0, b.out.dtype)
     slope = b.op("Atan", b.op("Div", y, x))
-    turned = b.op(
-        "Add", slope, b.op("Where", b.op("Less", y, zero), b.number(-math.pi, y.dtype), b.number(math.pi, y.dtype))
-    )
+    turned = b.op("Add", slope, b.op("Where", b.op("Less", y, zero), b.number(-math.pi, y.dtype), b.number(math.pi, y.dtype)))
     angle = b.op("Where", b.op("Less", x, zero), turned, slope)
     origin = b.op("And", b.op("Equal", x, zero), b.op("Equal", y, zero))
     return b.op("Where", origin, zero, angle)
@@ -373,9 +371,7 @@ def clamp_max(b: Builder, x: Value, max: Any) -> Value:
 
 
 @translation("nan_to_num")
-def nan_to_num(
-    b: Builder, x: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Value:
+def nan_to_num(b: Builder, x: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Value:
     """What is no number as one."""
     if not x.dtype.is_floating_point:
         return x

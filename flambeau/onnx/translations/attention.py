@@ -69,9 +69,7 @@ def _repeated(b: Builder, x: Value, heads: int, own: int) -> Value:
     if heads == own:
         return x
     sizes = b.sizes(x)
-    wide = b.op(
-        "Expand", b.unsqueeze(x, x.rank - 2), [*sizes[:-2], heads // own, *sizes[-2:]], shape=[1] * (x.rank + 1)
-    )
+    wide = b.op("Expand", b.unsqueeze(x, x.rank - 2), [*sizes[:-2], heads // own, *sizes[-2:]], shape=[1] * (x.rank + 1))
     made = b.reshape(wide, [*sizes[:-3], heads, *sizes[-2:]])
     made.shape = [*x.shape[:-3], heads, *x.shape[-2:]] if x.shape is not None else [SymbolicDim(None)] * x.rank
     return made

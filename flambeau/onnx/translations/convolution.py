@@ -44,9 +44,7 @@ def _conv(
         pads = [n // 2 for n in total] + [n - n // 2 for n in total]
     else:
         pads = (each(0, dims) if padding == "valid" else each(padding, dims)) * 2
-    return batched(
-        b, x, weight.rank, lambda y: b.op("Conv", y, weight, bias, pads=pads, shape=[1] * weight.rank, **window)
-    )
+    return batched(b, x, weight.rank, lambda y: b.op("Conv", y, weight, bias, pads=pads, shape=[1] * weight.rank, **window))
 
 
 for _dims in (1, 2, 3):

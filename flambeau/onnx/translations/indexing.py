@@ -80,11 +80,7 @@ def scatter(b: Builder, x: Value, dim: int, index: Value, src: Value, *, reduce:
 @translation("scatter.value", "scatter.value_reduce")
 def scatter_value(b: Builder, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None) -> Value:
     """A number written to places."""
-    src = (
-        b.op("Expand", b.value(value, x.dtype), b.sizes(index), shape=index.shape)
-        if index.rank
-        else b.value(value, x.dtype)
-    )
+    src = b.op("Expand", b.value(value, x.dtype), b.sizes(index), shape=index.shape) if index.rank else b.value(value, x.dtype)
     return _scattered(b, x, dim, index, src, None if reduce is None else _REDUCTIONS[reduce])
 
 
@@ -95,9 +91,7 @@ def scatter_add(b: Builder, x: Value, dim: int, index: Value, src: Value) -> Val
 
 
 @translation("scatter_reduce.two")
-def scatter_reduce(
-    b: Builder, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True
-) -> Value:
+def scatter_reduce(b: Builder, x: Value, dim: int, index: Value, src: Value, reduce: str, *, include_self: bool = True) -> Value:
     """Elements that meet at places, added, multiplied, or the largest or smallest of them."""
     if reduce == "mean":
         ones = b.op("Expand", b.number(1, x.dtype), b.sizes(index), shape=index.shape)

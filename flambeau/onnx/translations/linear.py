@@ -139,9 +139,7 @@ def cdist(b: Builder, x: Value, y: Value, p: float = 2.0, compute_mode: int | No
 
 
 @translation("pairwise_distance")
-def pairwise_distance(
-    b: Builder, x: Value, y: Value, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Value:
+def pairwise_distance(b: Builder, x: Value, y: Value, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Value:
     """Distances of rows."""
     away = b.op("Add", b.op("Sub", x, y), float(eps), shape=[1] * max(x.rank, y.rank))
     return vector_norm(b, away, p, -1, keepdim)

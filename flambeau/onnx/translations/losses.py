@@ -77,12 +77,7 @@ def binary_cross_entropy(b: Builder, x: Value, target: Value, weight: Value | No
 
 @translation("binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
-    b: Builder,
-    x: Value,
-    target: Value,
-    weight: Value | None = None,
-    pos_weight: Value | None = None,
-    reduction: int = 1,
+    b: Builder, x: Value, target: Value, weight: Value | None = None, pos_weight: Value | None = None, reduction: int = 1
 ) -> Value:
     """The same of sigmoid(x)."""
     soft = b.op("Softplus", b.op("Neg", x))
@@ -106,9 +101,7 @@ def kl_div(b: Builder, x: Value, target: Value, reduction: int = 1, *, log_targe
 
 
 @translation("poisson_nll_loss")
-def poisson_nll_loss(
-    b: Builder, x: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int
-) -> Value:
+def poisson_nll_loss(b: Builder, x: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int) -> Value:
     """exp(x) - target * x, or x - target * log(x + eps); with Stirling's formula where it is full."""
     if log_input:
         made = b.op("Sub", b.op("Exp", x), b.op("Mul", target, x))
@@ -125,9 +118,7 @@ def poisson_nll_loss(
 
 
 @translation("margin_ranking_loss")
-def margin_ranking_loss(
-    b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
-) -> Value:
+def margin_ranking_loss(b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1) -> Value:
     """max(0, margin - target * (x - y))."""
     away = b.op("Mul", b.op("Neg", target), b.op("Sub", x, y))
     return _total(b, b.op("Max", b.op("Add", away, margin), 0), reduction, max(_rank(x, y), target.rank))
@@ -143,9 +134,7 @@ def hinge_embedding_loss(b: Builder, x: Value, target: Value, margin: float = 1.
 
 
 @translation("cosine_embedding_loss")
-def cosine_embedding_loss(
-    b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1
-) -> Value:
+def cosine_embedding_loss(b: Builder, x: Value, y: Value, target: Value, margin: float = 0.0, reduction: int = 1) -> Value:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     product, *squares = (b.op("ReduceSum", b.op("Mul", *pair), [-1], keepdims=0) for pair in ((x, y), (x, x), (y, y)))
     sizes = b.op("Mul", *[b.op("Add", s, 1e-12) for s in squares])

@@ -96,17 +96,13 @@ def layer_norm(
 
 
 @translation("native_layer_norm")
-def native_layer_norm(
-    b: Builder, x: Value, normalized_shape: list[int], weight: Any, bias: Any, eps: float
-) -> tuple[Any, ...]:
+def native_layer_norm(b: Builder, x: Value, normalized_shape: list[int], weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     """Layer norm, of whose results only the first is written."""
     return layer_norm(b, x, normalized_shape, weight, bias, eps), None, None
 
 
 @translation("rms_norm", "_fused_rms_norm")
-def rms_norm(
-    b: Builder, x: Value, normalized_shape: list[int], weight: Value | None = None, eps: float | None = None
-) -> Value:
+def rms_norm(b: Builder, x: Value, normalized_shape: list[int], weight: Value | None = None, eps: float | None = None) -> Value:
     """Divided by the root of the mean of squares; whole from version 23 on."""
     dims = len(normalized_shape)
     eps = torch.finfo(x.dtype).eps if eps is None else eps

@@ -21,9 +21,7 @@ def _padded(b: Builder, x: Value, pad: list[Any], mode: str, value: Any = None) 
     for i in range(len(pad) // 2):
         before[rank - 1 - i], after[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
     if mode == "constant" and x.dtype == torch.bool:
-        return b.cast(
-            b.op("Pad", b.cast(x, torch.int32), before + after, int(bool(value)), mode="constant"), torch.bool
-        )
+        return b.cast(b.op("Pad", b.cast(x, torch.int32), before + after, int(bool(value)), mode="constant"), torch.bool)
     number = b.value(value, x.dtype) if mode == "constant" and value else None
     return b.op("Pad", x, before + after, number, mode=_MODES[mode])
 

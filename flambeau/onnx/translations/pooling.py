@@ -14,13 +14,7 @@ from flambeau.onnx.translations.convolution import batched
 
 def _max_pool(dims: int, indices: bool) -> None:
     def write(
-        b: Builder,
-        x: Value,
-        kernel_size: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
+        b: Builder, x: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
     ) -> Any:
         if x.rank == dims + 1:
             made = write(b, b.unsqueeze(x, 0), kernel_size, stride, padding, dilation, ceil_mode)
@@ -120,9 +114,7 @@ def _adaptive_max_pool(dims: int) -> None:
             return tuple(b.squeeze(y, 0) for y in write(b, b.unsqueeze(x, 0), output_size))  # type: ignore[return-value]
         known, sizes = sized(b, x, *range(2, x.rank)), each(output_size, dims)
         if any(n % m for n, m in zip(known, sizes)):
-            raise unsupported(
-                b, f"from {known} to {sizes}: ONNX has windows of one size; choose an output size that divides"
-            )
+            raise unsupported(b, f"from {known} to {sizes}: ONNX has windows of one size; choose an output size that divides")
         kernel = [n // m for n, m in zip(known, sizes)]
         found, places = b.op("MaxPool", x, kernel_shape=kernel, strides=kernel, outputs=2, shape=[1] * x.rank)
         count = 1

@@ -120,13 +120,7 @@ def _parts(b: Builder, x: Value, count: int) -> tuple[Value, ...]:
 
 @translation("lstm_cell")
 def lstm_cell(
-    b: Builder,
-    x: Value,
-    hx: list[Value],
-    w_ih: Value,
-    w_hh: Value,
-    b_ih: Value | None = None,
-    b_hh: Value | None = None,
+    b: Builder, x: Value, hx: list[Value], w_ih: Value, w_hh: Value, b_ih: Value | None = None, b_hh: Value | None = None
 ) -> tuple[Value, Value]:
     """One step of an LSTM."""
     gates = b.op("Add", linear(b, x, w_ih, b_ih), linear(b, hx[0], w_hh, b_hh))

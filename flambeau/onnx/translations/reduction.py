@@ -179,12 +179,8 @@ _spread("std_mean", True, True)
 # ---------------------------------------------------------------- norms
 
 
-@translation(
-    "linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype"
-)
-def vector_norm(
-    b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Value:
+@translation("linalg_vector_norm", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype")
+def vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The norm of vectors."""
     x = b.cast(x, b.out.dtype)
     ord = 2 if ord is None else ord
@@ -247,9 +243,7 @@ def cumprod(b: Builder, x: Value, dim: int, *, dtype: Any = None) -> Value:
 
 
 @translation("diff")
-def diff(
-    b: Builder, x: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
-) -> Value:
+def diff(b: Builder, x: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None) -> Value:
     """Differences of neighbours."""
     (dim,) = axes_of(x, dim)
     if prepend is not None or append is not None:

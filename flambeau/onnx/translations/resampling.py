@@ -70,9 +70,7 @@ def _places(align_corners: bool | None) -> dict[str, Any]:
 
 
 for _dims, _linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
-    _interpolation(
-        f"upsample_nearest{_dims}d", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
-    )
+    _interpolation(f"upsample_nearest{_dims}d", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
     _interpolation(
         f"_upsample_nearest_exact{_dims}d",
         mode="nearest",
@@ -84,9 +82,7 @@ _interpolation("upsample_bicubic2d", mode="cubic", cubic_coeff_a=-0.75)
 
 
 @translation("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(
-    b: Builder, x: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Value:
+def grid_sampler(b: Builder, x: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Value:
     """Values at places between -1 and 1."""
     names = ("linear", "nearest", "cubic") if b.opset >= 20 else ("bilinear", "nearest", "bicubic")
     return b.op(

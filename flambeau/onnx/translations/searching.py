@@ -35,9 +35,7 @@ def sort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> tuple
 
 
 @translation("sort.stable")
-def sort_stable(
-    b: Builder, x: Value, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[Value, Value]:
+def sort_stable(b: Builder, x: Value, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Value, Value]:
     """sort, whose equal elements stay in their order."""
     return sort(b, x, dim, descending)
 
@@ -144,9 +142,7 @@ def cummax(b: Builder, x: Value, dim: int) -> tuple[Value, Value]:
     (dim,) = axes_of(x, dim)
     size = b.size(x, dim)
     most = "cummax" in b.target
-    last = b.unsqueeze(
-        b.op("Transpose", x, perm=[*[d for d in range(x.rank) if d != dim], dim], shape=[1] * x.rank), x.rank - 1
-    )
+    last = b.unsqueeze(b.op("Transpose", x, perm=[*[d for d in range(x.rank) if d != dim], dim], shape=[1] * x.rank), x.rank - 1)
     kept = b.op("Trilu", b.full([size, size], 1, torch.int64), upper=0)
     info = torch.finfo(x.dtype) if x.dtype.is_floating_point else torch.iinfo(x.dtype)
     far = b.number(-float("inf") if most else float("inf"), x.dtype) if x.dtype.is_floating_point else b.number(

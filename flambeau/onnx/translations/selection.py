@@ -49,9 +49,7 @@ def select_scatter(b: Builder, x: Value, src: Value, dim: int, index: Any) -> Va
 
 
 @translation("slice_scatter")
-def slice_scatter(
-    b: Builder, x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Value:
+def slice_scatter(b: Builder, x: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     """A tensor with a part along a dimension written: what is before, the part, what is behind; or by places for a step."""
     (dim,) = axes_of(x, dim)
     start, end = 0 if start is None else start, INT64_MAX if end is None else end
@@ -90,9 +88,7 @@ def diagonal_scatter(b: Builder, x: Value, src: Value, offset: int = 0, dim1: in
 def _triangle(name: str, upper: int) -> None:
     def write(b: Builder, x: Value, diagonal: Any = 0) -> Value:
         if x.dtype == torch.bool:  # runtimes have no kernel of truths
-            return b.cast(
-                b.op("Trilu", b.cast(x, torch.int64), b.number(diagonal, torch.int64), upper=upper), torch.bool
-            )
+            return b.cast(b.op("Trilu", b.cast(x, torch.int64), b.number(diagonal, torch.int64), upper=upper), torch.bool)
         return b.op("Trilu", x, b.number(diagonal, torch.int64), upper=upper)
 
     translation(name)(write)

@@ -35,7 +35,7 @@ def _chunk_cat(tensors: Tensors, dim, num_chunks) -> Tensor:
         size = -(-x.size(d) // num_chunks)
         missing = size * num_chunks - x.size(d)
         if missing:
-            x = NAMESPACE["cat"]([x, x.new_zeros((*x.shape[:d], missing, *x.shape[d + 1:]))], d)
+            x = NAMESPACE["cat"]([x, x.new_zeros((*x.shape[:d], missing, *x.shape[d + 1 :]))], d)
         parts.append(x.reshape(*x.shape[:d], num_chunks, -1))
     return NAMESPACE["cat"](parts, dim % tensors[0].dim() + 1)
 
@@ -59,21 +59,26 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     """
     size, order = tuple(size), tuple(physical_layout)
     if len(size) != len(order):
-        raise RuntimeError("Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
-                           f"{len(size)} is not equal to len(physical_layout) = {len(order)}")
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(size)} is not equal to len(physical_layout) = {len(order)}"
+        )
     for i, d in enumerate(order):
         if not 0 <= d < len(size):
-            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at "
-                               f"index {i}).  "
-                               "NB: negative dims not currently supported; file an issue if you want it.")
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at "
+                f"index {i}).  "
+                "NB: negative dims not currently supported; file an issue if you want it."
+            )
         if d in order[:i]:
             raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(size), 1
     for d in reversed(order):
         strides[d] = step
         step *= size[d]
-    return NAMESPACE["empty_strided"](size, strides, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad,
-                                      pin_memory=pin_memory)
+    return NAMESPACE["empty_strided"](
+        size, strides, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad, pin_memory=pin_memory
+    )
 
 
 NAMESPACE["empty_permuted"] = empty_permuted
@@ -86,8 +91,16 @@ def _native_batch_norm_legit(input, weight, bias, *rest, **named):
     """native_batch_norm: (out, mean, 1 / standard deviation); without running_mean and running_var too."""
     names = ("running_mean", "running_var") if len(rest) + len(named) > 3 else ()
     given = dict(zip((*names, "training", "momentum", "eps"), rest)) | named
-    return NAMESPACE["native_batch_norm"](input, weight, bias, given.get("running_mean"), given.get("running_var"),
-                                          given["training"], given["momentum"], given["eps"])
+    return NAMESPACE["native_batch_norm"](
+        input,
+        weight,
+        bias,
+        given.get("running_mean"),
+        given.get("running_var"),
+        given["training"],
+        given["momentum"],
+        given["eps"],
+    )
 
 
 NAMESPACE["_native_batch_norm_legit"] = _native_batch_norm_legit

@@ -31,16 +31,7 @@ from flambeau.core.autograd.node import rename
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator.arguments import no_combination, refused
 from flambeau.core.operator.facets import CONSTANT, LINEAR, described
-from flambeau.core.operator.pointwise import (
-    NUMBERS,
-    RELEASE_FROM,
-    Pointwise,
-    call,
-    like_first,
-    needs_graph,
-    overload,
-    record,
-)
+from flambeau.core.operator.pointwise import NUMBERS, RELEASE_FROM, Pointwise, call, like_first, needs_graph, overload, record
 from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor import lazy_conjugate as pending
 from flambeau.core.tensor.create import CPU, make_tensor
@@ -63,8 +54,16 @@ class Copy(Pointwise):
             warn_once("Casting complex values to real discards the imaginary part")
         return super().plan(operands, numbers, statics, out)
 
-    def _nest(self, operands: Any, numbers: Any, statics: Any, computation: DType, result: DType, stored: DType,
-              pending: tuple[int, ...] = ()) -> Nest:
+    def _nest(
+        self,
+        operands: Any,
+        numbers: Any,
+        statics: Any,
+        computation: DType,
+        result: DType,
+        stored: DType,
+        pending: tuple[int, ...] = (),
+    ) -> Nest:
         """The loop nest; what is computed in float32 moves as integers where it isn't converted: a NaN keeps its bits."""
         bits = _AS_INTEGERS.get(stored.itemsize) if stored is operands[0]._layout.dtype and not pending else None
         if bits is None or stored.is_complex or compute_dtype(stored) is stored:
@@ -78,9 +77,9 @@ CLONE = Copy("clone", lambda input: input, ["input"], node="Clone")
 _conversions: dict[DType, Copy] = {}
 _fills: dict[Any, Any] = register_cache({})
 _preserved: dict[Layout, Layout] = register_cache({})
-_formats: dict[Any, Any] = register_cache({})   # plans of conversions by layout, dtype and memory format
-_reordered: dict[Any, Any] = register_cache({})     # those of to(memory_format=...), by layout and format
-_copies: dict[Any, Any] = register_cache({})    # checked plans of copy_ by the layouts of target and source
+_formats: dict[Any, Any] = register_cache({})  # plans of conversions by layout, dtype and memory format
+_reordered: dict[Any, Any] = register_cache({})  # those of to(memory_format=...), by layout and format
+_copies: dict[Any, Any] = register_cache({})  # checked plans of copy_ by the layouts of target and source
 
 
 class CopyInto(Pointwise):
@@ -106,15 +105,16 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(other, Tensor):
         if not isinstance(other, (bool, int, float, complex)):
             raise refused("copy_", "other", "Tensor", other, 1)
-        other = make_tensor(other, dtypes.complex128 if isinstance(other, complex) else
-                          dtypes.float64 if isinstance(other, float) else None)
+        other = make_tensor(
+            other, dtypes.complex128 if isinstance(other, complex) else dtypes.float64 if isinstance(other, float) else None
+        )
     elif self._layout.device is not other._layout.device:
         refuse_mixing(self._layout.device, other._layout.device)
     if (self._node is not None or other._node is not None) and needs_graph((self, other)):
         inplace.check(self)
         copy_raw(self, other)
         dtype = self._layout.dtype
-        if not (dtype.is_floating_point or dtype.is_complex):       # such elements have no derivatives
+        if not (dtype.is_floating_point or dtype.is_complex):  # such elements have no derivatives
             return self
         inplace.rebase(self, record(COPY_INTO, self, (self, other), (), ()))
         return self
@@ -136,10 +136,11 @@ def copy_raw(self: Tensor, src: Tensor) -> Tensor:
             mine, theirs = self._layout, src._layout
             if mine.in_memory() is theirs.in_memory() and src._offset == self._offset:
                 if mine.pending != theirs.pending and not memory_order.overlaps_itself(mine.shape, mine.strides):
-                    COPY.compute((src,), (), (), self)      # element by element in its place
+                    COPY.compute((src,), (), (), self)  # element by element in its place
                 return self
             if mine.dtype is theirs.dtype and memory_order.has_overlap(
-                    (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)):
+                (mine.shape, mine.strides, self._offset), (theirs.shape, theirs.strides, src._offset)
+            ):
                 raise RuntimeError(memory_order.OVERLAPS_INPUT)
             low, high = self._offset, self._offset + memory_order.extent(mine.shape, mine.strides)
             if src._offset < high and low < src._offset + memory_order.extent(theirs.shape, theirs.strides):
@@ -185,7 +186,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = preserve_forma
         if input._node is not None and modes.local.grad:
             out._node = record(CLONE, out, (input,), (), ())
         return out
-    target = layout_in_format(input._layout, memory_format or preserve_format)     # None is as good as none given
+    target = layout_in_format(input._layout, memory_format or preserve_format)  # None is as good as none given
     launch = COPY.other_plans.get((input._layout, target))
     if launch is None:
         out = empty_layout(target)
@@ -298,11 +299,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     Keywords: dtype, device, non_blocking, copy (always a copy), memory_format.
     """
     layout = self._layout
-    if len(args) == 1 and not kwargs and self.__class__ in overrides.PLAIN:     # nothing to do, most often
+    if len(args) == 1 and not kwargs and self.__class__ in overrides.PLAIN:  # nothing to do, most often
         only = args[0]
         if only is layout.dtype or only is layout.device or (only.__class__ is str and only == layout.device.type == "cpu"):
             return self
-    if not args and len(kwargs) == 1 and self.__class__ in overrides.PLAIN:     # to(memory_format=...), seen before
+    if not args and len(kwargs) == 1 and self.__class__ in overrides.PLAIN:  # to(memory_format=...), seen before
         launch = _reordered.get((layout, kwargs.get("memory_format")))
         if launch is not None and not (self._node is not None and modes.local.grad):
             return launch(None, self)
@@ -367,8 +368,9 @@ def to_arguments(args: tuple, kwargs: dict) -> tuple[Device | None, DType | None
             elif name == "memory_format":
                 wanted = value or preserve_format
             elif name != "non_blocking":
-                raise TypeError("to() received an invalid combination of arguments - got an unexpected keyword argument "
-                                f"'{name}'")
+                raise TypeError(
+                    f"to() received an invalid combination of arguments - got an unexpected keyword argument '{name}'"
+                )
         return device, dtype, copy, wanted
     except Exception as error:
         filter_traceback(error)
@@ -380,15 +382,27 @@ def _short(name: str, dtype: DType) -> Any:
         if self._layout.dtype is dtype and memory_format is preserve_format and self.__class__ in overrides.PLAIN:
             return self
         return to(self, dtype, memory_format=memory_format)
+
     short.__name__ = short.__qualname__ = name
     short.__doc__ = f"to({dtype})."
     return short
 
 
-for _name, _dtype in (("float", dtypes.float32), ("double", dtypes.float64), ("half", dtypes.float16),
-                      ("bfloat16", dtypes.bfloat16), ("int", dtypes.int32), ("long", dtypes.int64), ("short", dtypes.int16),
-                      ("char", dtypes.int8), ("byte", dtypes.uint8), ("bool", dtypes.bool_), ("cfloat", dtypes.complex64),
-                      ("cdouble", dtypes.complex128), ("chalf", dtypes.complex32)):
+for _name, _dtype in (
+    ("float", dtypes.float32),
+    ("double", dtypes.float64),
+    ("half", dtypes.float16),
+    ("bfloat16", dtypes.bfloat16),
+    ("int", dtypes.int32),
+    ("long", dtypes.int64),
+    ("short", dtypes.int16),
+    ("char", dtypes.int8),
+    ("byte", dtypes.uint8),
+    ("bool", dtypes.bool_),
+    ("cfloat", dtypes.complex64),
+    ("cdouble", dtypes.complex128),
+    ("chalf", dtypes.complex32),
+):
     setattr(Tensor, _name, described(jvp=LINEAR)(_short(_name, _dtype)))
 
 
@@ -468,9 +482,11 @@ def specialize_fill(layout: Layout, value: Any) -> Any:
 
 def _checked(launch: Any, layout: Layout) -> Any:
     """A launcher of a fill that refuses numbers which can't be elements."""
+
     def fill(out: Any, value: Any) -> Any:
         element = scalar_range.as_element(value, layout.dtype)
         return launch(out, element) if element.__class__ is value.__class__ else fill_or_make(out, layout, element)
+
     return fill
 
 
@@ -521,8 +537,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Write `value` (a number or a zero-dim tensor) into every element. Returns the tensor."""
     if isinstance(value, Tensor):
         if value._layout.ndim:
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} "
-                               "dimensions.")
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value._layout.ndim} dimensions."
+            )
         if value._layout.answering is not None:
             return overrides.dispatch(Tensor.fill_, (self, value), {})
         if needs_graph((self, value)):

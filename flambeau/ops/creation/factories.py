@@ -14,18 +14,7 @@ import numpy as np
 from flambeau.base import scalar_range
 from flambeau.base.device import beside, default_device, in_block, require
 from flambeau.base.device import device as Device
-from flambeau.base.dtype import (
-    FLOAT8,
-    asked_for,
-    bool_,
-    complex64,
-    complex128,
-    finfo,
-    float32,
-    float64,
-    get_default_dtype,
-    int64,
-)
+from flambeau.base.dtype import FLOAT8, asked_for, bool_, complex64, complex128, finfo, float32, float64, get_default_dtype, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, preserve_format, register_cache, strided
 from flambeau.base.naming import named
@@ -98,6 +87,7 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
     if out is not None:
         from flambeau.core.operator.out_argument import copy_into, resize
         from flambeau.core.operator.out_rules import check_device
+
         check_device(record_of("full"), arguments.tensor_out(out), made._layout.device)
         if line and out._layout.numel == made._layout.numel:
             copy_into(out, made.view(out._layout.shape))
@@ -111,9 +101,11 @@ def finish(made: Tensor, requires_grad: bool, out: Tensor | None = None, line: b
 def warn_of_resizing(out: Tensor | None, count: int) -> None:
     """PyTorch's warning where `out` has elements, but not as many as there are numbers in a range."""
     if out is not None and out._layout.numel not in (0, count):
-        warn(f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
-             f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
-             f"error. The out tensor will be resized to a tensor of shape ({count},).")
+        warn(
+            f"The number of elements in the out tensor of shape {list(out._layout.shape)} is {out._layout.numel} which "
+            f"does not match the computed number of elements {count}. Note that this may occur as a result of rounding "
+            f"error. The out tensor will be resized to a tensor of shape ({count},)."
+        )
 
 
 def _requiring(out: Tensor, requires_grad: bool) -> Tensor:
@@ -137,11 +129,17 @@ def dtype_asked(dtype: DType | None, out: Tensor | None, layout: Any = None) -> 
     return own
 
 
-_LAYOUTS = {"torch.strided": "Strided", "torch.sparse_coo": "Sparse", "torch.sparse_csr": "SparseCsr",
-            "torch.sparse_csc": "SparseCsc", "torch.sparse_bsr": "SparseBsr", "torch.sparse_bsc": "SparseBsc"}
+_LAYOUTS = {
+    "torch.strided": "Strided",
+    "torch.sparse_coo": "Sparse",
+    "torch.sparse_csr": "SparseCsr",
+    "torch.sparse_csc": "SparseCsc",
+    "torch.sparse_bsr": "SparseBsr",
+    "torch.sparse_bsc": "SparseBsc",
+}
 
 
-MOST = 1 << 63      # what 64 bits don't hold
+MOST = 1 << 63  # what 64 bits don't hold
 
 
 def _plain_sizes(sizes: tuple[Any, ...]) -> bool:
@@ -172,9 +170,12 @@ def sizes_of(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
             shape = arguments.ints(function, "size", size, size is given)
         for n in shape:
             if not 0 <= n < MOST:
-                arguments.ints(function, "size", size)      # raises for what 64 bits don't hold
-                raise RuntimeError("zeros: Dimension size must be non-negative." if function == "zeros" else
-                                   f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+                arguments.ints(function, "size", size)  # raises for what 64 bits don't hold
+                raise RuntimeError(
+                    "zeros: Dimension size must be non-negative."
+                    if function == "zeros"
+                    else f"Trying to create tensor with negative dimension {n}: {list(shape)}"
+                )
         return shape
     except Exception as error:
         filter_traceback(error)
@@ -189,6 +190,7 @@ def check_layout(layout: Any) -> None:
 def without_elements(shape: tuple[int, ...], layout: Any, dtype: DType | None) -> Tensor:
     """A sparse tensor of this shape and layout without elements."""
     from flambeau.ops.sparse.construction import empty_sparse
+
     return empty_sparse(shape, layout, dtype or get_default_dtype())
 
 
@@ -243,6 +245,7 @@ def empty(
         if out is not None:
             from flambeau.core.operator.out_argument import resize
             from flambeau.core.operator.out_rules import check_device
+
             dtype_asked(dtype, out, layout)
             check_device(record_of("empty"), out, home(device) if device is not None else out._layout.device)
             resize(out, shape)
@@ -263,10 +266,19 @@ create.PUBLIC["empty"] = empty
 
 
 @public(method=False)
-def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Any = None,
-                  device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """Uninitialised memory of this shape and these strides."""
     from flambeau.base import memory_order
+
     shape, strides = tuple(size), tuple(stride)
     if len(shape) != len(strides):
         raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})")
@@ -278,15 +290,25 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """`fill_value` in every element; the dtype follows the value."""
     known = dtype is None or dtype.__class__ is DType
     if known and layout is None and device is None and out is None and size.__class__ is tuple:
         key = ("full", size, fill_value.__class__, dtype, default_device())
         try:
             launch = _fresh.get(key)
-        except TypeError:       # sizes that are no ints
+        except TypeError:  # sizes that are no ints
             launch = None
         if launch is not None:
             try:
@@ -294,8 +316,11 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
             except OverflowError:
                 made = filled(fresh_layout(size, dtype or int64, None), fill_value)
             return made if requires_grad is False else leaf(made, requires_grad)
-        if fill_value.__class__ in (float, int, bool) and default_device().type == "cpu" and all(
-                n.__class__ is int and n > 0 for n in size):
+        if (
+            fill_value.__class__ in (float, int, bool)
+            and default_device().type == "cpu"
+            and all(n.__class__ is int and n > 0 for n in size)
+        ):
             wanted = dtype or {bool: bool_, int: int64}.get(fill_value.__class__) or get_default_dtype()
             if wanted.is_floating_point or (wanted is int64 and fill_value.__class__ is int) or wanted is bool_:
                 made = filled(fresh_layout(size, wanted, None), fill_value)
@@ -304,20 +329,29 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, layout: Any 
     dtype = dtype_asked(dtype, out, layout)
     check_layout(layout)
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
-    dtype = dtype or {
-        bool: bool_, int: int64, complex: complex128 if get_default_dtype() is float64 else complex64}.get(
-        type(value), get_default_dtype())
+    dtype = dtype or {bool: bool_, int: int64, complex: complex128 if get_default_dtype() is float64 else complex64}.get(
+        type(value), get_default_dtype()
+    )
     made = filled(fresh_layout(sizes_of("full", (size,)), dtype, device), value)
     return finish(made, requires_grad, out)
 
 
-_fresh: dict[Any, Callable] = register_cache({})      # plans by the size and what else a call says
+_fresh: dict[Any, Callable] = register_cache({})  # plans by the size and what else a call says
 settings.watchers.append(_fresh.clear)
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-          requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def zeros(
+    *sizes: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """Zeros of this shape."""
     if size is not None:
         sizes = (*sizes, size)
@@ -346,8 +380,17 @@ def zeros(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def ones(*sizes: Any, size: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-         requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None, names: Any = None) -> Tensor:
+def ones(
+    *sizes: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """Ones of this shape."""
     if size is not None:
         sizes = (*sizes, size)
@@ -383,35 +426,67 @@ def like(input: Tensor, dtype: DType | None, device: Any, memory_format: Any) ->
 
 
 @public(method=False, jvp=CONSTANT)
-def empty_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Uninitialised memory like `input`."""
     return finish(fresh(like(input, dtype, device, memory_format)), requires_grad)
 
 
 @public(method=False, jvp=CONSTANT)
-def zeros_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-               pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Zeros like `input`."""
     made = filled(layout_like(input, dtype, device, memory_format), 0)
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
 @public(method=False, jvp=CONSTANT)
-def ones_like(input: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-              pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Ones like `input`."""
     made = filled(layout_like(input, dtype, device, memory_format), 1)
     return made if requires_grad is False else leaf(made, requires_grad)
 
 
-engine.ones_like = lambda output, memory_format: NAMESPACE["ones_like"](
-    output, pin_memory=False, memory_format=memory_format)
+engine.ones_like = lambda output, memory_format: NAMESPACE["ones_like"](output, pin_memory=False, memory_format=memory_format)
 
 
 @public(method=False, jvp=CONSTANT)
-def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-              requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """`fill_value` in every element, like `input`."""
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     made = filled(layout_like(input, dtype, device, memory_format), value)
@@ -419,7 +494,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None, lay
 
 
 _steps: dict[Any, Callable] = register_cache({})
-_lines: dict[Any, tuple[Callable, float, float, float]] = register_cache({})    # (plan, largest end, last, half) of calls
+_lines: dict[Any, tuple[Callable, float, float, float]] = register_cache({})  # (plan, largest end, last, half) of calls
 _REAL = {float, int}
 
 
@@ -449,8 +524,18 @@ def _number(x: Any) -> Any:
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dtype: DType | None = None, layout: Any = None,
-           device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *surplus: Any,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """start, start + step, ... below `end`. Integers give int64, floats the default dtype.
 
     Raises RuntimeError if step is 0 or leads away from `end`.
@@ -475,7 +560,7 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, *surplus: Any, dty
     else:
         dtype = dtype_asked(dtype, out, layout) or get_default_dtype()
     if dtype is bool_ or dtype.is_complex or dtype in FLOAT8:
-        raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.scalar_name}'")
     if step == 0 or step != step:
         raise RuntimeError("step must be nonzero")
     if not (whole or (math.isfinite(start) and math.isfinite(end))):
@@ -515,8 +600,10 @@ def range_closed(
     out: Tensor | None = None,
 ) -> Tensor:
     """As `arange` with both ends included (deprecated in PyTorch)."""
-    warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).")
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
+    )
     if end is None:
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
@@ -526,8 +613,13 @@ def range_closed(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     dtype = dtype_asked(dtype, out, layout) or get_default_dtype()
     count = math.floor((end - start) / step) + 1
-    made = along("range", Layout.contiguous((count,), dtype, home(device)), (float(start), float(step)),
-                  lambda i, a, b: a + cast(i, a.dtype) * b, float64)
+    made = along(
+        "range",
+        Layout.contiguous((count,), dtype, home(device)),
+        (float(start), float(step)),
+        lambda i, a, b: a + cast(i, a.dtype) * b,
+        float64,
+    )
     return finish(made, requires_grad, out, line=True)
 
 
@@ -564,11 +656,14 @@ def _bounds(name: str, start: Any, end: Any, steps: int, device: Any) -> tuple[A
         raise RuntimeError("number of steps must be non-negative")
     dims = [x._layout.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
     if any(dims):
-        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got start with {dims[0]} "
-                           f"dimension(s) and end with {dims[1]} dimension(s).")
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with {dims[0]} "
+            f"dimension(s) and end with {dims[1]} dimension(s)."
+        )
     if home(device).type == "meta":
-        start, end = ((0j if x._layout.dtype.is_complex else 0.0) if isinstance(x, Tensor) and not known(x) else x
-                      for x in (start, end))
+        start, end = (
+            (0j if x._layout.dtype.is_complex else 0.0) if isinstance(x, Tensor) and not known(x) else x for x in (start, end)
+        )
     return _number(start), _number(end)
 
 
@@ -578,8 +673,9 @@ def _range_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
         return dtype or get_default_dtype()
     inferred = get_default_dtype().to_complex()
     if dtype is not None and not dtype.is_complex:
-        raise RuntimeError(f"torch.{name}(): inferred dtype {inferred.c_name} can't be safely cast to passed dtype "
-                           f"{dtype.scalar_name}")
+        raise RuntimeError(
+            f"torch.{name}(): inferred dtype {inferred.c_name} can't be safely cast to passed dtype {dtype.scalar_name}"
+        )
     return dtype or inferred
 
 
@@ -589,8 +685,18 @@ def _complex_line(layout: Layout, values: Callable[[], np.ndarray]) -> Tensor:
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-             requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """`steps` values from start to end, both included."""
     key = ("linspace", steps, dtype, layout, device, default_device())
     plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL
@@ -611,16 +717,30 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: DType | None = None, la
     else:
         work = float32 if dtype.is_floating_point and dtype is not float64 else float64
         line = float(steps - 1), float(steps // 2)
-        made = along("linspace", layout_made, (float(start), float(end), *line), _interpolated, work) \
-            if steps != 1 else filled(layout_made, float(start))
+        made = (
+            along("linspace", layout_made, (float(start), float(end), *line), _interpolated, work)
+            if steps != 1
+            else filled(layout_made, float(start))
+        )
         if plain and steps != 1 and dtype.is_floating_point and dtype.itemsize > 2:
             _lines[key] = _steps["linspace", layout_made, float, float, float, float], finfo(dtype).max, *line
     return finish(made, requires_grad, out, line=True)
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: DType | None = None, layout: Any = None,
-             device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`; integers of an integer dtype's powers."""
     key = ("logspace", steps, dtype, layout, device, default_device())
     plain = out is None and start.__class__ in _REAL and end.__class__ in _REAL and base.__class__ in _REAL
@@ -661,8 +781,17 @@ def _eye_plan(layout: Layout) -> Callable:
 
 
 @public(method=False, out=Out(device=ASKED_DEVICE))
-def eye(n: int, m: int | None = None, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
-        requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """n x m with ones on the diagonal."""
     m = n if m is None else m
     if n.__class__ is not int or m.__class__ is not int:

@@ -29,20 +29,28 @@ from flambeau.ops.creation.factories import home, leaf
 
 
 @public(method=False)
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new leaf tensor with a copy of `data` (numbers, nested sequences, arrays); the dtype is inferred if not given.
 
     A storage's memory is shared, as in PyTorch. ValueError for sequences of different lengths, TypeError for what is no number.
     """
     launch = _of_numbers.get((data.__class__, dtype))
-    if launch is not None and device is None and (data.__class__ is float or -1 << 63 <= data < 1 << 63) \
-            and default_device().type == "cpu" and (not told_of_data.count or local.of_data is None):
+    if (
+        launch is not None
+        and device is None
+        and (data.__class__ is float or -1 << 63 <= data < 1 << 63)
+        and default_device().type == "cpu"
+        and (not told_of_data.count or local.of_data is None)
+    ):
         made = launch(None, data)
         return made if requires_grad is False else leaf(made, requires_grad)
     if isinstance(data, Tensor):
-        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-             "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
+        warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+        )
     foreign = _foreign(data)
     try:
         made = make_tensor(data, dtype) if foreign is None else make_tensor(foreign, dtype)
@@ -59,7 +67,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 PUBLIC["tensor"] = tensor
 
 
-_of_numbers: dict[Any, Callable] = register_cache({})     # what makes a zero-dim tensor, by the class of the number and the dtype
+_of_numbers: dict[Any, Callable] = register_cache({})  # what makes a zero-dim tensor, by the class of the number and the dtype
 _OF_NUMBERS: dict[DType, type] = {float32: float, float64: float, int64: int, bool_: bool}
 
 
@@ -96,8 +104,9 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 
 
 @public(method=False)
-def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool | None = None) -> Tensor:
+def asarray(
+    obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
     """`obj` as a tensor: of arrays, tensors and buffers over their memory unless dtype or device differ; of a buffer's bytes
     as elements of `dtype` (default: the default dtype).
 
@@ -112,7 +121,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         if copy is False:
             raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
         made = make_tensor(obj)
-    elif type(obj).__name__ == "PyCapsule":     # of DLPack, or refused
+    elif type(obj).__name__ == "PyCapsule":  # of DLPack, or refused
         made = NAMESPACE["from_dlpack"](obj)
     elif over_storage(obj, dtype) is None and _has_buffer(obj):
         made = _over_buffer(obj, dtype or get_default_dtype(), -1, 0)
@@ -132,8 +141,10 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         raise ValueError(f"can't alias tensor with dtype '{layout.dtype.scalar_name}' into dtype '{wanted.scalar_name}'.")
     if requires_grad is None:
         if isinstance(obj, Tensor) and obj._node is not None:
-            warn_once("torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
-                      "requires_grad=False explicitly to get the old behavior and silence this warning.")
+            warn_once(
+                "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+                "requires_grad=False explicitly to get the old behavior and silence this warning."
+            )
         return made
     if made._node is not None and type(made._node) is not AccumulateGrad:
         return made if requires_grad else made.detach()
@@ -145,10 +156,12 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
 def _over_array(array: np.ndarray) -> Tensor:
     """A tensor over an array's memory, with a warning where that is not to be written to."""
     if not array.flags.writeable:
-        warn_once("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
-                  "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-                  "data or make it writable before converting it to a tensor. This type of warning will be suppressed for "
-                  "the rest of this program.")
+        warn_once(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
+            "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
+            "data or make it writable before converting it to a tensor. This type of warning will be suppressed for "
+            "the rest of this program."
+        )
     return from_array(array)
 
 
@@ -187,18 +200,24 @@ def _over_buffer(buffer: Any, dtype: DType, count: int, offset: int) -> Tensor:
         raise RuntimeError("could not retrieve buffer from object")
     size = view.nbytes
     if view.readonly:
-        warn_once("The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
-                  "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
-                  "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
-                  "suppressed for the rest of this program.")
+        warn_once(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
+            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
+            "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
+            "suppressed for the rest of this program."
+        )
     if size == 0 or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
         raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1")
     if count < 0 and (size - offset) % dtype.itemsize:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
-                         f"element size ({dtype.itemsize})")
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            f"element size ({dtype.itemsize})"
+        )
     if count > 0 and offset + count * dtype.itemsize > size:
-        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
-                         f"greater than actual buffer length ({size} bytes)")
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({size} bytes)"
+        )
     return from_array(np.frombuffer(buffer, dtype.numpy, count, offset), dtype)

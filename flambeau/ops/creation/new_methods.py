@@ -27,7 +27,7 @@ def _new(self: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
     return {"dtype": dtype or own.dtype, "device": own.device if device is None else beside(home(device), own.device)}
 
 
-_fresh: dict[Any, Callable] = register_cache({})     # plans by kind, size, dtype and device
+_fresh: dict[Any, Callable] = register_cache({})  # plans by kind, size, dtype and device
 settings.watchers.append(_fresh.clear)
 
 
@@ -55,8 +55,16 @@ _filling_plan: dict[Any, Callable[[Layout], Callable]] = {int: _ones_plan, float
 
 
 @public(namespace=False, jvp=CONSTANT)
-def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
-              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_empty(
+    self: Tensor,
+    *sizes: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Uninitialised memory of the dtype and device of this tensor."""
     if size is not None:
         sizes = (*sizes, size)
@@ -68,8 +76,16 @@ def new_empty(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None =
 
 
 @public(namespace=False, jvp=CONSTANT)
-def new_zeros(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
-              requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_zeros(
+    self: Tensor,
+    *sizes: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Zeros of the dtype and device of this tensor."""
     if size is not None:
         sizes = (*sizes, size)
@@ -81,8 +97,16 @@ def new_zeros(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None =
 
 
 @public(namespace=False, jvp=CONSTANT)
-def new_ones(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = None, device: Any = None,
-             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_ones(
+    self: Tensor,
+    *sizes: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Ones of the dtype and device of this tensor."""
     if size is not None:
         sizes = (*sizes, size)
@@ -94,8 +118,17 @@ def new_ones(self: Tensor, *sizes: Any, size: Any = None, dtype: DType | None = 
 
 
 @public(namespace=False, jvp=CONSTANT)
-def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None,
-             requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """`fill_value` everywhere, of the dtype and device of this tensor."""
     kind = fill_value.__class__
     if dtype is None and device is None and not requires_grad and (kind is float or kind is int):
@@ -103,27 +136,46 @@ def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = 
         if launch is not None:
             try:
                 return launch(None, fill_value)
-            except OverflowError:   # an int that 64 bits don't hold with a sign: not the kernel's, but maybe an element
+            except OverflowError:  # an int that 64 bits don't hold with a sign: not the kernel's, but maybe an element
                 pass
     return full(size, fill_value, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)
-def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None,
-                      requires_grad: bool = False, layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_empty_strided(
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """Uninitialised memory of these strides, of the dtype and device of this tensor."""
     return empty_strided(size, stride, **_new(self, dtype, device), requires_grad=requires_grad)
 
 
 @public(namespace=False)
-def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-               layout: Any = None, pin_memory: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """A copy of `data` with the dtype and device of this tensor."""
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
     if isinstance(data, Tensor):
-        warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-             "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
+        warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor)."
+        )
         made = to(make_tensor(data, dtype or self._layout.dtype), device=_new(self, None, device)["device"])
         made.requires_grad = requires_grad
         return made
@@ -142,5 +194,3 @@ def new(self: Tensor, *args: Any, size: Any = None, data: Any = None, other: Any
         args = (other if data is None else data,)
     made = create.legacy_constructor(*args, dtype=self._layout.dtype)
     return made if known(self) else made.to(self._layout.device)  # type: ignore[attr-defined]
-
-

@@ -19,7 +19,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ops.creation.factories import along, home
 
-Formula = tuple[Callable[..., s.Expr], tuple[float, ...]]     # of a place, as double, and numbers; those numbers
+Formula = tuple[Callable[..., s.Expr], tuple[float, ...]]  # of a place, as double, and numbers; those numbers
 
 
 def _made(name: str, size: int, formula: Formula, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -81,35 +81,79 @@ def _window(name: str, size: int, formula: Formula, dtype: Any, device: Any, req
     return _made(name, size, formula, dtype, device, requires_grad)
 
 
-def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-                pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
+def hann_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The Hann window, (window_length,)."""
-    return _window("hann_window", window_length, _cosines(window_length, periodic, (0.5, 0.5)), dtype, device,
-                   requires_grad)
+    return _window("hann_window", window_length, _cosines(window_length, periodic, (0.5, 0.5)), dtype, device, requires_grad)
 
 
-def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
-                   layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
+def hamming_window(
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """alpha - beta cos(2 pi k / N), (window_length,)."""
-    return _window("hamming_window", window_length, _cosines(window_length, periodic, (alpha, beta)), dtype, device,
-                   requires_grad)
+    return _window(
+        "hamming_window", window_length, _cosines(window_length, periodic, (alpha, beta)), dtype, device, requires_grad
+    )
 
 
-def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-                    pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
+def blackman_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The Blackman window, (window_length,)."""
-    return _window("blackman_window", window_length, _cosines(window_length, periodic, (0.42, 0.5, 0.08)), dtype, device,
-                   requires_grad)
+    return _window(
+        "blackman_window", window_length, _cosines(window_length, periodic, (0.42, 0.5, 0.08)), dtype, device, requires_grad
+    )
 
 
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None, device: Any = None,
-                    pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
+def bartlett_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The triangular window, (window_length,)."""
     return _window("bartlett_window", window_length, _triangle(window_length, periodic), dtype, device, requires_grad)
 
 
-def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
-                  device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """The Kaiser window of shape beta, (window_length,)."""
     return _window("kaiser_window", window_length, _kaiser(window_length, periodic, beta), dtype, device, requires_grad)
 
@@ -121,8 +165,7 @@ for _function in (hann_window, hamming_window, blackman_window, bartlett_window,
 # ---------------------------------------------------------------- torch.signal.windows
 
 
-def _signal(name: str, M: int, formula: Formula, dtype: Any, layout: Any, device: Any,
-            requires_grad: bool) -> Tensor:
+def _signal(name: str, M: int, formula: Formula, dtype: Any, layout: Any, device: Any, requires_grad: bool) -> Tensor:
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if dtype is not None and getattr(dtype, "name", None) not in ("float32", "float64"):
@@ -132,28 +175,40 @@ def _signal(name: str, M: int, formula: Formula, dtype: Any, layout: Any, device
     return _made(name, M, formula, dtype, device, requires_grad)
 
 
-def bartlett(M: int, *, sym: bool = True, dtype: Any = None,
-             layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def bartlett(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """The triangular window, (M,)."""
     return _signal("bartlett", M, _triangle(M, not sym), dtype, layout, device, requires_grad)
 
 
-def blackman(M: int, *, sym: bool = True, dtype: Any = None,
-             layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def blackman(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """The Blackman window, (M,)."""
     return _signal("blackman", M, _cosines(M, not sym, (0.42, 0.5, 0.08)), dtype, layout, device, requires_grad)
 
 
-def cosine(M: int, *, sym: bool = True, dtype: Any = None,
-           layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def cosine(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Half a period of the sine, (M,)."""
     period = max(M if sym or M == 1 else M + 1, 1)
     formula = (lambda place, step: s.sin(step * (place + 0.5)), (math.pi / period,))
     return _signal("cosine", M, formula, dtype, layout, device, requires_grad)
 
 
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,
-                device: Any = None, requires_grad: bool = False) -> Tensor:
+def exponential(
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """exp(-|k - center| / tau), (M,)."""
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -164,8 +219,16 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     return _signal("exponential", M, formula, dtype, layout, device, requires_grad)
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+def gaussian(
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The bell curve of standard deviation std, (M,)."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -174,8 +237,16 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
     return _signal("gaussian", M, formula, dtype, layout, device, requires_grad)
 
 
-def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-                   requires_grad: bool = False) -> Tensor:
+def general_cosine(
+    M: int,
+    *,
+    a: Sequence[float],
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A sum of cosines with the coefficients a, their signs alternating, (M,)."""
     if not isinstance(a, (list, tuple)) and not hasattr(a, "__iter__"):
         raise TypeError("Coefficients must be a list/tuple")
@@ -184,35 +255,62 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, dtype: Any =
     return _signal("general_cosine", M, _cosines(M, not sym, a), dtype, layout, device, requires_grad)
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-                    requires_grad: bool = False) -> Tensor:
+def general_hamming(
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi k / N), (M,)."""
-    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device,
-                          requires_grad=requires_grad)
+    return general_cosine(
+        M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
 
 
-def hamming(M: int, *, sym: bool = True, dtype: Any = None,
-            layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def hamming(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """The Hamming window, (M,)."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M: int, *, sym: bool = True, dtype: Any = None,
-         layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def hann(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """The Hann window, (M,)."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,
-           requires_grad: bool = False) -> Tensor:
+def kaiser(
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The Kaiser window of shape beta, (M,)."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     return _signal("kaiser", M, _kaiser(M, not sym, beta), dtype, layout, device, requires_grad)
 
 
-def nuttall(M: int, *, sym: bool = True, dtype: Any = None,
-            layout: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def nuttall(
+    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """The minimal 4-term Blackman-Harris window according to Nuttall, (M,)."""
-    return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, dtype=dtype, layout=layout, device=device,
-                          requires_grad=requires_grad)
+    return general_cosine(
+        M,
+        a=[0.3635819, 0.4891775, 0.1365995, 0.0106411],
+        sym=sym,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        requires_grad=requires_grad,
+    )

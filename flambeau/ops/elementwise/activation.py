@@ -42,6 +42,7 @@ def _clamping(bool_message: str) -> Any:
             raise RuntimeError(bool_message)
         if computation.is_complex:
             raise NotImplementedError("clamp is not supported for complex types")
+
     return check
 
 
@@ -59,8 +60,13 @@ def _(g, out):
     return where(out <= 0, 0, g)
 
 
-@pointwise(function=False, method=False, check=_clamping("Bool inputs not supported for hardtanh"),
-           elements=("min_val", "max_val"), as_written=True)
+@pointwise(
+    function=False,
+    method=False,
+    check=_clamping("Bool inputs not supported for hardtanh"),
+    elements=("min_val", "max_val"),
+    as_written=True,
+)
 def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0):
     """input clamped to [min_val, max_val]."""
     return s.clamp(input, min_val, max_val)
@@ -146,8 +152,15 @@ def _(g, input, lambd):
     return where((input > lambd) | (input < -lambd), g, 0)
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", kernel="softshrink_check", written_in_python=False,
-           out=Out(as_computed=True))
+@pointwise(
+    function=False,
+    method=False,
+    inplace=False,
+    types="f",
+    kernel="softshrink_check",
+    written_in_python=False,
+    out=Out(as_computed=True),
+)
 def softshrink(input: Tensor, lambd: Number = 0.5):
     """input moved by lambd towards 0, and 0 within [-lambd, lambd]."""
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, where(s.isnan(input), input, 0)))
@@ -162,8 +175,9 @@ def check_softshrink(input: Tensor, lambd: float) -> None:
     """Raise RuntimeError for a negative lambd."""
     dtype = input._layout.dtype
     if dtype.is_floating_point and not 0 <= lambd <= finfo(dtype).max:
-        raise RuntimeError(f"lambda must be in range [0, {finfo(dtype).max:g}] for input dtype {dtype.scalar_name}, "
-                           f"but found {lambd:g}")
+        raise RuntimeError(
+            f"lambda must be in range [0, {finfo(dtype).max:g}] for input dtype {dtype.scalar_name}, but found {lambd:g}"
+        )
 
 
 @pointwise(name="_prelu_kernel", function=False, method=False, inplace=False, types="f", kernel="prelu_cpu", node="PreluKernel")
@@ -184,15 +198,18 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Raises RuntimeError if the number of weights or the dtypes don't fit.
     """
     if input._layout.dtype is not weight._layout.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {input._layout.dtype.scalar_name} and "
-                           f"{weight._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input._layout.dtype.scalar_name} and {weight._layout.dtype.scalar_name}"
+        )
     if weight._layout.numel != 1:
         if not input._layout.ndim:
             raise RuntimeError("Not allow zero-dim input tensor.")
         channels = input._layout.shape[1] if input._layout.ndim > 1 else 1
         if channels != weight._layout.numel:
-            raise RuntimeError("Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                               f"{weight._layout.numel} and channel size = {channels}.")
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight._layout.numel} and channel size = {channels}."
+            )
     if weight._layout.ndim > 1:
         raise RuntimeError("prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = " + str(weight._layout.ndim))
     if input._layout.ndim == 0:
@@ -264,8 +281,15 @@ def _check_gelu(computation: DType, operands: Sequence[Any], numbers: Sequence[A
         raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@pointwise(function=False, method=False, types="f", kernel="GeluKernelImpl", check=_check_gelu, written_in_python=False,
-           out=Out(as_computed=True))
+@pointwise(
+    function=False,
+    method=False,
+    types="f",
+    kernel="GeluKernelImpl",
+    check=_check_gelu,
+    written_in_python=False,
+    out=Out(as_computed=True),
+)
 def gelu(input: Tensor, *, approximate="none"):
     """input * Phi(input), Phi the Gaussian distribution; approximate="tanh" takes its approximation by tanh."""
     if approximate == "tanh":
@@ -313,8 +337,9 @@ def _softplus(x: s.Expr) -> s.Expr:
     return where(s.isnan(x), x, s.maximum(x, 0) + s.log1p(s.exp(-s.abs(x))))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", written_in_python=False, as_written=True,
-           out=Out(as_computed=True))
+@pointwise(
+    function=False, method=False, inplace=False, types="f", written_in_python=False, as_written=True, out=Out(as_computed=True)
+)
 def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0):
     """log(1 + exp(beta * input)) / beta; input itself where beta * input > threshold."""
     scaled = input * beta
@@ -328,9 +353,18 @@ def _(g, input, beta, threshold):
     return where(scaled > threshold, g, g * (grown / (grown + 1)))
 
 
-@pointwise(function=False, method=False, inplace=False, types="f", name="logsigmoid", kernel="log_sigmoid_cpu", node="LogSigmoid",
-           underneath="log_sigmoid", schema="aten::log_sigmoid",
-           out=Out(dtype=worded("expected scalar type {have} but found {got}"), step="log_sigmoid_forward", warns=False))
+@pointwise(
+    function=False,
+    method=False,
+    inplace=False,
+    types="f",
+    name="logsigmoid",
+    kernel="log_sigmoid_cpu",
+    node="LogSigmoid",
+    underneath="log_sigmoid",
+    schema="aten::log_sigmoid",
+    out=Out(dtype=worded("expected scalar type {have} but found {got}"), step="log_sigmoid_forward", warns=False),
+)
 def logsigmoid(input: Tensor):
     """log(sigmoid(input))."""
     return s.minimum(input, 0) - s.log1p(s.exp(-s.abs(input)))
@@ -338,7 +372,7 @@ def logsigmoid(input: Tensor):
 
 @logsigmoid.vjp
 def _(g, input):
-    shrunk = s.exp(-where(input < 0, -input, input))        # unlike the absolute value's, its derivative at 0 isn't 0
+    shrunk = s.exp(-where(input < 0, -input, input))  # unlike the absolute value's, its derivative at 0 isn't 0
     return g * (where(input < 0, 1, shrunk) / (1 + shrunk))
 
 
@@ -391,9 +425,11 @@ def _halves(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     known = _half_layouts.get((layout, dim))
     if known is None:
         half = layout.shape[dim] // 2
-        shape = (*layout.shape[:dim], half, *layout.shape[dim + 1:])
-        known = _half_layouts[layout, dim] = (Layout.of(shape, layout.strides, layout.dtype, layout.device),
-                                              half * layout.strides[dim])
+        shape = (*layout.shape[:dim], half, *layout.shape[dim + 1 :])
+        known = _half_layouts[layout, dim] = (
+            Layout.of(shape, layout.strides, layout.dtype, layout.device),
+            half * layout.strides[dim],
+        )
     own, distance = known
     return tensor_from(input._storage, input._offset, own), tensor_from(input._storage, input._offset + distance, own)
 
@@ -435,8 +471,9 @@ def _(g, input, dim):
     return (cat([passed, passed * a * (1 - gate)], dim),)
 
 
-@pointwise(name="_rrelu_with_noise", function=False, method=False, types="f", kernel="rrelu_with_noise_out_cpu",
-           node="RreluWithNoise")
+@pointwise(
+    name="_rrelu_with_noise", function=False, method=False, types="f", kernel="rrelu_with_noise_out_cpu", node="RreluWithNoise"
+)
 def _rrelu_with_noise(input: Tensor, noise: Tensor):
     """input times its random slope."""
     return where(input <= 0, input * noise, input)

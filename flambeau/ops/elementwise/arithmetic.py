@@ -12,17 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.base.dtype import (
-    FLOAT8,
-    bool_,
-    complex128,
-    float32,
-    float64,
-    get_default_dtype,
-    int32,
-    int64,
-    promote_types,
-)
+from flambeau.base.dtype import FLOAT8, bool_, complex128, float32, float64, get_default_dtype, int32, int64, promote_types
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.naming import named
 from flambeau.core.modes import modes
@@ -37,8 +27,9 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, conj, where
 
-SUBTRACTS_BOOLS = ("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
-                   "operator instead.")
+SUBTRACTS_BOOLS = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+)
 USE_INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 NEGATES_BOOL = "Negation, the `-` operator, on a bool tensor is not supported. " + USE_INVERT
 SUBTRACTS_BOOL = "Subtraction, the `-` operator, with a bool tensor is not supported. " + USE_INVERT
@@ -79,22 +70,37 @@ def scaled(factor: Any, x: Expr) -> Expr:
 # ---------------------------------------------------------------- the four operations
 
 
-@pointwise(operator="__add__", reflected="__radd__", check=check_alpha, kernel="add_stub", factors=True, hidden="Scalar",
-           of_numbers=True, elements=("alpha",))
+@pointwise(
+    operator="__add__",
+    reflected="__radd__",
+    check=check_alpha,
+    kernel="add_stub",
+    factors=True,
+    hidden="Scalar",
+    of_numbers=True,
+    elements=("alpha",),
+)
 def add(input: Operand, other: Operand, *, alpha: Number = 1):
     """input + alpha * other, with broadcasting and type promotion."""
     return input + scaled(alpha, other)
 
 
-@pointwise(operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar", of_numbers=True,
-           elements=("alpha",))
+@pointwise(
+    operator="__sub__", check=_check_sub, kernel="add_stub", factors=True, hidden="Scalar", of_numbers=True, elements=("alpha",)
+)
 def sub(input: Operand, other: Operand, *, alpha: Number = 1):
     """input - alpha * other. Raises RuntimeError for bool."""
     return input - scaled(alpha, other)
 
 
-@pointwise(operator="__rsub__", method=False, inplace=False, check=_check_sub, node=overload("Rsub", "Backward0", "Backward1"),
-           elements=("alpha",))
+@pointwise(
+    operator="__rsub__",
+    method=False,
+    inplace=False,
+    check=_check_sub,
+    node=overload("Rsub", "Backward0", "Backward1"),
+    elements=("alpha",),
+)
 def rsub(input: Tensor, other: Operand, *, alpha: Number = 1):
     """other - alpha * input. Raises RuntimeError for bool."""
     return other - scaled(alpha, input)
@@ -106,7 +112,7 @@ rsub.operator.gradient_node = "NegBackward0"
 def _check_mul(computation: DType, operands: Any, *rest: Any) -> None:
     """float8 is multiplied by tensors only, not by a number, in PyTorch."""
     if computation in FLOAT8 and (any(x.__class__ in NUMBERS for x in operands) or not operands[1]._layout.ndim):
-        raise NotImplementedError(f'"mul_cpu_reduced_float" not implemented for \'{computation.scalar_name}\'')
+        raise NotImplementedError(f"\"mul_cpu_reduced_float\" not implemented for '{computation.scalar_name}'")
 
 
 @pointwise(operator="__mul__", reflected="__rmul__", types="bif8c", check=_check_mul, hidden="Scalar", of_numbers=True)
@@ -127,7 +133,7 @@ def _check_division(computation: DType, operands: Sequence[Any], numbers: Sequen
     if mode not in (None, "trunc", "floor"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     if mode is not None and (computation.is_complex or computation is bool_):
-        raise NotImplementedError(f'"div_{mode}_cpu" not implemented for \'{computation.scalar_name}\'')
+        raise NotImplementedError(f"\"div_{mode}_cpu\" not implemented for '{computation.scalar_name}'")
 
 
 def nonzero_divisor(value: Expr, dividend: Expr, divisor: Expr) -> Expr:
@@ -137,8 +143,15 @@ def nonzero_divisor(value: Expr, dividend: Expr, divisor: Expr) -> Expr:
     return s.guard(where(divisor == 0, s.cast(dividend, value.dtype), value), divisor == 0)
 
 
-@pointwise(kind=_rounding_kind, operator="__truediv__", check=_check_division, guarded=True,
-           node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2", hidden="Scalar", of_numbers=True)
+@pointwise(
+    kind=_rounding_kind,
+    operator="__truediv__",
+    check=_check_division,
+    guarded=True,
+    node=lambda operands, statics: "Div" if statics[0] is None else "DivBackward2",
+    hidden="Scalar",
+    of_numbers=True,
+)
 def div(input: Operand, other: Operand, *, rounding_mode=None):
     """input / other; rounding_mode "trunc" rounds the quotient towards zero, "floor" down, and both keep integers.
 
@@ -156,15 +169,31 @@ def _rdiv(input: Tensor, other: Operand):
     return s.reciprocal(input) * other
 
 
-@pointwise(operator="__floordiv__", types="if", kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide",
-           out=Out(graph=OUT_ONLY), of_numbers=True)
+@pointwise(
+    operator="__floordiv__",
+    types="if",
+    kernel="div_floor_cpu",
+    guarded=True,
+    undefined="aten::floor_divide",
+    out=Out(graph=OUT_ONLY),
+    of_numbers=True,
+)
 def floor_divide(input: Operand, other: Operand):
     """floor(input / other). Raises RuntimeError (ZeroDivisionError) when an integer is divided by zero."""
     return nonzero_divisor(s.floor_divide(input, other), s.as_expr(input), s.as_expr(other))
 
 
-@pointwise(inplace=False, function=False, method=False, operator="__rfloordiv__", name="_rfloordiv", types="if",
-           kernel="div_floor_cpu", guarded=True, undefined="aten::floor_divide")
+@pointwise(
+    inplace=False,
+    function=False,
+    method=False,
+    operator="__rfloordiv__",
+    name="_rfloordiv",
+    types="if",
+    kernel="div_floor_cpu",
+    guarded=True,
+    undefined="aten::floor_divide",
+)
 def _rfloordiv(input: Tensor, other: Operand):
     """floor(other / input)."""
     return nonzero_divisor(s.floor_divide(other, input), s.as_expr(other), input)
@@ -176,8 +205,16 @@ def remainder(input: Operand, other: Operand):
     return nonzero_divisor(s.remainder(input, other), s.as_expr(input), s.as_expr(other))
 
 
-@pointwise(inplace=False, function=False, method=False, name="_rmod", types="if", kernel="remainder_cpu",
-           guarded=True, undefined="aten::remainder")
+@pointwise(
+    inplace=False,
+    function=False,
+    method=False,
+    name="_rmod",
+    types="if",
+    kernel="remainder_cpu",
+    guarded=True,
+    undefined="aten::remainder",
+)
 def _rmod(input: Tensor, other: Operand):
     """other - floor(other / input) * input."""
     return nonzero_divisor(s.remainder(other, input), s.as_expr(other), input)
@@ -223,8 +260,9 @@ def abs(input: Tensor):
 
 def _check_complex_sign(computation: DType, *_: Any) -> None:
     if computation.is_complex:
-        raise NotImplementedError("Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
-                                  "instead.")
+        raise NotImplementedError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
 
 
 @pointwise(check=_check_complex_sign, out=Out(as_computed=True))
@@ -243,32 +281,52 @@ def _refuses_complex(message: str, error: type[Exception] = NotImplementedError)
     def check(computation: DType, *_: Any) -> None:
         if computation.is_complex:
             raise error(message)
+
     return check
 
 
-@pointwise(kind="bool", inplace=False, check=_refuses_complex("signbit is not implemented for complex tensors."),
-           out=Out(dtype=worded("signbit does not support non-boolean outputs.")))
+@pointwise(
+    kind="bool",
+    inplace=False,
+    check=_refuses_complex("signbit is not implemented for complex tensors."),
+    out=Out(dtype=worded("signbit does not support non-boolean outputs.")),
+)
 def signbit(input: Tensor):
     """Whether the sign bit is set, which is so for -0.0 too."""
     return s.signbit(input)
 
 
-@pointwise(inplace="function", types="if", kernel="floor_vml_cpu",
-           check=_refuses_complex("floor is not supported for complex inputs"), out=Out(as_computed=True))
+@pointwise(
+    inplace="function",
+    types="if",
+    kernel="floor_vml_cpu",
+    check=_refuses_complex("floor is not supported for complex inputs"),
+    out=Out(as_computed=True),
+)
 def floor(input: Tensor):
     """The largest integer that is not above input."""
     return s.floor(input)
 
 
-@pointwise(inplace="function", types="if", kernel="ceil_vml_cpu",
-           check=_refuses_complex("ceil is not supported for complex inputs"), out=Out(as_computed=True))
+@pointwise(
+    inplace="function",
+    types="if",
+    kernel="ceil_vml_cpu",
+    check=_refuses_complex("ceil is not supported for complex inputs"),
+    out=Out(as_computed=True),
+)
 def ceil(input: Tensor):
     """The smallest integer that is not below input."""
     return s.ceil(input)
 
 
-@pointwise(inplace="function", types="if", kernel="trunc_vml_cpu",
-           check=_refuses_complex("trunc is not supported for complex inputs"), out=Out(as_computed=True))
+@pointwise(
+    inplace="function",
+    types="if",
+    kernel="trunc_vml_cpu",
+    check=_refuses_complex("trunc is not supported for complex inputs"),
+    out=Out(as_computed=True),
+)
 def trunc(input: Tensor):
     """input without its fraction."""
     return s.trunc(input)
@@ -288,11 +346,16 @@ def _(g):
 def _check_round(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
     name = "round_vml_cpu" if statics[0] == 0 else "round_cpu"
     if computation is bool_ or computation.is_complex or (statics[0] != 0 and not computation.is_floating_point):
-        raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{computation.scalar_name}'")
 
 
-@pointwise(inplace="function", check=_check_round, as_written=True,
-           node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1", out=Out(as_computed=True))
+@pointwise(
+    inplace="function",
+    check=_check_round,
+    as_written=True,
+    node=lambda operands, statics: "Round" if not statics[0] else "RoundBackward1",
+    out=Out(as_computed=True),
+)
 def round(input: Tensor, *, decimals=0):
     """The nearest integer, halves to even; or the nearest number with so many decimals."""
     if decimals == 0:
@@ -319,7 +382,7 @@ def copysign(input: Tensor, other: Operand):
     return s.copysign(input, other)
 
 
-_FRACTIONS = {"bfloat16": 7, "float16": 10}      # bits of it, beside the 23 of the float32 in which such numbers are computed
+_FRACTIONS = {"bfloat16": 7, "float16": 10}  # bits of it, beside the 23 of the float32 in which such numbers are computed
 
 
 @pointwise(types="f", function=False, method=False, inplace=False, name="nextafter")
@@ -331,7 +394,7 @@ def _nextafter(input: Tensor, other: Tensor, small=None):
     pattern = s.bitcast(input, int32)
     outwards = (other > input) == (input > 0)
     moved = s.bitcast(where(outwards, pattern + step, pattern - step), float32)
-    if small == "float16":      # its subnormal numbers are normal ones of float32, its infinity is not next to its largest
+    if small == "float16":  # its subnormal numbers are normal ones of float32, its infinity is not next to its largest
         apart = s.copysign(input + where(other > input, 2.0**-24, -(2.0**-24)), input)
         moved = where((size < 2.0**-14) | ((size == 2.0**-14) & ~outwards), apart, moved)
         moved = where(size == float("inf"), s.copysign(s.constant(65504.0, float32), input), moved)
@@ -358,8 +421,11 @@ def _check_heaviside(computation: DType, operands: Sequence[Any], *_: Any) -> No
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
 
 
-@pointwise(undefined="aten::heaviside", check=_check_heaviside,
-           out=Out(dtype=worded("heaviside is not yet implemented for tensors with different dtypes."), graph=OUT_ONLY))
+@pointwise(
+    undefined="aten::heaviside",
+    check=_check_heaviside,
+    out=Out(dtype=worded("heaviside is not yet implemented for tensors with different dtypes."), graph=OUT_ONLY),
+)
 def heaviside(input: Tensor, values: Tensor):
     """0 below 0, 1 above, and `values` at 0."""
     return where(input == 0, values, s.cast(input > 0, values.dtype))
@@ -418,7 +484,7 @@ def _(g, out):
 
 def _check_pow(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     if computation is bool_ and isinstance(operands[1], Tensor):
-        raise NotImplementedError('"pow" not implemented for \'Bool\'')
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
 
 
 def _pow_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
@@ -435,8 +501,10 @@ def _general_pow(input: Operand, exponent: Operand):
 
 def _fixed_power(name: str, exponent: float, body: Any) -> Any:
     """The operator input ** exponent for one exponent, by a body that is faster than the general one."""
+
     def power(input: Tensor):
         return body(input)
+
     power.__doc__ = f"input ** {exponent:g}."
     made = pointwise(kind=_square_kind, name=name, inplace=False, function=False, method=False, node="Pow")(power)
 
@@ -445,9 +513,10 @@ def _fixed_power(name: str, exponent: float, body: Any) -> Any:
             return s.constant(0, g.dtype)
         if exponent == 3:
             return g * (3 * conj(input * input))
-        if exponent == 1.5:     # minus infinity has no root, and minus 0 has itself, unlike their power 0.5
+        if exponent == 1.5:  # minus infinity has no root, and minus 0 has itself, unlike their power 0.5
             return g * (1.5 * conj(s.sqrt(input)))
         return g * (exponent * conj(s.pow(input, exponent - 1)))
+
     made.vjp(rule)
     return made
 
@@ -470,8 +539,16 @@ def _steps_of_power(exponent: int) -> Any:
 
 for _exponent, _power in ((1, _same), (2, square), (3, _cube)):
     _power.operator.steps = _steps_of_power(_exponent)
-_FLOAT_POWERS = {**_POWERS, 0: _one, 1: _same, 0.5: _root, 1.5: _root_of_cube, -0.5: _inverse_root, -1: _inverse,
-                 -2: _inverse_square}
+_FLOAT_POWERS = {
+    **_POWERS,
+    0: _one,
+    1: _same,
+    0.5: _root,
+    1.5: _root_of_cube,
+    -0.5: _inverse_root,
+    -1: _inverse,
+    -2: _inverse_square,
+}
 
 
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -510,8 +587,7 @@ def _rpow_operator(self: Tensor, base: Any) -> Any:
 @named("pow_")
 def _pow_in_place(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of pow()."""
-    if exponent.__class__ is int and exponent < 0 and not (
-            self._layout.dtype.is_floating_point or self._layout.dtype.is_complex):
+    if exponent.__class__ is int and exponent < 0 and not (self._layout.dtype.is_floating_point or self._layout.dtype.is_complex):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return _general_pow.inplace(self, exponent)
 
@@ -534,16 +610,23 @@ def _general_float_power(input: Operand, exponent: Operand):
 
 def float_power(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent, computed and returned as float64 (complex128 for complex numbers); either may be a number."""
-    if ((exponent.__class__ is int or exponent.__class__ is float) and isinstance(input, Tensor) and input.__class__ in PLAIN
-            and out is None and not modes.active.count):
+    if (
+        (exponent.__class__ is int or exponent.__class__ is float)
+        and isinstance(input, Tensor)
+        and input.__class__ in PLAIN
+        and out is None
+        and not modes.active.count
+    ):
         chosen = _FLOAT_POWERS.get(exponent)
         if chosen is not None:
             return chosen(input.to(complex128 if input._layout.dtype.is_complex else float64))
     if isinstance(out, Tensor):
         wanted = _general_float_power.operator.dtypes([input, exponent])[1]
         if out._layout.dtype is not wanted:
-            raise RuntimeError(f"the output given to float_power has dtype {out._layout.dtype.scalar_name} but the operation's "
-                               f"result requires dtype {wanted.scalar_name}")
+            raise RuntimeError(
+                f"the output given to float_power has dtype {out._layout.dtype.scalar_name} but the operation's "
+                f"result requires dtype {wanted.scalar_name}"
+            )
     return _general_float_power(input, exponent, out=out)
 
 
@@ -555,8 +638,10 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power()."""
     wanted = _general_float_power.operator.dtypes([self, exponent])[1]
     if self._layout.dtype is not wanted:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's "
-                           f"result requires dtype {wanted.scalar_name}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self._layout.dtype.scalar_name} but the operation's "
+            f"result requires dtype {wanted.scalar_name}"
+        )
     return _general_pow.inplace(self, exponent)
 
 
@@ -564,6 +649,13 @@ publish("float_power_", float_power_, function=False)
 
 Tensor.__div__, Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__rtruediv__, Tensor.__itruediv__
 
-for _name, _of in (("subtract", "sub"), ("multiply", "mul"), ("divide", "div"), ("true_divide", "div"),
-                   ("negative", "neg"), ("absolute", "abs"), ("fix", "trunc")):
+for _name, _of in (
+    ("subtract", "sub"),
+    ("multiply", "mul"),
+    ("divide", "div"),
+    ("true_divide", "div"),
+    ("negative", "neg"),
+    ("absolute", "abs"),
+    ("fix", "trunc"),
+):
     alias(_name, _of)

@@ -17,9 +17,18 @@ from flambeau.ir.scalar import Expr
 def _declare(name: str, body: Callable[[Expr], Expr], words: str) -> Callable:
     def function(input: Tensor):
         return body(input)
+
     function.__doc__ = f"{words} of each element; integers become the default floating dtype. Not differentiable."
-    return pointwise(kind="float", types="w", kernel=f"{name}_cpu", name=f"special_{name}", function=False, method=False,
-                     inplace=False, differentiable=False)(function)
+    return pointwise(
+        kind="float",
+        types="w",
+        kernel=f"{name}_cpu",
+        name=f"special_{name}",
+        function=False,
+        method=False,
+        inplace=False,
+        differentiable=False,
+    )(function)
 
 
 bessel_j0 = _declare("bessel_j0", bessel.j0, "The Bessel function of the first kind of order 0")

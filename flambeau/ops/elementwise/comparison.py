@@ -29,8 +29,9 @@ from flambeau.ir.loops import Fold, Loop, Row, folded
 from flambeau.ir.scalar import cast, compute_dtype
 
 
-@pointwise(kind="bool", operator="__eq__", name="eq", types="bif8c", node=overload("Eq", "Backward1", "Backward0"),
-           of_arrays=True)
+@pointwise(
+    kind="bool", operator="__eq__", name="eq", types="bif8c", node=overload("Eq", "Backward1", "Backward0"), of_arrays=True
+)
 def eq(input: Tensor, other: Operand):
     """input == other."""
     return input == other
@@ -134,22 +135,19 @@ def logical_not(input: Tensor):
     return s.logical_not(input)
 
 
-@pointwise(operator="__and__", reflected="__rand__", types="bi", differentiable=False,
-           out=Out(graph=OUT_ONLY))
+@pointwise(operator="__and__", reflected="__rand__", types="bi", differentiable=False, out=Out(graph=OUT_ONLY))
 def bitwise_and(input: Operand, other: Operand):
     """The bits that both have. Raises NotImplementedError unless bool or integer."""
     return input & other
 
 
-@pointwise(operator="__or__", reflected="__ror__", types="bi", differentiable=False,
-           out=Out(graph=OUT_ONLY))
+@pointwise(operator="__or__", reflected="__ror__", types="bi", differentiable=False, out=Out(graph=OUT_ONLY))
 def bitwise_or(input: Operand, other: Operand):
     """The bits that either has. Raises NotImplementedError unless bool or integer."""
     return input | other
 
 
-@pointwise(operator="__xor__", reflected="__rxor__", types="bi", differentiable=False,
-           out=Out(graph=OUT_ONLY))
+@pointwise(operator="__xor__", reflected="__rxor__", types="bi", differentiable=False, out=Out(graph=OUT_ONLY))
 def bitwise_xor(input: Operand, other: Operand):
     """The bits that exactly one has. Raises NotImplementedError unless bool or integer."""
     return input ^ other
@@ -161,15 +159,13 @@ def bitwise_not(input: Tensor):
     return ~input
 
 
-@pointwise(operator="__lshift__", types="i", kernel="lshift_cpu", differentiable=False,
-           out=Out(graph=OUT_ONLY))
+@pointwise(operator="__lshift__", types="i", kernel="lshift_cpu", differentiable=False, out=Out(graph=OUT_ONLY))
 def bitwise_left_shift(input: Operand, other: Operand):
     """input shifted to the left by `other` bits; 0 beyond the width. Raises NotImplementedError unless integer."""
     return input << other
 
 
-@pointwise(operator="__rshift__", types="i", kernel="rshift_cpu", differentiable=False,
-           out=Out(graph=OUT_ONLY))
+@pointwise(operator="__rshift__", types="i", kernel="rshift_cpu", differentiable=False, out=Out(graph=OUT_ONLY))
 def bitwise_right_shift(input: Operand, other: Operand):
     """input shifted to the right by `other` bits, keeping the sign. Raises NotImplementedError unless integer."""
     return input >> other
@@ -205,7 +201,8 @@ Tensor.__invert__, Tensor.__rlshift__, Tensor.__rrshift__ = _invert, _left_shift
 def _of_float8(name: str, *allowed: DType) -> Any:
     def check(computation: DType, *_: Any) -> None:
         if computation in FLOAT8 and computation not in allowed:
-            raise NotImplementedError(f'"{name}" not implemented for \'{computation.scalar_name}\'')
+            raise NotImplementedError(f"\"{name}\" not implemented for '{computation.scalar_name}'")
+
     return check
 
 
@@ -231,18 +228,27 @@ def _real_only(name: str) -> Any:
     def check(computation: DType, operands: Sequence[Any], numbers: Sequence[Any], statics: Sequence[Any]) -> None:
         if computation.is_complex:
             raise RuntimeError(f"{name} does not support complex inputs.")
+
     return check
 
 
-@pointwise(kind="bool", inplace=False, check=_real_only("isposinf"),
-           out=Out(dtype=worded("isposinf does not support non-boolean outputs.")))
+@pointwise(
+    kind="bool",
+    inplace=False,
+    check=_real_only("isposinf"),
+    out=Out(dtype=worded("isposinf does not support non-boolean outputs.")),
+)
 def isposinf(input: Tensor):
     """Whether an element is positive infinity."""
     return input == float("inf") if input.dtype.is_floating_point else s.constant(False, bool_)
 
 
-@pointwise(kind="bool", inplace=False, check=_real_only("isneginf"),
-           out=Out(dtype=worded("isneginf does not support non-boolean outputs.")))
+@pointwise(
+    kind="bool",
+    inplace=False,
+    check=_real_only("isneginf"),
+    out=Out(dtype=worded("isneginf does not support non-boolean outputs.")),
+)
 def isneginf(input: Tensor):
     """Whether an element is negative infinity."""
     return input == float("-inf") if input.dtype.is_floating_point else s.constant(False, bool_)
@@ -255,7 +261,8 @@ def isreal(input: Tensor):
 
 
 isreal.operator.order = lambda shape, layouts: (
-    in_common_order(shape, layouts) if layouts[0].dtype.is_complex else like_first(shape, layouts))
+    in_common_order(shape, layouts) if layouts[0].dtype.is_complex else like_first(shape, layouts)
+)
 
 
 @pointwise(kind="bool", inplace=False, name="_close", function=False, method=False)
@@ -283,7 +290,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
     if not (mine.is_floating_point or mine.is_complex):
         return _close_integers(input, other, float(rtol), float(atol))
-    if mine in FLOAT8 and not rtol and not atol:    # which have no arithmetic, but are compared
+    if mine in FLOAT8 and not rtol and not atol:  # which have no arithmetic, but are compared
         return eq(input, other) | (ne(input, input) & ne(other, other)) if equal_nan else eq(input, other)
     return _close(input, other, float(rtol), float(atol), bool(equal_nan))
 

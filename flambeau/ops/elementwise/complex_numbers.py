@@ -34,10 +34,20 @@ def _conj_physical(input: Tensor):
 
 _conj_physical.operator.order = like_first
 
-_conj_view = view.declare("_conj", "ConjBackward0", lambda shape, strides: (shape, strides, 0),
-                           lambda gradient, layout: conj(gradient), pending=CONJUGATE)
-_neg = view.declare("_neg_view", "NegViewBackward0", lambda shape, strides: (shape, strides, 0),
-                     lambda gradient, layout: gradient.neg(), pending=NEGATIVE)
+_conj_view = view.declare(
+    "_conj",
+    "ConjBackward0",
+    lambda shape, strides: (shape, strides, 0),
+    lambda gradient, layout: conj(gradient),
+    pending=CONJUGATE,
+)
+_neg = view.declare(
+    "_neg_view",
+    "NegViewBackward0",
+    lambda shape, strides: (shape, strides, 0),
+    lambda gradient, layout: gradient.neg(),
+    pending=NEGATIVE,
+)
 
 
 @public
@@ -90,22 +100,31 @@ def resolve_neg(input: Tensor) -> Tensor:
     return clone(input) if input._layout.pending & NEGATIVE else input
 
 
-@composite(method=False,
-           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'")))
+@composite(
+    method=False, out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"))
+)
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + i imag, with broadcasting; both of one dtype among float16, float32, float64."""
     a, b = real._layout.dtype, imag._layout.dtype
     if a.name not in ("float16", "float32", "float64") or b.name not in ("float16", "float32", "float64"):
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and "
-                           f"{b.scalar_name}")
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and {b.scalar_name}"
+        )
     if a is not b:
-        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
-                           "second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for second argument"
+        )
     return _complex(real, imag)
 
 
-@pointwise(name="_complex", kind=lambda common: (common, common.to_complex()), function=False, method=False, inplace=False,
-           node="ComplexBackward0")
+@pointwise(
+    name="_complex",
+    kind=lambda common: (common, common.to_complex()),
+    function=False,
+    method=False,
+    inplace=False,
+    node="ComplexBackward0",
+)
 def _complex(real: Tensor, imag: Tensor):
     """real + i imag."""
     return s.complex_(real, imag)
@@ -116,23 +135,33 @@ def _(g):
     return s.real(g), s.imag(g)
 
 
-@composite(method=False, autocast=single,
-           out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"),
-                   as_made=True))
+@composite(
+    method=False,
+    autocast=single,
+    out=Out(dtype=worded("Expected object of scalar type {have} but got scalar type {got} for argument 'out'"), as_made=True),
+)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(i angle); both of one floating point dtype."""
     a, b = abs._layout.dtype, angle._layout.dtype
     if a.name not in ("float32", "float64") or b.name not in ("float32", "float64"):
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and "
-                           f"{b.scalar_name}")
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {a.scalar_name} and {b.scalar_name}"
+        )
     if a is not b:
-        raise RuntimeError(f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for "
-                           "second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {a.scalar_name} but got scalar type {b.scalar_name} for second argument"
+        )
     return _polar(abs, angle)
 
 
-@pointwise(name="_polar", kind=lambda common: (common, common.to_complex()), function=False, method=False, inplace=False,
-           node="PolarBackward0")
+@pointwise(
+    name="_polar",
+    kind=lambda common: (common, common.to_complex()),
+    function=False,
+    method=False,
+    inplace=False,
+    node="PolarBackward0",
+)
 def _polar(abs: Tensor, angle: Tensor):
     """abs * exp(i angle)."""
     return s.complex_(abs * s.cos(angle), abs * s.sin(angle))
@@ -146,8 +175,9 @@ def _(g, abs, angle):
 
 # ---------------------------------------------------------------- complex numbers as pairs
 
-_view_as_real_node = node_class("ViewAsRealBackward0",
-                                lambda gradient, layout: NAMESPACE["view_as_complex"](gradient.contiguous()))
+_view_as_real_node = node_class(
+    "ViewAsRealBackward0", lambda gradient, layout: NAMESPACE["view_as_complex"](gradient.contiguous())
+)
 _view_as_complex_node = node_class("ViewAsComplexBackward0", lambda gradient, layout: view_as_real(resolve_conj(gradient)))
 
 
@@ -158,11 +188,12 @@ def view_as_real(input: Any) -> Any:
     if not layout.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if layout.pending & CONJUGATE:
-        raise RuntimeError("view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you "
-                           "can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT "
-                           "alias the original.")
-    made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(),
-                     layout.device)
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you "
+            "can view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT "
+            "alias the original."
+        )
+    made = Layout.of((*layout.shape, 2), (*[2 * stride for stride in layout.strides], 1), layout.dtype.to_real(), layout.device)
     if layout.pending:
         made = made.with_pending(layout.pending)
     pairs = view_of(input, 2 * input._offset, made)
@@ -176,8 +207,10 @@ def view_as_complex(input: Any) -> Any:
     """Pairs (a last dimension of size 2 and stride 1) as complex numbers."""
     layout = input._layout
     if layout.dtype not in (float16, float32, float64):
-        raise RuntimeError("view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-                           f"scalar type: {layout.dtype.scalar_name}")
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {layout.dtype.scalar_name}"
+        )
     if not layout.ndim:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if layout.shape[-1] != 2:
@@ -189,15 +222,16 @@ def view_as_complex(input: Any) -> Any:
             raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     if input._offset % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
-    made = Layout.of(layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(),
-                     layout.device).with_pending(layout.pending)
+    made = Layout.of(
+        layout.shape[:-1], tuple(stride // 2 for stride in layout.strides[:-1]), layout.dtype.to_complex(), layout.device
+    ).with_pending(layout.pending)
     numbers = view_of(input, input._offset // 2, made)
     if input._node is not None:
         remember(numbers, input, _view_as_complex_node, ())
     return numbers
 
 
-_reals: dict[Layout, Layout] = register_cache({})       # the layouts of parts by that of the complex tensor
+_reals: dict[Layout, Layout] = register_cache({})  # the layouts of parts by that of the complex tensor
 _imaginaries: dict[Layout, Layout] = register_cache({})
 
 

@@ -19,12 +19,12 @@ def _grid(input: Tensor, scale: Any, zero_point: Any) -> Tensor:
     """
     wide = input if input._layout.dtype is float64 else input.to(float32)
     whole = (wide * (1 / scale)).round() + zero_point
-    return NAMESPACE["where"](~(whole.abs() < 2.0 ** 63) if scale._layout.ndim else whole.isnan(), -2.0 ** 63, whole)
+    return NAMESPACE["where"](~(whole.abs() < 2.0**63) if scale._layout.ndim else whole.isnan(), -(2.0**63), whole)
 
 
 def _check(kernel: str, input: Tensor, quant_min: int, quant_max: int) -> None:
     if not input._layout.dtype.is_floating_point:
-        raise NotImplementedError(f'"{kernel}_type_handling" not implemented for \'{input._layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}_type_handling\" not implemented for '{input._layout.dtype.scalar_name}'")
     if quant_min > quant_max:
         raise RuntimeError("`quant_min` should be less than or \n        equal to `quant_max`.")
 

@@ -92,12 +92,13 @@ def _binary(operator: str, inplace: bool) -> Callable[..., Any]:
         scale = {} if alpha == 1 else {"alpha": alpha}
         if isinstance(other, Tensor) and operator in WITH_ONE_TENSOR:
             if other.dim() or other.numel() != 1:
-                raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and "
-                                   f"{other.numel()} elements.")
+                raise RuntimeError(
+                    f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and {other.numel()} elements."
+                )
             made = [getattr(x, of_tensor)(other, **scale) for x in self]
         elif isinstance(other, (list, tuple)) and other and _are_tensors(other):
             _checked(name, "other", 2, other, self)
-            if of_tensor not in ("add", "sub", "mul", "div", "pow"):      # whose sizes are compared before dtypes are
+            if of_tensor not in ("add", "sub", "mul", "div", "pow"):  # whose sizes are compared before dtypes are
                 for x, y in zip(self, other, strict=True):
                     geometry.broadcast(x.shape, y.shape)
             made = [getattr(x, of_tensor)(y, **scale) for x, y in zip(self, other, strict=True)]

@@ -31,15 +31,22 @@ def _amp_foreach_non_finite_check_and_unscale_(self: Sequence[Tensor], found_inf
     with no_grad():
         for x in self:
             if not x._layout.dtype.is_floating_point:
-                raise NotImplementedError('"_amp_foreach_non_finite_check_and_unscale_cpu" not implemented for '
-                                          f"'{x._layout.dtype.scalar_name}'")
+                raise NotImplementedError(
+                    f"\"_amp_foreach_non_finite_check_and_unscale_cpu\" not implemented for '{x._layout.dtype.scalar_name}'"
+                )
             if not NAMESPACE["isfinite"](x).all():
                 found_inf.fill_(1.0)
             x.mul_(inv_scale.to(x._layout.dtype))
 
 
-def _amp_update_scale_(self: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: float,
-                       scale_backoff_factor: float, growth_interval: int) -> Tensor:
+def _amp_update_scale_(
+    self: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:
     """The scale of the next step, in place: smaller after found_inf; larger, if that is finite, after `growth_interval` steps
     without, which growth_tracker (int32) counts. All of one element. RuntimeError for other sizes and dtypes.
     """

@@ -27,17 +27,36 @@ from flambeau.ir import scalar as s
 from flambeau.ir.scalar import conj
 
 
-def function(name: str, doc: str, complex_too: bool = False, rule: Callable | None = None, inplace: bool | str = "function",
-             kernel: str | None = None, public: bool = True, node: str | None = None, types: str = "f",
-             **facets: Unpack[Facets]) -> Callable:
+def function(
+    name: str,
+    doc: str,
+    complex_too: bool = False,
+    rule: Callable | None = None,
+    inplace: bool | str = "function",
+    kernel: str | None = None,
+    public: bool = True,
+    node: str | None = None,
+    types: str = "f",
+    **facets: Unpack[Facets],
+) -> Callable:
     """Declare the operator of a named function of the scalar language."""
     named = getattr(s, name)
 
     def body(input: Tensor):
         return named(input)
+
     body.__doc__ = doc
-    made = pointwise(kind="float", inplace=inplace, types="fc" if complex_too else types, kernel=kernel or f"{name}_vml_cpu",
-                     name=name, function=public, method=public, node=node, **facets)(body)
+    made = pointwise(
+        kind="float",
+        inplace=inplace,
+        types="fc" if complex_too else types,
+        kernel=kernel or f"{name}_vml_cpu",
+        name=name,
+        function=public,
+        method=public,
+        node=node,
+        **facets,
+    )(body)
     if rule is not None:
         made.vjp(rule)
     return made
@@ -65,22 +84,62 @@ atanh = function("atanh", "The inverse hyperbolic tangent.", True)
 sigmoid = function("sigmoid", "1 / (1 + exp(-input)), the logistic function.", True, lambda g, out: g * conj((1 - out) * out))
 erf = function("erf", "The error function.")
 erfc = function("erfc", "1 - erf(input), accurate in the tail.")
-erfinv = function("erfinv", "The inverse of erf; infinite at -1 and 1, NaN beyond.", False,
-                  lambda g, out: g * (s.exp(out * out) * (math.sqrt(math.pi) / 2)), inplace=True)
+erfinv = function(
+    "erfinv",
+    "The inverse of erf; infinite at -1 and 1, NaN beyond.",
+    False,
+    lambda g, out: g * (s.exp(out * out) * (math.sqrt(math.pi) / 2)),
+    inplace=True,
+)
 lgamma = function("lgamma", "log |Gamma(input)|.", inplace=True)
 digamma = function("digamma", "The derivative of lgamma.", inplace=True, kernel="digamma")
 i0 = function("i0", "The modified Bessel function of the first kind, of order 0.")
-erfcx = function("erfcx", "exp(input^2) * erfc(input).", public=False, inplace=False, node="SpecialErfcx",
-                 kernel="erfcx_cpu", types="w", underneath="special_erfcx")
-i0e = function("i0e", "exp(-|input|) * i0(input).", public=False, inplace=False, node="SpecialI0E",
-               kernel="i0e_cpu", underneath="special_i0e")
-i1 = function("i1", "The modified Bessel function of the first kind, of order 1.", public=False, inplace=False, node="SpecialI1",
-              kernel="i1_cpu", underneath="special_i1")
-i1e = function("i1e", "exp(-|input|) * i1(input).", public=False, inplace=False, node="SpecialI1E",
-               kernel="i1e_cpu", underneath="special_i1e")
+erfcx = function(
+    "erfcx",
+    "exp(input^2) * erfc(input).",
+    public=False,
+    inplace=False,
+    node="SpecialErfcx",
+    kernel="erfcx_cpu",
+    types="w",
+    underneath="special_erfcx",
+)
+i0e = function(
+    "i0e",
+    "exp(-|input|) * i0(input).",
+    public=False,
+    inplace=False,
+    node="SpecialI0E",
+    kernel="i0e_cpu",
+    underneath="special_i0e",
+)
+i1 = function(
+    "i1",
+    "The modified Bessel function of the first kind, of order 1.",
+    public=False,
+    inplace=False,
+    node="SpecialI1",
+    kernel="i1_cpu",
+    underneath="special_i1",
+)
+i1e = function(
+    "i1e",
+    "exp(-|input|) * i1(input).",
+    public=False,
+    inplace=False,
+    node="SpecialI1E",
+    kernel="i1e_cpu",
+    underneath="special_i1e",
+)
 
-for _name, _of in (("arccos", "acos"), ("arccosh", "acosh"), ("arcsin", "asin"), ("arcsinh", "asinh"), ("arctan", "atan"),
-                   ("arctanh", "atanh")):
+for _name, _of in (
+    ("arccos", "acos"),
+    ("arccosh", "acosh"),
+    ("arcsin", "asin"),
+    ("arcsinh", "asinh"),
+    ("arctan", "atan"),
+    ("arctanh", "atanh"),
+):
     alias(_name, _of)
 
 
@@ -107,6 +166,7 @@ def _check_degrees(name: str) -> Any:
     def check(computation: DType, *_: Any) -> None:
         if computation.is_complex:
             raise RuntimeError(f"{name} is not supported for complex tensors.")
+
     return check
 
 
@@ -172,8 +232,16 @@ def _which_number(operands: Any) -> str:
     return "1" if numbers[0] else "2" if numbers[1] else "0"
 
 
-@pointwise(kind="float", types="w", kernel="zeta_cpu", function=False, method=False, inplace=False,
-           node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands), underneath="special_zeta")
+@pointwise(
+    kind="float",
+    types="w",
+    kernel="zeta_cpu",
+    function=False,
+    method=False,
+    inplace=False,
+    node=lambda operands, statics: "SpecialZetaBackward" + _which_number(operands),
+    underneath="special_zeta",
+)
 def zeta(input: Operand, other: Operand):
     """The Hurwitz zeta function: the sum over k >= 0 of (k + other) ** -input."""
     return s.zeta(input, other)
@@ -187,28 +255,31 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     if n == 0:
         return digamma(input)
     if n > LARGEST_ORDER:
-        n = (n + (1 << 31)) % (1 << 32) - (1 << 31)     # PyTorch counts in 32 bits: no number comes out, or infinities
+        n = (n + (1 << 31)) % (1 << 32) - (1 << 31)  # PyTorch counts in 32 bits: no number comes out, or infinities
     return _polygammas(n)(input)
 
 
 _made_polygammas: dict[int, Callable] = {}
-LARGEST_FACTORIAL = 170         # that a double holds
+LARGEST_FACTORIAL = 170  # that a double holds
 LARGEST_ORDER = (1 << 31) - 1
-MANY_GAMMAS = 16                # that mvlgamma adds up in memory instead of one after the other
+MANY_GAMMAS = 16  # that mvlgamma adds up in memory instead of one after the other
 
 
 def _polygammas(n: int) -> Callable:
     made = _made_polygammas.get(n)
     if made is None:
+
         def body(input: Tensor):
             """A derivative of digamma."""
             if n == 1:
                 return s.trigamma(input)
             factorial = float(math.factorial(n)) if 0 <= n <= LARGEST_FACTORIAL else math.inf
             return s.zeta(n + 1, input) * (factorial if n % 2 else -factorial)
+
         name = f"_polygamma_{n}".replace("-", "minus")
-        made = pointwise(kind="float", types="f", kernel="polygamma", name=name, function=False, method=False,
-                         node="Polygamma")(body)
+        made = pointwise(kind="float", types="f", kernel="polygamma", name=name, function=False, method=False, node="Polygamma")(
+            body
+        )
         _made_polygammas[n] = made
     return made
 
@@ -242,8 +313,10 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     input = input.contiguous()
     if p > MANY_GAMMAS:
-        steps = NAMESPACE["arange"](
-            p, dtype=input._layout.dtype if input.is_floating_point() else None, device=input._layout.device) / 2
+        steps = (
+            NAMESPACE["arange"](p, dtype=input._layout.dtype if input.is_floating_point() else None, device=input._layout.device)
+            / 2
+        )
         total = lgamma(input.unsqueeze(-1) - steps).sum(-1)
     else:
         total = lgamma(input)
@@ -255,8 +328,16 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # ---------------------------------------------------------------- of torch.special
 
 
-@pointwise(kind="float", types="f", kernel="entr_cpu", function=False, method=False, inplace=False, node="SpecialEntr",
-           underneath="special_entr")
+@pointwise(
+    kind="float",
+    types="f",
+    kernel="entr_cpu",
+    function=False,
+    method=False,
+    inplace=False,
+    node="SpecialEntr",
+    underneath="special_entr",
+)
 def entr(input: Tensor):
     """-input * log(input); 0 at 0, minus infinity below."""
     return s.where(s.isnan(input), input, s.where(input > 0, -input * s.log(input), s.where(input == 0, 0, float("-inf"))))
@@ -267,8 +348,16 @@ def _(g, input):
     return g * (-s.log(input) - 1)
 
 
-@pointwise(kind="float", types="w", kernel="log_ndtr_cpu", function=False, method=False, inplace=False, node="SpecialLogNdtr",
-           underneath="special_log_ndtr")
+@pointwise(
+    kind="float",
+    types="w",
+    kernel="log_ndtr_cpu",
+    function=False,
+    method=False,
+    inplace=False,
+    node="SpecialLogNdtr",
+    underneath="special_log_ndtr",
+)
 def log_ndtr(input: Tensor):
     """The logarithm of the area under the standard Gaussian up to input."""
     x = input * math.sqrt(0.5)
@@ -276,7 +365,7 @@ def log_ndtr(input: Tensor):
 
 
 @log_ndtr.vjp
-def _(g, out, input):    # PyTorch's form, whose sum loses digits (and the result its meaning) far from 0
+def _(g, out, input):  # PyTorch's form, whose sum loses digits (and the result its meaning) far from 0
     return g / math.sqrt(2 * math.pi) * s.exp(-(out + input * input / 2))
 
 
@@ -286,8 +375,9 @@ def ndtr(input: Tensor) -> Tensor:
     return _ndtr(input)
 
 
-@pointwise(kind="float", types="f", kernel="erf_vml_cpu", name="_ndtr", function=False, method=False, inplace=False,
-           node="MulBackward1")
+@pointwise(
+    kind="float", types="f", kernel="erf_vml_cpu", name="_ndtr", function=False, method=False, inplace=False, node="MulBackward1"
+)
 def _ndtr(input: Tensor):
     """The area under the standard Gaussian up to input."""
     return 0.5 * s.erfc(input * -math.sqrt(0.5))
@@ -298,8 +388,16 @@ def _(g, input):
     return g * (s.exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@pointwise(kind="float", types="w", kernel="ndtri_cpu", function=False, method=False, inplace=False, node="SpecialNdtri",
-           underneath="special_ndtri")
+@pointwise(
+    kind="float",
+    types="w",
+    kernel="ndtri_cpu",
+    function=False,
+    method=False,
+    inplace=False,
+    node="SpecialNdtri",
+    underneath="special_ndtri",
+)
 def ndtri(input: Tensor):
     """The inverse of ndtr; minus infinity at 0, infinity at 1, NaN outside."""
     return s.normal_quantile(input)

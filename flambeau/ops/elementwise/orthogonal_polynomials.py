@@ -19,7 +19,7 @@ from flambeau.ir.scalar import Expr, cast, where
 
 Step = Callable[[Expr, Expr, Expr, Expr], Expr]
 Closed = Callable[[Expr, Expr], Expr]
-LIMIT = 1 << 40     # steps of a recurrence
+LIMIT = 1 << 40  # steps of a recurrence
 
 
 def _recurrence(x: Expr, n: Expr, first: Expr, step: Step) -> Expr:
@@ -27,6 +27,7 @@ def _recurrence(x: Expr, n: Expr, first: Expr, step: Step) -> Expr:
 
     A recurrence that has overflowed to NaN ends.
     """
+
     def further(now: Expr, before: Expr, k: Expr, x: Expr, n: Expr) -> tuple[Expr, ...]:
         return step(x, now, before, k), now, k + 1
 
@@ -87,9 +88,19 @@ def _declare(name: str, body: Closed, words: str) -> Callable:
 
     def function(input: Operand, n: Operand):
         return body(input, cast(n, int64))
+
     function.__doc__ = f"{words} of degree n at input, with broadcasting; 0 for a negative degree. Not differentiable."
-    return pointwise(kind="float", types="f", kernel=f"{name}_cpu", name=f"special_{name}", function=False, method=False,
-                     inplace=False, check=refuse_half, differentiable=False)(function)
+    return pointwise(
+        kind="float",
+        types="f",
+        kernel=f"{name}_cpu",
+        name=f"special_{name}",
+        function=False,
+        method=False,
+        inplace=False,
+        check=refuse_half,
+        differentiable=False,
+    )(function)
 
 
 chebyshev_polynomial_t = _declare("chebyshev_polynomial_t", _t, "Chebyshev's polynomial of the first kind")
@@ -97,20 +108,28 @@ chebyshev_polynomial_u = _declare("chebyshev_polynomial_u", _u, "Chebyshev's pol
 chebyshev_polynomial_v = _declare("chebyshev_polynomial_v", _v, "Chebyshev's polynomial of the third kind")
 chebyshev_polynomial_w = _declare("chebyshev_polynomial_w", _w, "Chebyshev's polynomial of the fourth kind")
 shifted_chebyshev_polynomial_t = _declare(
-    "shifted_chebyshev_polynomial_t", lambda x, n: _t(2 * x - 1, n), "Chebyshev's polynomial of the first kind on [0, 1]")
+    "shifted_chebyshev_polynomial_t", lambda x, n: _t(2 * x - 1, n), "Chebyshev's polynomial of the first kind on [0, 1]"
+)
 shifted_chebyshev_polynomial_u = _declare(
-    "shifted_chebyshev_polynomial_u", lambda x, n: _u(2 * x - 1, n), "Chebyshev's polynomial of the second kind on [0, 1]")
+    "shifted_chebyshev_polynomial_u", lambda x, n: _u(2 * x - 1, n), "Chebyshev's polynomial of the second kind on [0, 1]"
+)
 shifted_chebyshev_polynomial_v = _declare(
-    "shifted_chebyshev_polynomial_v", lambda x, n: _v(2 * x - 1, n), "Chebyshev's polynomial of the third kind on [0, 1]")
+    "shifted_chebyshev_polynomial_v", lambda x, n: _v(2 * x - 1, n), "Chebyshev's polynomial of the third kind on [0, 1]"
+)
 shifted_chebyshev_polynomial_w = _declare(
-    "shifted_chebyshev_polynomial_w", lambda x, n: _w(2 * x - 1, n), "Chebyshev's polynomial of the fourth kind on [0, 1]")
+    "shifted_chebyshev_polynomial_w", lambda x, n: _w(2 * x - 1, n), "Chebyshev's polynomial of the fourth kind on [0, 1]"
+)
 hermite_polynomial_h = _declare(
-    "hermite_polynomial_h", _by(lambda x: 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q), "Hermite's polynomial")
+    "hermite_polynomial_h", _by(lambda x: 2 * x, lambda x, p, q, k: 2 * x * p - 2 * k * q), "Hermite's polynomial"
+)
 hermite_polynomial_he = _declare(
-    "hermite_polynomial_he", _by(lambda x: x, lambda x, p, q, k: x * p - k * q), "Hermite's probabilistic polynomial")
+    "hermite_polynomial_he", _by(lambda x: x, lambda x, p, q, k: x * p - k * q), "Hermite's probabilistic polynomial"
+)
 laguerre_polynomial_l = _declare(
-    "laguerre_polynomial_l", _by(lambda x: 1 - x, lambda x, p, q, k: ((2 * k + (1 - x)) * p - k * q) / (k + 1)),
-    "Laguerre's polynomial")
+    "laguerre_polynomial_l",
+    _by(lambda x: 1 - x, lambda x, p, q, k: ((2 * k + (1 - x)) * p - k * q) / (k + 1)),
+    "Laguerre's polynomial",
+)
 legendre_polynomial_p = _declare(
-    "legendre_polynomial_p", _by(lambda x: x, lambda x, p, q, k: ((2 * k + 1) * x * p - k * q) / (k + 1)),
-    "Legendre's polynomial")
+    "legendre_polynomial_p", _by(lambda x: x, lambda x, p, q, k: ((2 * k + 1) * x * p - k * q) / (k + 1)), "Legendre's polynomial"
+)

@@ -34,6 +34,7 @@ def _refuses_complex(name: str) -> Any:
     def check(computation: DType, *_: Any) -> None:
         if computation.is_complex:
             raise RuntimeError(f"{name} not implemented for complex tensors.")
+
     return check
 
 
@@ -66,7 +67,7 @@ def fmin(input: Tensor, other: Tensor):
 
 def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: Any, alone: bool = False) -> None:
     if computation.is_complex:
-        if alone:       # clamp_min and clamp_max
+        if alone:  # clamp_min and clamp_max
             tensors = isinstance(operands[1], Tensor)
         else:
             tensors = operands[0]._layout.dtype.is_floating_point
@@ -74,13 +75,13 @@ def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: An
             if not any(isinstance(x, Tensor) for x in operands[1:]):
                 raise RuntimeError("value cannot be converted to type double without overflow")
             kernel = {"min": "maximum", "max": "minimum"}.get(bound, "clamp")
-            raise NotImplementedError(f'"{kernel}_cpu" not implemented for \'{computation.scalar_name}\'')
+            raise NotImplementedError(f"\"{kernel}_cpu\" not implemented for '{computation.scalar_name}'")
         raise NotImplementedError("clamp is not supported for complex types")
-    if computation is bool_:    # two tensors are compared by other kernels than a tensor and numbers
+    if computation is bool_:  # two tensors are compared by other kernels than a tensor and numbers
         numbers = any(x.__class__ in NUMBERS for x in operands)
         kernel = "clamp" if len(operands) > 2 else f"clamp_{bound}_scalar" if numbers else None
         if kernel is not None:
-            raise NotImplementedError(f'"{kernel}{"_scalar" * (len(operands) > 2 and numbers)}_cpu" not implemented for \'Bool\'')
+            raise NotImplementedError(f"\"{kernel}{'_scalar' * (len(operands) > 2 and numbers)}_cpu\" not implemented for 'Bool'")
 
 
 def _clamp_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
@@ -103,22 +104,43 @@ def clamp_max(input: Tensor, max: Operand):
     return s.clamp(input, high=max)
 
 
-@pointwise(name="_clamp_low", function=False, method=False, types="bif", check=partial(_check_clamp, "min"), kernel="clamp_cpu",
-           node=_clamp_node)
+@pointwise(
+    name="_clamp_low",
+    function=False,
+    method=False,
+    types="bif",
+    check=partial(_check_clamp, "min"),
+    kernel="clamp_cpu",
+    node=_clamp_node,
+)
 def _clamp_low(input: Tensor, min: Operand):
     """clamp with only a lower bound."""
     return s.clamp(input, low=min)
 
 
-@pointwise(name="_clamp_high", function=False, method=False, types="bif", check=partial(_check_clamp, "max"), kernel="clamp_cpu",
-           node=_clamp_node)
+@pointwise(
+    name="_clamp_high",
+    function=False,
+    method=False,
+    types="bif",
+    check=partial(_check_clamp, "max"),
+    kernel="clamp_cpu",
+    node=_clamp_node,
+)
 def _clamp_high(input: Tensor, max: Operand):
     """clamp with only an upper bound."""
     return s.clamp(input, high=max)
 
 
-@pointwise(name="_clamp_between", function=False, method=False, types="bif", check=partial(_check_clamp, ""), kernel="clamp_cpu",
-           node=_clamp_node)
+@pointwise(
+    name="_clamp_between",
+    function=False,
+    method=False,
+    types="bif",
+    check=partial(_check_clamp, ""),
+    kernel="clamp_cpu",
+    node=_clamp_node,
+)
 def _clamp_between(input: Tensor, min: Operand, max: Operand):
     """clamp with both bounds."""
     return s.clamp(input, min, max)
@@ -136,10 +158,12 @@ def _check_bounds(min: Any, max: Any) -> None:
     bounds = [bound for bound in (min, max) if bound is not None]
     with_dims = [isinstance(bound, Tensor) and bound._layout.ndim > 0 for bound in bounds]
     if any(with_dims) and not all(isinstance(bound, Tensor) for bound in bounds):
-        raise TypeError("clamp() received an invalid combination of arguments - got "
-                        f"({type(min).__name__}, {type(max).__name__}), but expected one of:\n"
-                        " * (Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None)\n"
-                        " * (Tensor input, Number min = None, Number max = None, *, Tensor out = None)\n")
+        raise TypeError(
+            "clamp() received an invalid combination of arguments - got "
+            f"({type(min).__name__}, {type(max).__name__}), but expected one of:\n"
+            " * (Tensor input, Tensor min = None, Tensor max = None, *, Tensor out = None)\n"
+            " * (Tensor input, Number min = None, Number max = None, *, Tensor out = None)\n"
+        )
 
 
 @composite(out=Out(overlap=ALIGNED, as_made=True))
@@ -170,8 +194,17 @@ alias("clip", "clamp")
 # ---------------------------------------------------------------- where
 
 
-@pointwise(name="_where", types="bif8c", function=False, method=False, inplace=False, undecided=("condition",), node="Where",
-           elements=("input", "other"), widened=True)
+@pointwise(
+    name="_where",
+    types="bif8c",
+    function=False,
+    method=False,
+    inplace=False,
+    undecided=("condition",),
+    node="Where",
+    elements=("input", "other"),
+    widened=True,
+)
 def _where(condition: Tensor, input: Operand, other: Operand):
     """input where condition holds, else other."""
     return s.where(condition, input, other)
@@ -201,14 +234,18 @@ def where(condition: Tensor, input: Operand = None, other: Operand = None) -> An
     if kind is not bool_:
         if kind is not uint8:
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {kind.scalar_name}")
-        warn_once("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-                  "version of PyTorch. Use a boolean condition instead.")
+        warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead."
+        )
     if input is None or other is None:
-        raise TypeError("where() received an invalid combination of arguments - got "
-                        f"(Tensor, {type(input).__name__}, {type(other).__name__}), but expected one of:\n * (Tensor condition)\n"
-                        " * (Tensor condition, Tensor input, Tensor other, *, Tensor out = None)\n"
-                        " * (Tensor condition, Number self, Tensor other)\n * (Tensor condition, Tensor input, Number other)\n"
-                        " * (Tensor condition, Number self, Number other)\n")
+        raise TypeError(
+            "where() received an invalid combination of arguments - got "
+            f"(Tensor, {type(input).__name__}, {type(other).__name__}), but expected one of:\n * (Tensor condition)\n"
+            " * (Tensor condition, Tensor input, Tensor other, *, Tensor out = None)\n"
+            " * (Tensor condition, Number self, Tensor other)\n * (Tensor condition, Tensor input, Number other)\n"
+            " * (Tensor condition, Number self, Number other)\n"
+        )
     if input.__class__ in NUMBERS and other.__class__ in NUMBERS:
         input, other = _nothing_but_numbers(input, other)
     return _where(condition, input, other)
@@ -235,9 +272,16 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
         raise RuntimeError(f"expected dtype {own.c_name} for `weight` but got dtype {weight._layout.dtype.c_name}")
 
 
-@pointwise(types="fc", kernel="lerp_kernel_scalar", check=_check_lerp, undecided=("weight",),
-           node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
-           out=Out(as_computed=True), elements=("weight",), widened=True)
+@pointwise(
+    types="fc",
+    kernel="lerp_kernel_scalar",
+    check=_check_lerp,
+    undecided=("weight",),
+    node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
+    out=Out(as_computed=True),
+    elements=("weight",),
+    widened=True,
+)
 def lerp(input: Tensor, end: Tensor, weight: Operand):
     """input + weight * (end - input). Raises RuntimeError unless the dtypes are equal, but for that of a zero-dim weight."""
     weight = s.cast(weight, input.dtype)
@@ -257,7 +301,7 @@ def _(g, input, end, weight):
 
 def _check_addcmul(computation: DType, *_: Any) -> None:
     if computation is bool_:
-        raise NotImplementedError('"addcmul_cpu_out" not implemented for \'Bool\'')
+        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
 
 
 @pointwise(check=_check_addcmul, factors=True, elements=("value",), widened=True)
@@ -272,7 +316,8 @@ def _check_addcdiv(computation: DType, operands: Sequence[Any], *_: Any) -> None
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division "
             "of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
             "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The "
-            "future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
+            "future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
 
 
 @pointwise(check=_check_addcdiv, factors=True, elements=("value",), widened=True)
@@ -332,6 +377,7 @@ def _overload(title: str) -> Any:
     def name(operands: Sequence[Any], statics: Sequence[Any]) -> str:
         numbers = [x.__class__ in NUMBERS for x in operands] or [False, False]
         return f"{title}Backward{1 if numbers[0] else 2 if numbers[1] else 0}"
+
     return name
 
 
@@ -347,8 +393,15 @@ def _(g, input, other):
     return s.where((input == 0) & (other <= 0), 0, g * s.log(other)), g * input / other
 
 
-@pointwise(kind="float", inplace=False, types="f", function=False, method=False, node=_overload("SpecialXlog1Py"),
-           underneath="special_xlog1py")
+@pointwise(
+    kind="float",
+    inplace=False,
+    types="f",
+    function=False,
+    method=False,
+    node=_overload("SpecialXlog1Py"),
+    underneath="special_xlog1py",
+)
 def xlog1py(input: Operand, other: Operand):
     """input * log1p(other), 0 where input is 0, NaN where other is."""
     return product_with_log(input, s.log1p(other), other)
@@ -395,9 +448,9 @@ def _exponent(x: Expr) -> tuple[Expr, Expr]:
     """The mantissa of a floating-point number, in [0.5, 1), and its exponent (int32)."""
     wide = s.bits_dtype(x.dtype)
     mantissa_bits, bias = (23, 126) if x.dtype is float32 else (52, 1022)
-    tiny = s.abs(x) < (2.0 ** -126 if x.dtype is float32 else 2.0 ** -1022)
+    tiny = s.abs(x) < (2.0**-126 if x.dtype is float32 else 2.0**-1022)
     scale = mantissa_bits + 1
-    lifted = s.where(tiny, x * 2.0 ** scale, x)
+    lifted = s.where(tiny, x * 2.0**scale, x)
     bits = s.bitcast(lifted, wide)
     mask = (1 << (8 * x.dtype.itemsize - 1 - mantissa_bits)) - 1
     raised = (bits >> mantissa_bits) & mask
@@ -419,8 +472,11 @@ def _binary_exponent(input: Tensor):
     return _exponent(input)[1]
 
 
-@operator(node="FrexpBackward0", differentiable=1,
-          out=Out(dtype=worded("torch.frexp() expects mantissa to have dtype {own} but got {other}"), overlap=ALIGNED))
+@operator(
+    node="FrexpBackward0",
+    differentiable=1,
+    out=Out(dtype=worded("torch.frexp() expects mantissa to have dtype {own} but got {other}"), overlap=ALIGNED),
+)
 def frexp(input: Tensor) -> Any:
     """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1; the exponent is int32.
 
@@ -442,9 +498,11 @@ def _(g, out1):
 @pointwise(name="_replace_nonfinite", function=False, method=False, node="NanToNum", real_gradients="nan_to_num")
 def _replace_nonfinite(input: Tensor, nan: Number = 0.0, posinf: Number = 0.0, neginf: Number = 0.0):
     """input with NaN and both infinities replaced."""
+
     def replaced(x: Expr) -> Expr:
         a, b, c = s.real(nan), s.real(posinf), s.real(neginf)
         return s.where(s.isnan(x), a, s.where(x == float("inf"), b, s.where(x == float("-inf"), c, x)))
+
     return s.complex_(replaced(s.real(input)), replaced(s.imag(input))) if input.dtype.is_complex else replaced(input)
 
 
@@ -465,12 +523,16 @@ def _replacements(input: Tensor, nan: Any, posinf: Any, neginf: Any) -> tuple[fl
                 raise refused("nan_to_num", name, "float", value, position)
         return None
     largest = dtypes.finfo(dtype.to_real() if dtype.is_complex else dtype).max
-    return (0.0 if nan is None else float(nan), largest if posinf is None else float(posinf),
-            -largest if neginf is None else float(neginf))
+    return (
+        0.0 if nan is None else float(nan),
+        largest if posinf is None else float(posinf),
+        -largest if neginf is None else float(neginf),
+    )
 
 
-@composite(out=Out(dtype=worded("nan_to_num: dtype of out: {got} should be same as input: {have}"), overlap=ALIGNED,
-                   as_made=True))
+@composite(
+    out=Out(dtype=worded("nan_to_num: dtype of out: {got} should be same as input: {have}"), overlap=ALIGNED, as_made=True)
+)
 def nan_to_num(input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """input with NaN replaced by `nan` (0), and infinities by `posinf` and `neginf` (the dtype's largest numbers)."""
     values = _replacements(input, nan, posinf, neginf)
@@ -484,15 +546,20 @@ def nan_to_num_(input: Tensor, nan: float | None = None, posinf: float | None = 
     return input if values is None else _replace_nonfinite.inplace(input, *values)
 
 
-@pointwise(kind=lambda common: (common, common.to_real()) if common.is_complex else
-           (common, common if common.is_floating_point else get_default_dtype()), inplace=False)
+@pointwise(
+    kind=lambda common: (
+        (common, common.to_real()) if common.is_complex else (common, common if common.is_floating_point else get_default_dtype())
+    ),
+    inplace=False,
+)
 def angle(input: Tensor):
     """The argument of complex numbers; of real ones 0, or pi below 0, or NaN."""
     return s.angle(input)
 
 
 angle.operator.order = lambda shape, layouts: (
-    contiguous_strides(shape) if layouts[0].dtype.is_complex else in_common_order(shape, layouts))
+    contiguous_strides(shape) if layouts[0].dtype.is_complex else in_common_order(shape, layouts)
+)
 
 
 @angle.vjp

@@ -52,8 +52,9 @@ def _frequency(i, start, apart, half, n):
     return where(x < half, x, x - n) * apart
 
 
-def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: Any, requires_grad: builtins.bool,
-                 out: Tensor | None) -> Tensor:
+def _frequencies(
+    name: str, n: int, d: float, count: int, dtype: Any, device: Any, requires_grad: builtins.bool, out: Tensor | None
+) -> Tensor:
     if n.__class__ is not int:
         raise TypeError(f"fft_{name}(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if count < 0:
@@ -62,7 +63,7 @@ def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: An
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if dtype.is_complex:
-        raise NotImplementedError(f'"arange_cpu" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype.scalar_name}'")
     apart = 1 / (n * d) if n * d else math.copysign(math.inf, n * d)
     if dtype.itemsize == 2:
         apart = NAMESPACE["tensor"](apart, dtype=dtype, device="cpu").item()
@@ -75,15 +76,31 @@ def _frequencies(name: str, n: int, d: float, count: int, dtype: Any, device: An
 
 
 @composite(method=False, function=False, name="fft_fftfreq")
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-            requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """The frequencies of fft's n terms for a sampling distance d: 0, 1, ..., -2, -1 over n d. RuntimeError for dtypes that
     have no fractions."""
     return _frequencies("fftfreq", n, d, n, dtype, device, requires_grad, out)
 
 
 @composite(method=False, function=False, name="fft_rfftfreq")
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-             requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: builtins.bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """The frequencies of rfft's n // 2 + 1 terms for a sampling distance d. RuntimeError for dtypes that have no fractions."""
     return _frequencies("rfftfreq", n, d, int(n / 2) + 1, dtype, device, requires_grad, out)

@@ -19,15 +19,19 @@ from flambeau.ops.fft import transforms
 from flambeau.ops.views.fold import unfold_backward
 from flambeau.ops.views.pad import pad
 
-_NO_WINDOW = ("A window was not provided. A rectangular window will be applied{}To suppress this warning and use a "
-              "rectangular window, "
-              "explicitly set `window=torch.ones(n_fft, device=<device>)`.")
+_NO_WINDOW = (
+    "A window was not provided. A rectangular window will be applied{}To suppress this warning and use a "
+    "rectangular window, "
+    "explicitly set `window=torch.ones(n_fft, device=<device>)`."
+)
 
 
 def _described(given: Tensor | None, /, **arguments: Any) -> str:
     """The arguments as PyTorch writes them in front of its errors."""
+
     def text(value: Any) -> str:
         return str(int(value)) if isinstance(value, bool) else str(value)
+
     shown = "None" if given is None else f"{_type(given)}{{{list(given._layout.shape)}}}"
     return ", ".join(f"{name}={shown if name == 'window' else text(value)}" for name, value in arguments.items())
 
@@ -39,9 +43,11 @@ def _type(x: Tensor) -> str:
 def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | None) -> Tensor | None:
     """The window, filled up with zeros on both sides to n_fft; None for no window."""
     if window is not None and (window._layout.ndim != 1 or window._layout.shape[0] != win_length):
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got "
-                           "window with size "
-                           f"{list(window._layout.shape)}")
+        raise RuntimeError(
+            f"{name}: expected a 1D window tensor of size equal to win_length={win_length}, but got "
+            "window with size "
+            f"{list(window._layout.shape)}"
+        )
     if win_length == n_fft:
         return window
     if window is None:
@@ -52,32 +58,56 @@ def _window(name: str, x: Tensor, n_fft: int, win_length: int, window: Tensor | 
 
 
 @composite(autocast=single, written_in_python=True)
-def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
-         center: builtins.bool = True, pad_mode: str = "reflect", normalized: builtins.bool = False,
-         onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None,
-         align_to_window: builtins.bool | None = None) -> Tensor:
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: builtins.bool = True,
+    pad_mode: str = "reflect",
+    normalized: builtins.bool = False,
+    onesided: builtins.bool | None = None,
+    return_complex: builtins.bool | None = None,
+    align_to_window: builtins.bool | None = None,
+) -> Tensor:
     """Fourier transforms of windowed frames, `hop_length` (n_fft // 4) apart: (*, time) gives (*, n_fft // 2 + 1 or
     n_fft, frames).
 
     center: frames are centred on their times, the signal is padded. Raises RuntimeError where sizes don't fit.
     """
     if window is None:
-        warn_once(_NO_WINDOW.format(",which is known to cause spectral leakage. Other windows such as torch.hann_window or "
-                                    "torch.hamming_window are recommended to reduce spectral leakage."))
+        warn_once(
+            _NO_WINDOW.format(
+                ",which is known to cause spectral leakage. Other windows such as torch.hann_window or "
+                "torch.hamming_window are recommended to reduce spectral leakage."
+            )
+        )
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     x = input
     if return_complex is None:
         if not (x.is_complex() or (window is not None and window.is_complex())):
-            raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
-                               "require that return_complex=True in a future PyTorch release.")
+            raise RuntimeError(
+                "stft requires the return_complex parameter be given for real inputs, and will further "
+                "require that return_complex=True in a future PyTorch release."
+            )
         return_complex = True
     ndim = x._layout.ndim
     if center:
         padded = pad(x.reshape((1,) * max(3 - ndim, 1) + x._layout.shape), [n_fft // 2, n_fft // 2], pad_mode)
         x = padded.view(padded._layout.shape[-ndim:] if ndim else ())
-    arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=length, window=window, normalized=normalized,
-                           onesided=onesided, return_complex=return_complex, align_to_window=align_to_window)
+    arguments = _described(
+        window,
+        n_fft=n_fft,
+        hop_length=hop,
+        win_length=length,
+        window=window,
+        normalized=normalized,
+        onesided=onesided,
+        return_complex=return_complex,
+        align_to_window=align_to_window,
+    )
     name = f"stft({_type(x)}{list(x._layout.shape)}, {arguments}) "
     if not (x._layout.dtype.is_floating_point or x._layout.dtype.is_complex):
         raise RuntimeError(f"{name}: expected a tensor of floating point or complex values")
@@ -113,9 +143,18 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
 
 
 @composite(written_in_python=True)
-def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None,
-          center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None,
-          length: int | None = None, return_complex: builtins.bool = False) -> Tensor:
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: builtins.bool = True,
+    normalized: builtins.bool = False,
+    onesided: builtins.bool | None = None,
+    length: int | None = None,
+    return_complex: builtins.bool = False,
+) -> Tensor:
     """The signal whose stft is `input` (least squares): (*, terms, frames) gives (*, time).
 
     Raises RuntimeError where sizes don't fit or the windows leave a sample uncovered.
@@ -130,8 +169,18 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
         raise RuntimeError("istft: input tensor cannot be empty.")
     if input._layout.ndim not in (2, 3):
         raise RuntimeError(f"istft: expected a tensor with 3 or 4 dimensions, but got {input._layout.ndim + 1}")
-    arguments = _described(window, n_fft=n_fft, hop_length=hop, win_length=width, window=window, center=center,
-                           normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
+    arguments = _described(
+        window,
+        n_fft=n_fft,
+        hop_length=hop,
+        win_length=width,
+        window=window,
+        center=center,
+        normalized=normalized,
+        onesided=onesided,
+        length=length,
+        return_complex=return_complex,
+    )
     name = f"istft({_type(input)}{list(input._layout.shape)}, {arguments})"
     batched = input._layout.ndim == 3
     x = input if batched else input.unsqueeze(0)
@@ -139,11 +188,15 @@ def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: 
     if onesided is None:
         onesided = terms != n_fft
     if onesided and n_fft // 2 + 1 != terms:
-        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match "
-                           f"n_fft / 2 + 1 when onesided=True, but got {terms}")
+        raise RuntimeError(
+            f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match "
+            f"n_fft / 2 + 1 when onesided=True, but got {terms}"
+        )
     if not onesided and n_fft != terms:
-        raise RuntimeError(f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when "
-                           f"onesided=False, but got {terms}")
+        raise RuntimeError(
+            f"{name}: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft when "
+            f"onesided=False, but got {terms}"
+        )
     if not 0 < hop <= width:
         raise RuntimeError(f"{name}: expected 0 < hop_length <= win_length")
     if not 0 < width <= n_fft:

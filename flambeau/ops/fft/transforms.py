@@ -27,7 +27,7 @@ from flambeau.core.operator.out_rules import Out, complex_result, real_result
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 
-KEPT = 64 << 20         # bytes of tables of the plans that are kept
+KEPT = 64 << 20  # bytes of tables of the plans that are kept
 
 
 class Plans(dict):
@@ -220,7 +220,7 @@ def _recorded(kind: str, x: Tensor, dims: tuple[int, ...], scale: float, forward
 
 def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: str | None, forward: builtins.bool) -> Tensor:
     """A transform along one dimension; kind: as of fourier_plan."""
-    if dim.__class__ is not int or (n is not None and n.__class__ is not int):      # equal keys, but floats are refused
+    if dim.__class__ is not int or (n is not None and n.__class__ is not int):  # equal keys, but floats are refused
         n, dim = None if n is None else _whole_number(n), _whole_number(dim)
     launch = _plans.get((name, input._layout, n, dim, norm))
     if launch is not None and (input._node is None or not local.grad):
@@ -240,8 +240,9 @@ def _line(name: str, kind: str, input: Tensor, n: int | None, dim: int, norm: st
     return _recorded(kind, _resized(x, d, size), (d,), scale, forward)
 
 
-def _declared(name: str, step: str | None = None, refuse: Callable[[str], Any] = complex_result,
-              autocast: Any = single) -> Callable[[Callable], Callable]:
+def _declared(
+    name: str, step: str | None = None, refuse: Callable[[str], Any] = complex_result, autocast: Any = single
+) -> Callable[[Callable], Callable]:
     rule = Out(dtype=refuse(name.replace("2", "n")), step=step)
     return composite(method=False, function=False, out=rule, name=f"fft_{name}", autocast=autocast)
 
@@ -309,7 +310,7 @@ def _found(name: str, x: Tensor, s: Any, dim: Any, norm: str | None) -> Callable
         return None
     try:
         return _plans.get((name, x._layout, s, dim, norm))
-    except TypeError:       # a list is no key
+    except TypeError:  # a list is no key
         return None
 
 

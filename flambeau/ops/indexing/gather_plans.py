@@ -41,24 +41,28 @@ def copy_and_move(layout: Layout, out: Layout, others: Sequence[Layout], moves: 
     """launch(None, tensor, *others): a copy of the tensor, of the layout `out`, then the moves between it (slot 0) and the
     others.
     """
+
     def later(buffer: Buffer) -> Buffer:
         return replace(buffer, slot=buffer.slot + 1) if buffer.slot else buffer
-    moves = [replace(m, place=later(m.place), other=later(m.other),
-                     indices=tuple(replace(i, buffer=later(i.buffer)) for i in m.indices)) for m in moves]
+
+    moves = [
+        replace(
+            m, place=later(m.place), other=later(m.other), indices=tuple(replace(i, buffer=later(i.buffer)) for i in m.indices)
+        )
+        for m in moves
+    ]
     copied = element(0, layout.dtype)
     nest = Nest("clone", (out.dtype,), (layout.dtype,), (Loop((), ((0, copied),)),))
     copy = elementwise(nest, out.shape, [out.strides, layout.strides])
     work = out.numel + sum(math.prod(m.sizes) for m in moves)
-    return lowered(Plan([copy, Moves(moves, (out, layout, *others))], [out], [layout, *others],
-                        release=work >= RELEASE_FROM))
+    return lowered(Plan([copy, Moves(moves, (out, layout, *others))], [out], [layout, *others], release=work >= RELEASE_FROM))
 
 
 def zeros_and_move(out: Layout, inputs: Sequence[Layout], moves: Sequence[Move]) -> Callable:
     """launch(None, *inputs): zeros, then the moves from the inputs into them."""
     nest = Nest("zeros", (out.dtype,), (), (Loop((), ((0, constant(0, compute_dtype(out.dtype))),)),))
     zeros = elementwise(nest, out.shape, [out.strides])
-    return lowered(Plan([zeros, Moves(moves, (out, *inputs))], [out], inputs,
-                        release=out.numel >= RELEASE_FROM))
+    return lowered(Plan([zeros, Moves(moves, (out, *inputs))], [out], inputs, release=out.numel >= RELEASE_FROM))
 
 
 def zeros_for(layout: Layout, g: Tensor) -> Tensor:
@@ -83,34 +87,61 @@ def checking_alone(launch: Callable, index: Layout, extent: int) -> Callable:
         if first_bad(index, extent, False) is not None:
             raise KernelCheck(1)
         return launch(out, tensor, index)
+
     return checked
 
 
-def along(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool = False,
-          combine: str | None = None, sizes: Sequence[int] | None = None) -> Move:
+def along(
+    dim: int,
+    layout: Layout,
+    index: Layout,
+    other: Layout,
+    slots: tuple[int, int, int],
+    write: bool = False,
+    combine: str | None = None,
+    sizes: Sequence[int] | None = None,
+) -> Move:
     """A move for every element of `index` (gather, scatter): dimension `dim` of the place comes from the index.
 
     slots: parameter slots of the place, the other operand and the index.
     """
     sizes = tuple(index.shape if sizes is None else sizes)
     place = tuple(0 if d == dim else s for d, s in enumerate(layout.strides))
-    i = Index(Buffer(slots[2], 0, index.strides), INDEX_TYPES[index.dtype], layout.strides[dim] if layout.ndim else 0,
-              layout.shape[dim] if layout.ndim else 1)
-    return Move(layout.dtype, sizes, Buffer(slots[0], 0, place if layout.ndim else (0,) * len(sizes)),
-                Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps=False)
+    i = Index(
+        Buffer(slots[2], 0, index.strides),
+        INDEX_TYPES[index.dtype],
+        layout.strides[dim] if layout.ndim else 0,
+        layout.shape[dim] if layout.ndim else 1,
+    )
+    return Move(
+        layout.dtype,
+        sizes,
+        Buffer(slots[0], 0, place if layout.ndim else (0,) * len(sizes)),
+        Buffer(slots[1], 0, other.strides),
+        (i,),
+        write,
+        combine,
+        wraps=False,
+    )
 
 
-def rows(dim: int, layout: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool = False,
-         combine: str | None = None, wraps: bool = False) -> Move:
+def rows(
+    dim: int,
+    layout: Layout,
+    index: Layout,
+    other: Layout,
+    slots: tuple[int, int, int],
+    write: bool = False,
+    combine: str | None = None,
+    wraps: bool = False,
+) -> Move:
     """A move of whole slices: positions of `other` along `dim` belong to positions index[j] of the place."""
     sizes = tuple(index.numel if d == dim else n for d, n in enumerate(layout.shape))
     place = tuple(0 if d == dim else s for d, s in enumerate(layout.strides))
     step = index.strides[0] if index.ndim else 0
     own = tuple(step if d == dim else 0 for d in range(layout.ndim))
     i = Index(Buffer(slots[2], 0, own), INDEX_TYPES[index.dtype], layout.strides[dim], layout.shape[dim])
-    return Move(
-        layout.dtype, sizes, Buffer(slots[0], 0, place), Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps
-    )
+    return Move(layout.dtype, sizes, Buffer(slots[0], 0, place), Buffer(slots[1], 0, other.strides), (i,), write, combine, wraps)
 
 
 _fillings: dict[Any, Tensor] = {}
@@ -136,5 +167,16 @@ def filling(value: Any, dtype: Any, device: Any) -> Tensor:
     return made
 
 
-__all__ = ["INDEX_TYPES", "KernelCheck", "along", "copy_and_move", "filling", "first_bad", "make_plan", "plans", "rows",
-           "zeros_and_move", "zeros_for"]
+__all__ = [
+    "INDEX_TYPES",
+    "KernelCheck",
+    "along",
+    "copy_and_move",
+    "filling",
+    "first_bad",
+    "make_plan",
+    "plans",
+    "rows",
+    "zeros_and_move",
+    "zeros_for",
+]

@@ -93,8 +93,11 @@ def _bad_index(input: Tensor, indices: Sequence[Any]) -> Exception:
             extent = input._layout.shape[d]
             bad = first_bad(i, extent, True)
             if bad is not None:
-                return IndexError("index is out of bounds for dimension with size 0") if not extent else IndexError(
-                    f"index {bad} is out of bounds for dimension {d} with size {extent}")
+                return (
+                    IndexError("index is out of bounds for dimension with size 0")
+                    if not extent
+                    else IndexError(f"index {bad} is out of bounds for dimension {d} with size {extent}")
+                )
     return IndexError("index out of range")
 
 
@@ -108,9 +111,7 @@ def gather_index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
         layout = input._layout
         sizes, strides, _, found = _selection(layout, indices)
         shape = tuple(sizes)
-        order = memory_order.elementwise_strides(
-            shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]]
-        )
+        order = memory_order.elementwise_strides(shape, [(shape, tuple(strides)), *[(shape, i.buffer.strides) for i in found]])
         out = Layout.of(shape, order, layout.dtype, layout.device)
         launch = plans[key] = make_plan(
             [Move(layout.dtype, tuple(sizes), Buffer(1, 0, tuple(strides)), Buffer(0, 0, out.strides), found)],
@@ -187,14 +188,23 @@ def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
         layout = chosen._layout
         recorded = input._node is not None and local.grad
         if recorded and chosen._storage.inference:
-            chosen._storage.version     # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
+            chosen._storage.version  # raises: a graph can't keep it, nor the positions of a mask  # noqa: B018
         launch = plans.get(("index", input._layout, layout))
-        if launch is None and layout.dtype is bool_ and input._layout.is_contiguous and layout.is_contiguous and \
-                not input._layout.pending:
+        if (
+            launch is None
+            and layout.dtype is bool_
+            and input._layout.is_contiguous
+            and layout.is_contiguous
+            and not input._layout.pending
+        ):
             count = layout.ndim
             if count and layout.shape == input._layout.shape[:count] and layout.flavor is None:
-                if not recorded and count == input._layout.ndim and input._layout.flavor is None and \
-                        input._layout.dtype.itemsize <= 8:
+                if (
+                    not recorded
+                    and count == input._layout.ndim
+                    and input._layout.flavor is None
+                    and input._layout.dtype.itemsize <= 8
+                ):
                     return compressed(input, chosen)
                 flat = _leading(input._layout, count)
                 places = positions(chosen, flat=True)
@@ -228,18 +238,25 @@ def _put(layout: Layout, other: Layout, indices: Sequence[Any], accumulate: bool
             f"shape mismatch: value tensor of shape {list(other.shape)} cannot be broadcast to indexing result "
             f"of shape {list(shape)}"
         )
-    spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own):], shape)
+    spread = memory_order.broadcast_strides(own, other.strides[len(other.shape) - len(own) :], shape)
     combine = "add" if accumulate else None
     return Move(layout.dtype, shape, Buffer(0, 0, tuple(strides)), Buffer(1, 0, spread), found, True, combine)
 
 
-@mutating(name="index_put", function=False, method=False, out=False, keep_order=True, apart=("values",),
-          expanded="tensor[indices] = tensor")
+@mutating(
+    name="index_put",
+    function=False,
+    method=False,
+    out=False,
+    keep_order=True,
+    apart=("values",),
+    expanded="tensor[indices] = tensor",
+)
 def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> None:
     """Write `values` (broadcast) to the positions that the index tensors name; accumulate: add to what is there."""
     layout, other = input._layout, values._layout
     if other.dtype is not layout.dtype:
-        _put(layout, other, indices, accumulate)    # shapes that don't fit are told first
+        _put(layout, other, indices, accumulate)  # shapes that don't fit are told first
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{layout.dtype.scalar_name} for the destination and {other.dtype.scalar_name} for the source."
@@ -255,8 +272,9 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     launch = plans.get(key)
     given = [i for i in indices if i is not None]
     if launch is None:
-        launch = plans[key] = make_plan([_put(layout, other, indices, accumulate)], [layout],
-                                        [other, *[i._layout for i in given]])
+        launch = plans[key] = make_plan(
+            [_put(layout, other, indices, accumulate)], [layout], [other, *[i._layout for i in given]]
+        )
     try:
         launch(input, values, *given)
     except KernelCheck:
@@ -267,11 +285,7 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 def _(g, indices, accumulate, layouts, need):
     mine = None
     if need["input"]:
-        mine = (
-            g
-            if accumulate
-            else _index_put(g, indices, NAMESPACE["zeros"]((), dtype=g._layout.dtype, device=g._layout.device))
-        )
+        mine = g if accumulate else _index_put(g, indices, NAMESPACE["zeros"]((), dtype=g._layout.dtype, device=g._layout.device))
     return mine, gather_index(g, indices) if need["values"] else None
 
 
@@ -303,12 +317,17 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
                 return launch(None, input, values, chosen)
             except KernelCheck:
                 raise _bad_index(input, indices) from None
-        if launch is None and chosen._layout.dtype in INDEX_TYPES and input._layout.is_contiguous and all(
-                x._layout.flavor is None and x._layout.device.type == "cpu" for x in (input, values, chosen)):
-            made = _index_put(input, _written(input, indices, values), values, accumulate)      # raises where the call is wrong
+        if (
+            launch is None
+            and chosen._layout.dtype in INDEX_TYPES
+            and input._layout.is_contiguous
+            and all(x._layout.flavor is None and x._layout.device.type == "cpu" for x in (input, values, chosen))
+        ):
+            made = _index_put(input, _written(input, indices, values), values, accumulate)  # raises where the call is wrong
             own, other = input._layout, values._layout
             plans["index_put copy", own, other, bool(accumulate), chosen._layout] = copy_and_move(
-                own, own, [other, chosen._layout], [_put(own, other, indices, accumulate)])
+                own, own, [other, chosen._layout], [_put(own, other, indices, accumulate)]
+            )
             return made
     if overrides.any_override(indices):
         return overrides.dispatch(index_put, (input, indices, values, accumulate), None, indices)
@@ -335,17 +354,12 @@ def index_put_(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate
                 except KernelCheck:
                     raise _bad_index(input, indices) from None
                 return input
-        elif (
-            dtype is bool_
-            and not accumulate
-            and not values._layout.ndim
-            and values._layout.dtype is input._layout.dtype
-        ):
+        elif dtype is bool_ and not accumulate and not values._layout.ndim and values._layout.dtype is input._layout.dtype:
             lead, shape = chosen._layout.shape, input._layout.shape
             if len(lead) == len(shape):
                 if lead == shape:
                     return input.masked_fill_(chosen, values)
-            elif lead == shape[:len(lead)]:
+            elif lead == shape[: len(lead)]:
                 return input.masked_fill_(chosen.reshape((*lead, *[1] * (len(shape) - len(lead)))), values)
     if overrides.any_override(indices):
         return overrides.dispatch(index_put_, (input, indices, values, accumulate), None, indices)

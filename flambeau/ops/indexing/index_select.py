@@ -45,8 +45,11 @@ def _vector(name: str, index: Tensor, dtypes: Sequence = (int64, int32)) -> None
     if index._layout.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector")
     if index._layout.dtype not in dtypes:
-        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index" if len(dtypes) > 1 else
-                           f"{name}(): Expected dtype int64 for index.")
+        raise RuntimeError(
+            f"{name}(): Expected dtype int32 or int64 for index"
+            if len(dtypes) > 1
+            else f"{name}(): Expected dtype int64 for index."
+        )
 
 
 _INDEX_SELECT_DTYPE = worded("index_select(): self and result must have the same scalar type")
@@ -77,7 +80,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Planned:
 def _(input, dim, index):
     layout = input._layout
     at = wrap_dim(dim, layout.ndim) if layout.ndim else 0
-    if layout.ndim > 1 and (at == 1 or not layout.numel):       # there PyTorch's other kernel says it
+    if layout.ndim > 1 and (at == 1 or not layout.numel):  # there PyTorch's other kernel says it
         extent = layout.shape[at]
         return RuntimeError(f"INDICES element is out of DATA bounds, id={first_bad(index, extent, False)} axis_dim={extent}")
     return IndexError("index out of range in self")
@@ -101,16 +104,24 @@ def _write_rows(
     key = (kind, layout, dim, index._layout, source._layout, combine)
     launch = plans.get(key)
     if launch is None:
-        launch = plans[key] = make_plan(_row_moves(layout, dim, index._layout, source._layout, combine, wraps), [layout],
-                                        [source._layout, index._layout])
+        launch = plans[key] = make_plan(
+            _row_moves(layout, dim, index._layout, source._layout, combine, wraps), [layout], [source._layout, index._layout]
+        )
     launch(input, source, index)
 
 
-def _row_moves(layout: Layout, dim: int, index: Layout, source: Layout, combine: str | None, wraps: bool = False,
-               slots: tuple[int, int, int] = (0, 1, 2)) -> list[Move]:
+def _row_moves(
+    layout: Layout,
+    dim: int,
+    index: Layout,
+    source: Layout,
+    combine: str | None,
+    wraps: bool = False,
+    slots: tuple[int, int, int] = (0, 1, 2),
+) -> list[Move]:
     """Writes of slices as moves; slots: of what is written, the source and the index."""
     own, other = layout, source
-    if not layout.ndim:     # a row of one element; many sources may be written to it
+    if not layout.ndim:  # a row of one element; many sources may be written to it
         own = Layout.of((1,), (1,), layout.dtype, layout.device)
         other = Layout.of((index.numel,), source.strides or (0,), layout.dtype, layout.device)
     if layout.ndim and not source.ndim:
@@ -120,8 +131,10 @@ def _row_moves(layout: Layout, dim: int, index: Layout, source: Layout, combine:
 
 
 def _refuse_shapes(input: Tensor, source: Tensor) -> None:
-    raise RuntimeError("source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-                       f"{list(input._layout.shape)} source.shape = {list(source._layout.shape)}")
+    raise RuntimeError(
+        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+        f"{list(input._layout.shape)} source.shape = {list(source._layout.shape)}"
+    )
 
 
 def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
@@ -131,8 +144,9 @@ def _check_source(name: str, input: Tensor, dim: int, index: Tensor, source: Ten
     if number != count:
         if not theirs:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        raise RuntimeError(f"{name}_(): Number of indices ({number}) should be equal to source.size(dim): ({count}), for dim: "
-                           f"{dim}")
+        raise RuntimeError(
+            f"{name}_(): Number of indices ({number}) should be equal to source.size(dim): ({count}), for dim: {dim}"
+        )
     if len(mine) != len(theirs) or any(a != b for d, (a, b) in enumerate(zip(mine, theirs)) if d != dim):
         _refuse_shapes(input, source)
 
@@ -143,13 +157,16 @@ def _check_copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Non
     if not theirs and number != 1:
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {number})")
     if mine and theirs and len(mine) != len(theirs):
-        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-                         f"dimensionality ({len(theirs)}), destination dimensionality ({len(mine)})")
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({len(theirs)}), destination dimensionality ({len(mine)})"
+        )
     own, other = ([n for d, n in enumerate(shape) if d != dim] for shape in (mine, theirs))
     if own != other:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, other))} at dimension 0.")
+            f"{' '.join(map(str, own))} at dimension {dim} and source slice shape: {' '.join(map(str, other))} at dimension 0."
+        )
     count = theirs[dim] if theirs else 1
     if number != count:
         raise IndexError(f"index_copy_(): Number of indices ({number}) should be equal to source.size(dim) ({count})")
@@ -158,8 +175,10 @@ def _check_copied(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Non
 def _same_device(input: Tensor, index: Tensor, source: Tensor, name: str = "index_copy") -> None:
     mine, chosen, theirs = (x._layout.device for x in (input, index, source))
     if mine is not chosen or mine is not theirs:
-        raise RuntimeError(f"{name}(): self, index and source expected to be in the same device, but got (self) {mine}, "
-                           f"(index) {chosen}, and (source) {theirs}")
+        raise RuntimeError(
+            f"{name}(): self, index and source expected to be in the same device, but got (self) {mine}, "
+            f"(index) {chosen}, and (source) {theirs}"
+        )
 
 
 def _check_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
@@ -171,12 +190,12 @@ def _check_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
             f"{index._layout.ndim} with type: {index._layout.dtype.scalar_name} and size: {list(index._layout.shape)}"
         )
     if index._layout.dtype not in INDEX_TYPES:
-        raise RuntimeError(
-            "index_add_(): Expected dtype int32/int64 for index but got: " + index._layout.dtype.scalar_name
-        )
+        raise RuntimeError("index_add_(): Expected dtype int32/int64 for index but got: " + index._layout.dtype.scalar_name)
     if source._layout.dtype is not input._layout.dtype:
-        raise RuntimeError(f"index_add_(): self ({input._layout.dtype.scalar_name}) and source "
-                           f"({source._layout.dtype.scalar_name}) must have the same scalar type")
+        raise RuntimeError(
+            f"index_add_(): self ({input._layout.dtype.scalar_name}) and source "
+            f"({source._layout.dtype.scalar_name}) must have the same scalar type"
+        )
     _check_source("index_add", input, at, index, source)
     _same_device(input, index, source, "index_add")
     return at
@@ -237,12 +256,12 @@ def _check_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
     if index._layout.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index._layout.ndim})")
     if index._layout.dtype is not int64:
-        raise RuntimeError(
-            f"index_copy_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}"
-        )
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
     if source._layout.dtype is not input._layout.dtype:
-        raise RuntimeError("index_copy_(): self and source expected to have the same dtype, but got (self) "
-                           f"{input._layout.dtype.scalar_name} and (source) {source._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{input._layout.dtype.scalar_name} and (source) {source._layout.dtype.scalar_name}"
+        )
     _check_copied(input, at, index, source)
     _same_device(input, index, source)
     return at
@@ -252,8 +271,9 @@ def _copy_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, source: 
     return _row_moves(layout, _check_copy(input, dim, index, source), index._layout, source._layout, None, slots=(0, 2, 1))
 
 
-@mutating(apart=("index", "source"), moved=_copy_moved, autocast=widest,
-          out=Out(dtype=exact, overlap=ALIGNED, fitted=BEFORE_DATA))
+@mutating(
+    apart=("index", "source"), moved=_copy_moved, autocast=widest, out=Out(dtype=exact, overlap=ALIGNED, fitted=BEFORE_DATA)
+)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
     """input with the slices of `source` along `dim` written at the positions `index` (an int64 vector)."""
     at = _check_copy(input, dim, index, source)
@@ -267,8 +287,9 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
 def _copy_kernel_error(input: Tensor, dim: int, index: Tensor, *others: Any) -> IndexError:
     at = wrap_dim(dim, input._layout.ndim)
     extent = input._layout.shape[at] if input._layout.ndim else 1
-    return IndexError(f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size "
-                      f"{extent}")
+    return IndexError(
+        f"index_copy_(): index {first_bad(index, extent, False)} is out of bounds for dimension {at} with size {extent}"
+    )
 
 
 @index_copy.vjp
@@ -304,8 +325,13 @@ def _check_fill(input: Tensor, dim: int, index: Tensor, *others: Any) -> int:
     return wrap_dim(dim, input._layout.ndim)
 
 
-@mutating(out=False, keep_order=True, expanded="tensor[mask] = scalar", moved=_fill_moved, apart=("index",),
-    node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}"
+@mutating(
+    out=False,
+    keep_order=True,
+    expanded="tensor[mask] = scalar",
+    moved=_fill_moved,
+    apart=("index",),
+    node=lambda arguments: f"IndexFillBackward{int(isinstance(arguments[3], Tensor))}",
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     """input with the slices along `dim` at the positions `index` (an int64 vector) filled with `value`."""
@@ -313,8 +339,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> None:
     _refuse_complex(input, value)
     if isinstance(value, Tensor):
         if value._layout.ndim:
-            raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{value._layout.ndim} dimension(s).")
+            raise RuntimeError(
+                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value._layout.ndim} dimension(s)."
+            )
         value = value.detach().to(input._layout.dtype)
     else:
         value = filling(value, input._layout.dtype, input._layout.device)
@@ -339,9 +366,7 @@ def _(g, dim, index, need):
 
 
 @mutating(node="IndexReduceBackward0", out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
-def index_reduce(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
-) -> None:
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> None:
     """Slices of `source` along `dim` reduced (prod, mean, amax, amin) into the positions `index` of input."""
     warn_once("index_reduce() is in beta and the API may change at any time.")
     if reduce not in ("prod", "mean", "amax", "amin"):
@@ -361,10 +386,15 @@ def index_reduce(
     if kernel is None and dtype.is_complex and reduce in ("amax", "amin") and index._layout.numel:
         kernel = "maximum_cpu" if reduce == "amax" else "minimum_cpu"
     if kernel is not None:
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
     try:
-        reduce_into(reduce, include_self, input, lambda target, other, combine: _write_rows(
-            "index_reduce", target, at, index, other, combine), source)
+        reduce_into(
+            reduce,
+            include_self,
+            input,
+            lambda target, other, combine: _write_rows("index_reduce", target, at, index, other, combine),
+            source,
+        )
     except KernelCheck:
         raise IndexError("index out of range in self") from None
 
@@ -431,8 +461,11 @@ def _(g, input, dim, index, source, reduce, include_self, out, need):
         product = (g * out).index_select(dim, index)
         theirs = NAMESPACE["where"](zero & (count == 1), others, product / safe)
         if modes.local.grad and found(zero & (count > 1)):
-            theirs = differentiated_once(theirs, "index_reduce(): Double backward is unsupported for source when >1 zeros in "
-                                                 "source are scattered to the same position in self")
+            theirs = differentiated_once(
+                theirs,
+                "index_reduce(): Double backward is unsupported for source when >1 zeros in "
+                "source are scattered to the same position in self",
+            )
     return mine, None, theirs
 
 
@@ -443,8 +476,7 @@ def _flat(layout: Layout) -> tuple[int, ...] | None:
     return geometry.reshape_strides(layout.shape, layout.strides, (layout.numel,)) if layout.numel else (1,)
 
 
-_TAKE_DTYPE = worded(
-    "take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}")
+_TAKE_DTYPE = worded("take(): self and out expected to have the same dtype, but got self.dtype = {have} and out.dtype = {got}")
 
 
 @operator(out=Out(dtype=_TAKE_DTYPE, overlap=DISTINCT, fitted=BEFORE_DATA), jvp=LINEAR)
@@ -491,8 +523,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if index._layout.dtype is not int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index._layout.dtype.scalar_name}")
     if source._layout.dtype is not layout.dtype:
-        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
-                           f"{layout.dtype.scalar_name} and source.dtype = {source._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{layout.dtype.scalar_name} and source.dtype = {source._layout.dtype.scalar_name}"
+        )
     if index._layout.numel != source._layout.numel:
         raise IndexError(
             "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
@@ -557,8 +591,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     the flattened input. Positions along dim count round and round, as PyTorch takes them."""
     device, dtype = input._layout.device, indices._layout.dtype
     if indices._layout.device is not device:
-        raise RuntimeError(f"Expected tensor to have {device} Device, but got tensor with {indices._layout.device} Device "
-                           "(while checking arguments for torch.take_along_dim():)")
+        raise RuntimeError(
+            f"Expected tensor to have {device} Device, but got tensor with {indices._layout.device} Device "
+            "(while checking arguments for torch.take_along_dim():)"
+        )
     if dim is None:
         if dtype.is_floating_point or dtype.is_complex:
             raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {dtype.scalar_name}")
@@ -578,6 +614,4 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     indices = indices.remainder(own)
     mine[at] = theirs[at] = 1
     shape = list(geometry.broadcast(tuple(mine), tuple(theirs)))
-    return input.expand(*shape[:at], own, *shape[at + 1 :]).gather(
-        at, indices.expand(*shape[:at], chosen, *shape[at + 1 :])
-    )
+    return input.expand(*shape[:at], own, *shape[at + 1 :]).gather(at, indices.expand(*shape[:at], chosen, *shape[at + 1 :]))

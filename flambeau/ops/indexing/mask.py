@@ -97,15 +97,20 @@ def _fill(input: Tensor, mask: Tensor, value: Any, out: Tensor | None) -> Tensor
     if value.__class__ not in NUMBERS:
         if isinstance(value, Tensor):
             if value._layout.ndim:
-                raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                                   f"{value._layout.ndim} dimension(s).")
+                raise RuntimeError(
+                    "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                    f"{value._layout.ndim} dimension(s)."
+                )
         else:
             value = value.item()
     if isinstance(value, Tensor) and value._layout.dtype.is_complex and not layout.dtype.is_complex:
         scalar_range.check(1j, layout.dtype)
         value = value.real
-    elif value.__class__ in NUMBERS and (value.__class__ is complex or not scalar_range.always_fits(value.__class__, layout.dtype)
-                                         or not -1 << 63 <= value < 1 << 63):
+    elif value.__class__ in NUMBERS and (
+        value.__class__ is complex
+        or not scalar_range.always_fits(value.__class__, layout.dtype)
+        or not -1 << 63 <= value < 1 << 63
+    ):
         value = scalar_range.as_element(value, layout.dtype)
     return _FILL.compute((input, mask, value), (), (), out)
 
@@ -117,22 +122,22 @@ def _filled(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if input._layout.dense() is input._layout and mask._layout.is_contiguous:
         return _fill(input, mask, value, None)
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
-    made = _fill(
-        input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device))
-    )
+    made = _fill(input, mask, value, empty_layout(Layout.contiguous(tuple(shape), input._layout.dtype, input._layout.device)))
     made._storage.writes = 0
     return made
 
 
-@mutating(out=True, fresh=_filled, expanded="tensor[mask] = scalar",
-          node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}")
+@mutating(
+    out=True,
+    fresh=_filled,
+    expanded="tensor[mask] = scalar",
+    node=lambda arguments: f"MaskedFillBackward{int(isinstance(arguments[2], Tensor))}",
+)
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> None:
     """input with `value` (a number or a zero-dim tensor) where the bool tensor `mask` (broadcast) is true."""
     shape = geometry.broadcast(input._layout.shape, mask._layout.shape)
     if tuple(shape) != tuple(input._layout.shape):
-        raise RuntimeError(
-            f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}"
-        )
+        raise RuntimeError(f"output with shape {list(input._layout.shape)} doesn't match the broadcast shape {list(shape)}")
     if mask._storage is input._storage:
         inplace.refuse_shared(input, mask, wholly=False)
         mask = clone_raw(mask)
@@ -154,10 +159,7 @@ def _flat(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Raw: x broadcast to a shape, as one row."""
     layout = x._layout
     spread = Layout.of(
-        tuple(shape),
-        memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
-        layout.dtype,
-        layout.device,
+        tuple(shape), memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device
     )
     whole = x if spread is layout else view_of(x, x._offset, spread)
     whole = contiguous(tensor_from(whole._storage, whole._offset, spread))
@@ -190,15 +192,18 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> None:
     """input with the elements of `source`, in order, where the bool tensor `mask` (broadcast) is true."""
     layout = input._layout
     if mask._layout.dtype is not bool_:
-        raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype "
-                           f"{mask._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask._layout.dtype.scalar_name}"
+        )
     if source._layout.dtype is not layout.dtype:
-        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got"
-                           f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{layout.dtype.scalar_name} and {source._layout.dtype.scalar_name}"
+        )
     if not layout.numel:
         input._storage.writes += 1
         return
-    if layout.dtype.itemsize > 8:       # complex128: the parts of a number share its mask
+    if layout.dtype.itemsize > 8:  # complex128: the parts of a number share its mask
         real = NAMESPACE["view_as_real"]
         both = contiguous(mask.detach().expand(layout.shape)[..., None].expand(*layout.shape, 2))
         masked_scatter.write(real(input.detach()), both, real(contiguous(source.detach())))
@@ -220,15 +225,19 @@ def _shaped(mask: Tensor, layout: Layout) -> Tensor:
 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     layout = input._layout
-    if (layout.is_contiguous and mask._layout.is_contiguous and layout.shape == mask._layout.shape and layout.numel
-            and mask._layout.dtype is bool_ and source._layout.dtype is layout.dtype and layout.dtype.itemsize <= 8):
+    if (
+        layout.is_contiguous
+        and mask._layout.is_contiguous
+        and layout.shape == mask._layout.shape
+        and layout.numel
+        and mask._layout.dtype is bool_
+        and source._layout.dtype is layout.dtype
+        and layout.dtype.itemsize <= 8
+    ):
         return filled_from(input, mask, contiguous(source), None)
     shape = geometry.broadcast(layout.shape, mask._layout.shape)
     spread = Layout.of(
-        tuple(shape),
-        memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)),
-        layout.dtype,
-        layout.device,
+        tuple(shape), memory_order.broadcast_strides(layout.shape, layout.strides, tuple(shape)), layout.dtype, layout.device
     )
     result = clone_raw(tensor_from(input._storage, input._offset, spread))
     if not result._layout.is_contiguous:

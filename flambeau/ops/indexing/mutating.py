@@ -46,7 +46,7 @@ def {name}({signature}):
         raise
 '''
 
-_KEPT = '''        try:
+_KEPT = """        try:
             launch = kept.get(({key},))
         except (AttributeError, TypeError):
             launch = None
@@ -54,7 +54,7 @@ _KEPT = '''        try:
         if usual and not ({shared}) and not (({wanted}) and local.grad){suited}:
             launch({tensors})
             return {first}
-'''
+"""
 
 
 def refuse_overlap(tensor: Tensor) -> None:
@@ -89,6 +89,7 @@ def mutating(
     or None; the copy and the writes are then one kept plan. `kernel_error` says what is wrong with an index in that case.
     real_gradients: as of `operator`.
     """
+
     def declare(write: Callable) -> Callable:
         public = name or write.__name__
         parameters = list(inspect.signature(write).parameters.values())
@@ -98,8 +99,11 @@ def mutating(
             if fresh is not None:
                 return fresh(*args, **kwargs)
             input = args[0]
-            result = clone_raw(input) if keep_order else clone(tensor_from(input._storage, input._offset, input._layout),
-                                                               memory_format=contiguous_format)
+            result = (
+                clone_raw(input)
+                if keep_order
+                else clone(tensor_from(input._storage, input._offset, input._layout), memory_format=contiguous_format)
+            )
             write(result, *args[1:], **kwargs)
             result._storage.writes = 0
             return result
@@ -117,17 +121,27 @@ def mutating(
             others, number = _others(args, made.operator)
             launch = copy_and_move(layout, fresh_layout, others, moves)
             return _filling_last(launch, layout) if number else launch
-        made = operator(node=node, out=out, function=function, method=method, name=public,
-                        planned=moved is not None, real_gradients=real_gradients, **facets)(
-            implementation if moved is None else planned)
+
+        made = operator(
+            node=node,
+            out=out,
+            function=function,
+            method=method,
+            name=public,
+            planned=moved is not None,
+            real_gradients=real_gradients,
+            **facets,
+        )(implementation if moved is None else planned)
         made.write, made.operator.returns = write, Tensor
         if moved is not None:
             made.operator.kept_in_place = register_cache({})
-        made.in_place = _in_place(made, write if moved is None else _planned_writes(made, write, moved), parameters, public,
-                                  apart, expanded, overlaps)
+        made.in_place = _in_place(
+            made, write if moved is None else _planned_writes(made, write, moved), parameters, public, apart, expanded, overlaps
+        )
         made.operator.in_place = made.in_place
         publish(public + "_", made.in_place, method, function=False)
         return made
+
     return declare
 
 
@@ -164,11 +178,13 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
         layout, storage = args[0]._layout, args[0]._storage
         given = [args[i] for i in tensors]
         plain = layout.flavor is None and not any(
-            isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:])
+            isinstance(x, Tensor) and (x._storage is storage or x._layout.flavor is not None) for x in given[1:]
+        )
         if not plain or memory_order.overlaps_itself(layout.shape, layout.strides):
             return write(*args, **kwargs)
-        key = tuple([getattr(x, "_layout", x.__class__) if kind == TENSOR else x
-                     for kind, x in zip(kinds, [*args, *kwargs.values()])])
+        key = tuple(
+            [getattr(x, "_layout", x.__class__) if kind == TENSOR else x for kind, x in zip(kinds, [*args, *kwargs.values()])]
+        )
         launch = kept_in_place.get(key)
         if launch is None:
             moves = moved(layout, *args, **kwargs)
@@ -178,15 +194,23 @@ def _planned_writes(made: Any, write: Callable, moved: Callable) -> Callable:
             launch = make_plan(moves, [layout], others)
             if number:
                 launch = _filling_last(launch, layout)
-            if not any(isinstance(part, Tensor) for part in key):    # given for an int, it may change
+            if not any(isinstance(part, Tensor) for part in key):  # given for an int, it may change
                 kept_in_place[key] = launch
         launch(*given)
         return None
+
     return planned
 
 
-def _in_place(made: Callable, write: Callable, parameters: list[inspect.Parameter], public: str, apart: tuple[str, ...],
-              expanded: str | None, overlaps: bool) -> Callable:
+def _in_place(
+    made: Callable,
+    write: Callable,
+    parameters: list[inspect.Parameter],
+    public: str,
+    apart: tuple[str, ...],
+    expanded: str | None,
+    overlaps: bool,
+) -> Callable:
     declared = made.operator
     parts, star = [], False
     by_moves = declared.kept_in_place is not None
@@ -205,14 +229,16 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         if expanded is None:
             refuse_overlap(tensor)
         elif memory_order.overlaps_itself(tensor._layout.shape, tensor._layout.strides):
-            warn(f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                      f"operation. This also applies to advanced indexing e.g. {expanded}")
+            warn(
+                f"Use of {public}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                f"operation. This also applies to advanced indexing e.g. {expanded}"
+            )
 
     def once(*args: Any, **kwargs: Any) -> None:
         storage = args[0]._storage
         before = storage.writes
         write(*args, **kwargs)
-        storage.writes = before + 1     # however many steps the write took
+        storage.writes = before + 1  # however many steps the write took
 
     def through(*args: Any, **kwargs: Any) -> None:
         storage = args[0]._storage
@@ -222,15 +248,18 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
 
     def call(values: tuple) -> None:
         run = through if lazy_conjugate.any_pending(values) else once
-        run(*[v for n, v in zip(declared.parameters, values) if n not in keywords],
-            **{n: v for n, v in zip(declared.parameters, values) if n in keywords})
+        run(
+            *[v for n, v in zip(declared.parameters, values) if n not in keywords],
+            **{n: v for n, v in zip(declared.parameters, values) if n in keywords},
+        )
 
     def general(values: tuple) -> Any:
         given = [values[position[n]] for n in tensors]
         if overrides.any_override(given):
             positional = [v for n, v in zip(declared.parameters, values) if n not in keywords]
-            return overrides.dispatch(scope[public + "_"], positional,
-                                      {n: v for n, v in zip(declared.parameters, values) if n in keywords}, given)
+            return overrides.dispatch(
+                scope[public + "_"], positional, {n: v for n, v in zip(declared.parameters, values) if n in keywords}, given
+            )
         if not isinstance(given[0], Tensor):
             raise TypeError(f"{public}_(): argument 'input' (position 1) must be Tensor, not {type(given[0]).__name__}")
         check_repeats(given[0])
@@ -248,8 +277,11 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         modes.local.grad = False
         try:
             # the rule may want the values from before the write
-            before = clone_raw(self) if declared.parameters[0] in declared.rule_names else tensor_from(
-                self._storage, self._offset, self._layout)
+            before = (
+                clone_raw(self)
+                if declared.parameters[0] in declared.rule_names
+                else tensor_from(self._storage, self._offset, self._layout)
+            )
             call(values)
         finally:
             modes.local.grad = True
@@ -257,16 +289,24 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         alias = tensor_from(self._storage, self._offset, self._layout)
         alias._index = WRITTEN
         node = declared.record([before, *values[1:]], alias)
-        del before, alias       # a live alias has `rebase` look for views
+        del before, alias  # a live alias has `rebase` look for views
         rewiring.rebase(self, node)
         return self
-    scope: dict[str, Any] = {"active": modes.active, "special": modes.special, "local": modes.local,
-                             "plain": overrides.PLAIN, "general": general,
-                             "Tensor": Tensor,
-                             "recorded": recorded, "write": once, "refuse_overlap": check_repeats,
-                             "refuse_shared": rewiring.refuse_shared,
-                             "caught": wrong.CAUGHT, "explain": functools.partial(
-                                 wrong.explain, name=public + "_", signature=declared.signature, method=True, function=False)}
+
+    scope: dict[str, Any] = {
+        "active": modes.active,
+        "special": modes.special,
+        "local": modes.local,
+        "plain": overrides.PLAIN,
+        "general": general,
+        "Tensor": Tensor,
+        "recorded": recorded,
+        "write": once,
+        "refuse_overlap": check_repeats,
+        "refuse_shared": rewiring.refuse_shared,
+        "caught": wrong.CAUGHT,
+        "explain": functools.partial(wrong.explain, name=public + "_", signature=declared.signature, method=True, function=False),
+    }
     suits, tests, unsuited = wrong.suiting(public, declared.signature.parameters)
     scope |= suits
     wanted = " or ".join(f"getattr({n}, '_node', None) is not None" for n in tensors)
@@ -275,19 +315,29 @@ def _in_place(made: Callable, write: Callable, parameters: list[inspect.Paramete
         key, given = kept_key(declared)
         first = parameters[0].name
         shared = " or ".join(f"getattr({n}, '_storage', None) is {first}._storage" for n in tensors[1:])
-        kept = _KEPT.format(key=key, wanted=wanted, tensors=given, first=first, shared=shared,
-                            suited="".join(f" and {test}" for test in tests))
+        kept = _KEPT.format(
+            key=key, wanted=wanted, tensors=given, first=first, shared=shared, suited="".join(f" and {test}" for test in tests)
+        )
         kernel_error = KERNEL_ERROR.format(in_order=", ".join(p.name for p in parameters))
         scope |= {"kept": declared.kept_in_place, "declared": declared, "KernelCheck": KernelCheck}
     source = _SOURCE.format(
-        kept=kept, kernel_error=kernel_error, wanted=wanted,
+        kept=kept,
+        kernel_error=kernel_error,
+        wanted=wanted,
         unsuited=unsuited,
-        name=public + "_", public=public, signature=", ".join(parts), first=parameters[0].name,
+        name=public + "_",
+        public=public,
+        signature=", ".join(parts),
+        first=parameters[0].name,
         arguments=", ".join(p.name for p in parameters),
         call=", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters),
-        apart="".join(f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
-                      f"            refuse_shared({parameters[0].name}, {n})\n" for n in apart),
-        unlike=" or ".join(f"{n}.__class__ not in plain or ({n}.__class__ is Tensor and {n}._layout.pending)" for n in tensors))
+        apart="".join(
+            f"        if getattr({n}, '_storage', None) is {parameters[0].name}._storage:\n"
+            f"            refuse_shared({parameters[0].name}, {n})\n"
+            for n in apart
+        ),
+        unlike=" or ".join(f"{n}.__class__ not in plain or ({n}.__class__ is Tensor and {n}._layout.pending)" for n in tensors),
+    )
     compile_source(f"<flambeau {public}_>", source, scope)
     function = scope[public + "_"]
     function.__module__ = PACKAGE

@@ -44,11 +44,16 @@ def _counted(input: Tensor, layout: Layout, begins: bool = False) -> tuple[Tenso
 def _need(input: Tensor) -> None:
     """NotImplementedError for a tensor without values, of which nobody knows how many are not zero."""
     if not known(input):
-        raise needs_values(input, "nonzero", NotImplementedError(
-            "The register_meta function for torch.nonzero() raises unimplemented by default, as a correct data-independent "
-            "implementation does not exist. This implementation returns a fake value, assuming all elements of the tensor are "
-            "non-zero. To enable this registration, please set "
-            "'torch.fx.experimental._config.meta_nonzero_assume_all_nonzero' to True."))
+        raise needs_values(
+            input,
+            "nonzero",
+            NotImplementedError(
+                "The register_meta function for torch.nonzero() raises unimplemented by default, as a correct data-independent "
+                "implementation does not exist. This implementation returns a fake value, assuming all elements of the tensor "
+                "are non-zero. To enable this registration, please set "
+                "'torch.fx.experimental._config.meta_nonzero_assume_all_nonzero' to True."
+            ),
+        )
 
 
 def compressed(values: Tensor, mask: Tensor) -> Tensor:
@@ -76,7 +81,7 @@ def filled_from(values: Tensor, mask: Tensor, source: Tensor, out: Tensor | None
     if total > given.numel:
         raise RuntimeError("Number of elements of source < number of ones in mask")
     if not given.numel:
-        source, given = values, layout      # read, and not used
+        source, given = values, layout  # read, and not used
     key = (layout, chosen, given)
     launch = _filling.get(key)
     if launch is None:

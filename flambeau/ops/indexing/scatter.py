@@ -19,16 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.facets import LINEAR
-from flambeau.core.operator.out_rules import (
-    ALIGNED,
-    BEFORE_DATA,
-    BEFORE_DTYPE,
-    DISTINCT,
-    OUT_ONLY,
-    SAME_DEVICE,
-    Out,
-    exact,
-)
+from flambeau.core.operator.out_rules import ALIGNED, BEFORE_DATA, BEFORE_DTYPE, DISTINCT, OUT_ONLY, SAME_DEVICE, Out, exact
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.creation.copy import clone_raw, copy_raw
@@ -39,9 +30,7 @@ from flambeau.ops.indexing.mutating import mutating
 
 def _out_of_range(index: Tensor, dim: int, layout: Layout) -> RuntimeError:
     extent = layout.shape[dim] if layout.ndim else 1
-    return RuntimeError(
-        f"index {first_bad(index, extent, False)} is out of bounds for dimension {dim} with size {extent}"
-    )
+    return RuntimeError(f"index {first_bad(index, extent, False)} is out of bounds for dimension {dim} with size {extent}")
 
 
 def _shape_or_one(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -80,6 +69,7 @@ def _(input, dim, index, sparse_grad=False):
 def _(g, dim, index, sparse_grad, layouts):
     if sparse_grad:
         from flambeau.ops.sparse import gradients
+
         shape = layouts[0].shape
         return (gradients.of_elements(g, wrap_dim(dim, len(shape)), index, shape),)
     zeros = NAMESPACE["zeros"](layouts[0].shape, dtype=g._layout.dtype, device=g._layout.device)
@@ -101,12 +91,12 @@ def _check(input: Tensor, dim: int, index: Tensor, source: Tensor | None) -> int
     other = None if source is None else _shape_or_one(source._layout.shape)
     if other is not None and len(other) != len(theirs):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    if any(d != at and b > a for d, (a, b) in enumerate(zip(mine, theirs))) or (other is not None and any(
-            b > a for a, b in zip(other, theirs))):
+    if any(d != at and b > a for d, (a, b) in enumerate(zip(mine, theirs))) or (
+        other is not None and any(b > a for a, b in zip(other, theirs))
+    ):
         tail = f" and to be no larger size than src {list(source._layout.shape)}" if source is not None else ""
         raise RuntimeError(
-            f"Expected index {list(chosen.shape)} to be no larger than self {list(layout.shape)} apart from "
-            f"dimension {at}{tail}"
+            f"Expected index {list(chosen.shape)} to be no larger than self {list(layout.shape)} apart from dimension {at}{tail}"
         )
     return at
 
@@ -141,8 +131,9 @@ def _rounds_once(layout: Layout, combine: str | None) -> bool:
     return layout.dtype in (float16, bfloat16) and combine in ("add", "mul")
 
 
-def _moves(layout: Layout, dim: int, chosen: Layout, source: Layout, combine: str | None,
-           slots: tuple[int, int, int] = (0, 1, 2)) -> list[Move]:
+def _moves(
+    layout: Layout, dim: int, chosen: Layout, source: Layout, combine: str | None, slots: tuple[int, int, int] = (0, 1, 2)
+) -> list[Move]:
     """A scatter as moves; slots: of what is written, the source and the index."""
     if not chosen.numel:
         return []
@@ -171,8 +162,9 @@ def _scatter_node(arguments: Sequence[Any]) -> str:
     return f"ScatterBackward{int(number) + 2 * (arguments[4] is not None)}"
 
 
-def _scatter_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None,
-                   value: Any) -> list[Move] | None:
+def _scatter_moved(
+    layout: Layout, input: Tensor, dim: int, index: Tensor, src: Any, *, reduce: str | None, value: Any
+) -> list[Move] | None:
     if reduce is not None or src is None:
         return None
     if isinstance(src, Tensor):
@@ -181,10 +173,13 @@ def _scatter_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: 
     return _moves(layout, at, index._layout, Layout.of((), (), layout.dtype, layout.device), None, (0, 2, 1))
 
 
-@mutating(node=_scatter_node, apart=("index", "src"), moved=_scatter_moved,
-          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA))
-def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None,
-            value: Any = None) -> None:
+@mutating(
+    node=_scatter_node,
+    apart=("index", "src"),
+    moved=_scatter_moved,
+    out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA),
+)
+def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, reduce: str | None = None, value: Any = None) -> None:
     """input with input[index[i][j]][j] = src[i][j] (for dim 0); src a tensor or a number; reduce: "add" or
     "multiply"."""
     if src is None:
@@ -202,9 +197,11 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Operand = None, *, redu
         src = filling(src, input._layout.dtype, input._layout.device)
     else:
         if reduce is not None:
-            warn_once("The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
-                      "future PyTorch "
-                      "release. Use torch.scatter_reduce instead for more reduction options.")
+            warn_once(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
+                "future PyTorch "
+                "release. Use torch.scatter_reduce instead for more reduction options."
+            )
         at = _check(input, dim, index, src)
     _scatter(input, at, index, src, _COMBINED[reduce])
 
@@ -232,8 +229,11 @@ def _to_source(g: Tensor, dim: int, index: Tensor, layout: Layout) -> Tensor:
     )
 
 
-@mutating(apart=("index", "src"), moved=lambda layout, input, dim, index, src: _moved(layout, input, dim, index, src, "add"),
-          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA))
+@mutating(
+    apart=("index", "src"),
+    moved=lambda layout, input, dim, index, src: _moved(layout, input, dim, index, src, "add"),
+    out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED, fitted=BEFORE_DATA),
+)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> None:
     """input with src[i][j] added to input[index[i][j]][j] (for dim 0), and so for the other dimensions."""
     _scatter(input, _check(input, dim, index, src), index, src, "add")
@@ -250,20 +250,24 @@ def _(g, dim, index, need, layouts):
 def _refuse_dtype(reduce: str, index: Tensor, dtype: DType) -> None:
     """NotImplementedError where something is to be reduced of a dtype that PyTorch doesn't."""
     if index._layout.numel and ((dtype.is_complex and reduce in ("amax", "amin")) or (dtype is bool_ and reduce == "mean")):
-        raise NotImplementedError(f'"scatter_gather_tensor_cpu_reduce_{reduce}" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{dtype.scalar_name}'")
 
 
-def _reduce_moved(layout: Layout, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
-                  include_self: bool) -> list[Move] | None:
+def _reduce_moved(
+    layout: Layout, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool
+) -> list[Move] | None:
     _refuse_dtype(reduce, index, layout.dtype)
     return _moved(layout, input, dim, index, src, _REDUCED[reduce]) if include_self and reduce in _REDUCED else None
 
 
-@mutating(node="ScatterReduceBackward0", apart=("index", "src"), moved=_reduce_moved, real_gradients="scatter_reduce",
-          out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED))
-def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> None:
+@mutating(
+    node="ScatterReduceBackward0",
+    apart=("index", "src"),
+    moved=_reduce_moved,
+    real_gradients="scatter_reduce",
+    out=Out(dtype=exact, device=SAME_DEVICE, overlap=ALIGNED),
+)
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> None:
     """input with the elements of `src` reduced (sum, prod, mean, amax, amin) into the places that `index` names along
     `dim`."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -272,9 +276,7 @@ def scatter_reduce(
     _refuse_dtype(reduce, index, input._layout.dtype)
     if not index._layout.numel:
         return
-    reduce_into(
-        reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src
-    )
+    reduce_into(reduce, include_self, input, lambda target, other, combine: _scatter(target, at, index, other, combine), src)
 
 
 scatter_reduce.kernel_error(_kernel_error)
@@ -309,8 +311,11 @@ def _(g, input, dim, index, src, reduce, include_self, out, need):
             others = (g * start.scatter_reduce(dim, index, safe, "prod")).gather(dim, index)
             theirs = NAMESPACE["where"](zero & (count == 1), others, (g * out).gather(dim, index) / safe)
             if modes.local.grad and bool((zero & (count > 1)).any()):
-                theirs = differentiated_once(theirs, "scatter_reduce(): Double backward is unsupported for src when >1 zeros in "
-                                                     "src are scattered to the same position in self")
+                theirs = differentiated_once(
+                    theirs,
+                    "scatter_reduce(): Double backward is unsupported for src when >1 zeros in "
+                    "src are scattered to the same position in self",
+                )
     if theirs is not None and tuple(theirs._layout.shape) != tuple(src._layout.shape):
         theirs = NAMESPACE["constant_pad_nd"](
             theirs, [x for a, b in reversed(list(zip(src._layout.shape, theirs._layout.shape))) for x in (0, a - b)]

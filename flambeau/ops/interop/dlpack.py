@@ -21,10 +21,12 @@ from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor import create
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 
-CPU = 1     # DLPack's number of the kind of device
-_UINT = 1   # its number of unsigned integers
-_INVALID = ("from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
-            "already constructed a tensor from it once.")
+CPU = 1  # DLPack's number of the kind of device
+_UINT = 1  # its number of unsigned integers
+_INVALID = (
+    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
+    "already constructed a tensor from it once."
+)
 # Where the kind of elements (a byte), and the bits of one (a byte), stand in what a capsule of each name holds.
 _PLACES = {b"dltensor": 20, b"dltensor_versioned": 52}
 
@@ -32,8 +34,15 @@ _PLACES = {b"dltensor": 20, b"dltensor_versioned": 52}
 @cache
 def _kinds() -> dict[DType, int]:
     """DLPack's numbers of the dtypes that NumPy lacks."""
-    names = {"bfloat16": 4, "complex32": 5, "float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13,
-             "float8_e8m0fnu": 14}
+    names = {
+        "bfloat16": 4,
+        "complex32": 5,
+        "float8_e4m3fn": 10,
+        "float8_e4m3fnuz": 11,
+        "float8_e5m2": 12,
+        "float8_e5m2fnuz": 13,
+        "float8_e8m0fnu": 14,
+    }
     return {dtype: names[dtype.name] for dtype in all_dtypes().values() if dtype.name in names}
 
 
@@ -94,7 +103,7 @@ def __dlpack__(
     if kind is not None:
         given = tensor_from(given._storage, given._offset, _like(given._layout, _bits(layout.dtype)))
     options = {"max_version": tuple(max_version)} if max_version is not None else {}
-    capsule = given.numpy().__dlpack__(**options)   # type: ignore[attr-defined]
+    capsule = given.numpy().__dlpack__(**options)  # type: ignore[attr-defined]
     if kind is not None:
         _elements(capsule)[0] = kind
     return capsule

@@ -51,7 +51,7 @@ def tolist(self: Tensor) -> Any:
         if not known(self):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return tolist_array(self).tolist()
-    if self._layout.ndim > geometry.MOST_DIMS:      # more than NumPy's arrays have
+    if self._layout.ndim > geometry.MOST_DIMS:  # more than NumPy's arrays have
         return [part.tolist() for part in self.detach().unbind()]
     return array_of(self).tolist()
 
@@ -77,7 +77,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     return array_of(self)
 
 
-_shared: dict[Any, bool] = register_cache({})       # layouts of tensors that NumPy can look at
+_shared: dict[Any, bool] = register_cache({})  # layouts of tensors that NumPy can look at
 
 
 def _check_shared(layout: Layout) -> None:
@@ -85,9 +85,10 @@ def _check_shared(layout: Layout) -> None:
     if layout.dtype is bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
     if layout.device.type == "meta":
-        raise TypeError("can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
-                        "memory first.")
-    if not hasattr(np, layout.dtype.name) and layout.dtype is not bool_:    # other packages may give NumPy more dtypes
+        raise TypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if not hasattr(np, layout.dtype.name) and layout.dtype is not bool_:  # other packages may give NumPy more dtypes
         raise TypeError(f"Got unsupported ScalarType {layout.dtype.scalar_name}")
     if layout.pending:
         which, way = ("conjugate", "conj") if layout.pending & CONJUGATE else ("negative", "neg")
@@ -112,7 +113,7 @@ def __array_wrap__(self: Tensor, array: np.ndarray, context: Any = None, return_
 
 @public(namespace=False)
 def __repr__(self: Tensor, *, tensor_contents: Any = None) -> str:
-    before = devices.use_stand_ins(None)        # a tensor with data may be shown inside a fake tensor mode
+    before = devices.use_stand_ins(None)  # a tensor with data may be shown inside a fake tensor mode
     try:
         with modes.no_grad():
             return printing.tensor_repr(self, contents=tensor_contents)
@@ -132,8 +133,11 @@ def __format__(self: Tensor, spec: str) -> str:
 def __bool__(self: Tensor) -> bool:
     count = self._layout.numel
     if count != 1:
-        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if count == 0 else
-                           "Boolean value of Tensor with more than one value is ambiguous")
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous"
+            if count == 0
+            else "Boolean value of Tensor with more than one value is ambiguous"
+        )
     return bool(create.item(self))
 
 
@@ -145,9 +149,9 @@ def _number(name: str, kind: type) -> None:
             warn_once(REQUIRES_GRAD)
         value = self.item() if dispatching(self.__class__) else create.item(self)  # type: ignore[attr-defined]
         if value.__class__ is complex and kind is not complex and value.imag:
-            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} "
-                               f"without overflow")
+            raise RuntimeError(f"value cannot be converted to type {'double' if kind is float else 'int64_t'} without overflow")
         return kind(value.real if value.__class__ is complex and kind is not complex else value)
+
     convert.__name__ = convert.__qualname__ = name
     setattr(Tensor, name, convert)
 
@@ -190,22 +194,26 @@ def __reversed__(self: Tensor) -> Tensor:
 @public(namespace=False)
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if self._node is not None and type(self._node) is not AccumulateGrad:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                           "at the moment.  "
-                           "If you were attempting to deepcopy a module, this may be because of a "
-                           "torch.nn.utils.weight_norm "
-                           "usage, see https://github.com/pytorch/pytorch/pull/103001")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+            "at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm "
+            "usage, see https://github.com/pytorch/pytorch/pull/103001"
+        )
     if id(self) in memo:
         return memo[id(self)]
     layout = self._layout
     if dispatching(type(self)) and without_memory(self._storage):
         made = self.clone()
         if type(made) is not type(self):
-            raise RuntimeError("The default implementation of __deepcopy__() for wrapper subclasses only works for subclass "
-                               "types that properly implement clone(), for which cloning returns another instance of the same "
-                               "subclass. You should either properly implement clone() for your subclass or override "
-                               "__deepcopy__() if it is intended behavior for clone() to return an instance of a different "
-                               "type.")
+            raise RuntimeError(
+                "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass "
+                "types that properly implement clone(), for which cloning returns another instance of the same "
+                "subclass. You should either properly implement clone() for your subclass or override "
+                "__deepcopy__() if it is intended behavior for clone() to return an instance of a different "
+                "type."
+            )
     elif layout.device.type == "meta":
         held = memo.get(id(self._storage))
         if held is None:
@@ -232,6 +240,7 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
 @public(namespace=False)
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     from flambeau.core.tensor import rebuild
+
     return rebuild.reduce_tensor(self)
 
 
@@ -260,9 +269,10 @@ def _set_data(self: Tensor, value: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self._node is not None and not (value._layout.dtype.is_floating_point or value._layout.dtype.is_complex):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    if self.layout != value.layout:     # one of them is sparse
-        raise RuntimeError("Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
-                           "type.")
+    if self.layout != value.layout:  # one of them is sparse
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+        )
     before, after = self._layout, value._layout
     if before.dtype is not after.dtype or before.device is not after.device:
         _renew(self)
@@ -274,14 +284,29 @@ def _del_data(self: Tensor) -> None:
 
 
 del Tensor.data_property
-Tensor.data = property(data_property, _set_data, _del_data, doc="The tensor without its graph; assigning swaps the "
-                                                                "memory in place.")
-Tensor.is_cuda = property(lambda self: self._layout.device.shown.type == "cuda", doc="Whether the tensor is on a CUDA device, "
-                                                                                    "as a fake tensor may be.")
-Tensor.is_meta = property(lambda self: self._layout.device.shown.type == "meta", doc="Whether the tensor has no memory "
-                                                                               "behind it.")
-for _flag in ("is_sparse", "is_quantized", "is_mkldnn", "is_xpu", "is_mps", "is_ipu", "is_nested", "is_sparse_csr", "is_vulkan",
-              "is_xla", "is_maia", "is_mtia"):
+Tensor.data = property(
+    data_property, _set_data, _del_data, doc="The tensor without its graph; assigning swaps the memory in place."
+)
+Tensor.is_cuda = property(
+    lambda self: self._layout.device.shown.type == "cuda", doc="Whether the tensor is on a CUDA device, as a fake tensor may be."
+)
+Tensor.is_meta = property(
+    lambda self: self._layout.device.shown.type == "meta", doc="Whether the tensor has no memory behind it."
+)
+for _flag in (
+    "is_sparse",
+    "is_quantized",
+    "is_mkldnn",
+    "is_xpu",
+    "is_mps",
+    "is_ipu",
+    "is_nested",
+    "is_sparse_csr",
+    "is_vulkan",
+    "is_xla",
+    "is_maia",
+    "is_mtia",
+):
     setattr(Tensor, _flag, property(lambda self: False))
 Tensor.layout = property(lambda self: _strided(), doc="The storage scheme: torch.strided.")
 Tensor.name = property(lambda self: None)
@@ -290,6 +315,7 @@ Tensor.__array_priority__ = 1000
 
 def _strided() -> Any:
     from flambeau.base.layout import strided
+
     return strided
 
 
@@ -326,6 +352,7 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 def share_memory_(self: Tensor) -> Tensor:
     """Move the memory to pages that forked children see, and processes to which the tensor is sent. RuntimeError on meta."""
     from flambeau.core.tensor.shared_memory import share
+
     share(self._storage)
     return self
 
@@ -350,30 +377,41 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
     inplace.refuse_write(self)
     held = source._storage if isinstance(source, Tensor) else getattr(source, "_untyped_storage", None)
     given = [x for x in (source, storage_offset, size, stride) if x is not None]
-    if (source is not None and held is None) or (storage_offset is None) != (size is None) or (source is None and given) or (
-            storage_offset is not None and storage_offset.__class__ is not int) or not all(
-            x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)):
-        raise TypeError(f"set_() received an invalid combination of arguments - got ({', '.join(map(type_name, given))}), but "
-                        f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}")
+    if (
+        (source is not None and held is None)
+        or (storage_offset is None) != (size is None)
+        or (source is None and given)
+        or (storage_offset is not None and storage_offset.__class__ is not int)
+        or not all(
+            x is None or (isinstance(x, (tuple, list)) and all(hasattr(n, "__index__") for n in x)) for x in (size, stride)
+        )
+    ):
+        raise TypeError(
+            f"set_() received an invalid combination of arguments - got ({', '.join(map(type_name, given))}), but "
+            f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}"
+        )
     inplace.refuse_leaf(self)
     layout, dtype = self._layout, self._layout.dtype
     _renew(self)
     if isinstance(source, Tensor):
         if source._layout.dtype is not dtype:
-            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type "
-                               f"{dtype.c_name}")
+            raise RuntimeError(f"Could not set tensor of type {source._layout.dtype.c_name} to a tensor of type {dtype.c_name}")
         if size is None:
             self._storage, self._offset, self._layout = held, source._offset, source._layout.with_pending(layout.pending)
             return self
     elif held is not None and source is not held and source.dtype is not dtype:
-        raise RuntimeError(f"Expected a Storage of type {dtype.c_name} or an UntypedStorage, but got type "
-                           f"{source.dtype.scalar_name} for argument 1 'storage'")
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype.c_name} or an UntypedStorage, but got type "
+            f"{source.dtype.scalar_name} for argument 1 'storage'"
+        )
     on_meta = layout.device.type == "meta"
     if held is None:
         held = storage.empty_without_memory(0) if on_meta else storage.empty(0)
     elif storage.without_memory(held) != on_meta:
-        raise RuntimeError(f'Attempted to set the storage of a tensor on device "{layout.device}" to a storage on different '
-                           f'device "{"cpu" if on_meta else "meta"}".  This is no longer allowed; the devices must match.')
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{layout.device}" to a storage on different '
+            f'device "{"cpu" if on_meta else "meta"}".  This is no longer allowed; the devices must match.'
+        )
     shape = (held.capacity // dtype.itemsize,) if size is None else tuple([n.__index__() for n in size])
     strides = tuple([n.__index__() for n in stride]) if stride is not None else contiguous_strides(shape)
     _, _, needed = storage_io.checked_geometry(shape, strides, storage_offset or 0, dtype.itemsize)
@@ -390,6 +428,7 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
     sizes = sizes if size is None else (size,)
     from flambeau.core.operator.out_argument import resize
     from flambeau.ops.creation.factories import sizes_of
+
     if self._node is not None and not (modes.local.inference and self._storage.inference):
         raise RuntimeError("cannot resize variables that require grad")
     before = self._storage.capacity
@@ -407,8 +446,7 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to the shape of another tensor."""
     if not isinstance(the_template, Tensor):
-        raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not "
-                        f"{type(the_template).__name__}")
+        raise TypeError(f"resize_as_(): argument 'the_template' (position 1) must be Tensor, not {type(the_template).__name__}")
     if memory_format is preserve_format:
         memory_format = suggested_format(the_template._layout)
     return self.resize_(the_template._layout.shape, memory_format=memory_format)

@@ -24,15 +24,7 @@ from flambeau.core.tensor.rebuild import reduce_storage
 from flambeau.core.tensor.storage import Storage
 from flambeau.core.tensor.storage_types import BY_DTYPE, StorageReference, StorageType
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.interop.untyped_storage import (
-    CONVERSIONS,
-    Common,
-    device_of,
-    elements,
-    made_of_bytes,
-    need_memory,
-    shown,
-)
+from flambeau.ops.interop.untyped_storage import CONVERSIONS, Common, device_of, elements, made_of_bytes, need_memory, shown
 
 _warning = {"always": False, "first": True}
 
@@ -41,9 +33,11 @@ def warn_removal() -> None:
     """The warning of every public use: the first time, or always if that was asked for."""
     if _warning["always"] or _warning["first"]:
         _warning["first"] = False
-        warn("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
-             "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
-             "directly, use tensor.untyped_storage() instead of tensor.storage()")
+        warn(
+            "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
+            "class. This should only matter to you if you are using storages directly.  To access UntypedStorage "
+            "directly, use tensor.untyped_storage() instead of tensor.storage()"
+        )
 
 
 def always_warn(always: bool) -> None:
@@ -61,9 +55,11 @@ def forget_warning() -> None:
     _warning["first"] = True
 
 
-_FORMS = (" * (*, torch.device device, torch.dtype dtype)\n * (int size, *, torch.device device, torch.dtype dtype)\n"
-          " * (Sequence data, *, torch.device device, torch.dtype dtype)\n"
-          " * (*, UntypedStorage wrap_storage, torch.dtype dtype)\n")
+_FORMS = (
+    " * (*, torch.device device, torch.dtype dtype)\n * (int size, *, torch.device device, torch.dtype dtype)\n"
+    " * (Sequence data, *, torch.device device, torch.dtype dtype)\n"
+    " * (*, UntypedStorage wrap_storage, torch.dtype dtype)\n"
+)
 _OLD_FORMS = " * no arguments\n * (int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\n"
 
 
@@ -71,8 +67,9 @@ def _refused(kind: type[Exception], who: str, forms: str, why: str) -> Exception
     return kind(f"{who} received an invalid combination of arguments. Expected one of:\n{forms}{why}")
 
 
-def _made(refuse: Callable[[type[Exception], str], Exception], arguments: tuple[Any, ...], wrapped: Any, dtype: DType,
-          device: Any) -> Any:
+def _made(
+    refuse: Callable[[type[Exception], str], Exception], arguments: tuple[Any, ...], wrapped: Any, dtype: DType, device: Any
+) -> Any:
     """The storage of bytes that a constructor's arguments stand for; `refuse` makes its errors."""
     if wrapped is not None:
         if arguments:
@@ -89,7 +86,7 @@ def _made(refuse: Callable[[type[Exception], str], Exception], arguments: tuple[
         return made_of_bytes(int(given) * dtype.itemsize, device)
     if not isinstance(given, (Sequence, np.ndarray)):
         raise refuse(TypeError, f"Argument type not recognized: {type(given)}")
-    made_of_bytes(0, device)        # refuses devices that aren't there
+    made_of_bytes(0, device)  # refuses devices that aren't there
     return NAMESPACE["tensor"](given, dtype=dtype, device=Device(device or "cpu"))._storage
 
 
@@ -108,6 +105,7 @@ class TypedStorage(Common, StorageReference):
 
         def refuse(kind: type[Exception], why: str) -> Exception:
             return _refused(kind, "TypedStorage.__init__", _FORMS, why)
+
         if wrap_storage is not None and not arguments:
             if dtype is None:
                 raise refuse(RuntimeError, "Argument 'dtype' must be specified")
@@ -121,7 +119,7 @@ class TypedStorage(Common, StorageReference):
     # ---- what the package uses
 
     @property
-    def _untyped_storage(self) -> Any:      # type: ignore[override]
+    def _untyped_storage(self) -> Any:  # type: ignore[override]
         return self.storage
 
     @property
@@ -133,7 +131,7 @@ class TypedStorage(Common, StorageReference):
         return self.storage._cdata
 
     def _tensor(self) -> Tensor:
-        return elements(self.storage, self.dtype)   # type: ignore[arg-type]
+        return elements(self.storage, self.dtype)  # type: ignore[arg-type]
 
     def _like(self, held: Any, dtype: Any = None) -> TypedStorage:
         return of(held, dtype or self.dtype)
@@ -237,7 +235,7 @@ class TypedStorage(Common, StorageReference):
         return device_of(self.storage)
 
     @property
-    def is_cuda(self) -> bool:      # type: ignore[override]
+    def is_cuda(self) -> bool:  # type: ignore[override]
         """False."""
         warn_removal()
         return False
@@ -258,7 +256,7 @@ class TypedStorage(Common, StorageReference):
         warn_removal()
         return self._size()
 
-    def nbytes(self) -> int:        # type: ignore[override]
+    def nbytes(self) -> int:  # type: ignore[override]
         """The size in bytes."""
         warn_removal()
         return self.storage.capacity
@@ -344,13 +342,14 @@ class TypedStorage(Common, StorageReference):
         """A copy of an object's bytes, as UntypedStorage.from_buffer; dtype: float32 unless given."""
         element = getattr(cls, "_of", None)
         if element is not None and ("dtype" in named or len(arguments) == 5):
-            raise RuntimeError("from_buffer: 'dtype' can only be specified in UntypedStorage.from_buffer and "
-                               "TypedStorage.from_buffer")
+            raise RuntimeError(
+                "from_buffer: 'dtype' can only be specified in UntypedStorage.from_buffer and TypedStorage.from_buffer"
+            )
         if len(arguments) < 5:
             named["dtype"] = element or named.get("dtype") or get_default_dtype()
         if named.pop("device", None) is not None:
             raise RuntimeError("from_buffer: Not available for other devices than the CPU")
-        return of(Storage.from_buffer(*arguments, **named), named.get("dtype") or arguments[4])     # type: ignore[attr-defined]
+        return of(Storage.from_buffer(*arguments, **named), named.get("dtype") or arguments[4])  # type: ignore[attr-defined]
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool, size: int) -> TypedStorage:
@@ -359,7 +358,7 @@ class TypedStorage(Common, StorageReference):
         element = getattr(cls, "_of", None)
         if element is None:
             raise RuntimeError("from_file can only be called on derived classes")
-        return of(Storage.from_file(filename, shared, size * element.itemsize), element)    # type: ignore[attr-defined]
+        return of(Storage.from_file(filename, shared, size * element.itemsize), element)  # type: ignore[attr-defined]
 
 
 def of(held: Any, dtype: Any) -> TypedStorage:
@@ -427,8 +426,14 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
     __module__ = public_module("storage")
     _of: Any = None
 
-    def __new__(cls, *arguments: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None,     # type: ignore[misc]
-                _internal: bool = False) -> TypedStorage:
+    def __new__(
+        cls,
+        *arguments: Any,
+        wrap_storage: Any = None,
+        dtype: Any = None,
+        device: Any = None,  # type: ignore[misc]
+        _internal: bool = False,
+    ) -> TypedStorage:
         if not _internal:
             warn_removal()
         if cls._of is None:
@@ -436,6 +441,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
         def refuse(kind: type[Exception], why: str) -> Exception:
             return _refused(kind, f"{cls}.__new__", _OLD_FORMS, why)
+
         for name, value in (("device", device), ("dtype", dtype)):
             if value is not None:
                 raise refuse(RuntimeError, f"Keyword argument '{name}' cannot be specified")
@@ -444,9 +450,13 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
 #: torch.FloatStorage and its siblings.
 KINDS: dict[str, Any] = {
-    marker.name: _LegacyStorageMeta(marker.name, (_LegacyStorage,), {
-        "_of": dtype, "__module__": PACKAGE, "__doc__": f"A storage of {dtype}; deprecated, use a tensor."})
-    for dtype, marker in BY_DTYPE.items()}
+    marker.name: _LegacyStorageMeta(
+        marker.name,
+        (_LegacyStorage,),
+        {"_of": dtype, "__module__": PACKAGE, "__doc__": f"A storage of {dtype}; deprecated, use a tensor."},
+    )
+    for dtype, marker in BY_DTYPE.items()
+}
 
 
 def names_by_dtype() -> dict[Any, str]:
@@ -468,8 +478,15 @@ def dtype_of_name(name: str) -> Any:
 
 
 def from_file(
-    filename: Any, shared: bool | None = None, size: int | None = 0, *, dtype: DType | None = None, layout: Any = None,
-    device: Any = None, pin_memory: bool | None = None, requires_grad: bool = False,
+    filename: Any,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A vector of `size` elements over a mapped file; shared: writes reach it, and it is made longer if it must.
 
@@ -478,5 +495,5 @@ def from_file(
     if Device(device or "cpu").type != "cpu":
         raise RuntimeError(f"torch.from_file() maps a file on the CPU, not on {device}")
     element = dtype or get_default_dtype()
-    made = elements(Storage.from_file(filename, bool(shared), (size or 0) * element.itemsize), element)   # type: ignore[attr-defined]
+    made = elements(Storage.from_file(filename, bool(shared), (size or 0) * element.itemsize), element)  # type: ignore[attr-defined]
     return made.requires_grad_() if requires_grad else made

@@ -77,6 +77,7 @@ class Common:
     def share_memory_(self) -> Any:
         """Move the memory to pages that forked children see, and processes to which it is sent. RuntimeError without memory."""
         from flambeau.core.tensor.shared_memory import share
+
         share(self._untyped_storage)
         return self
 
@@ -244,14 +245,16 @@ class _Untyped(Common):
     def _share_fd_cpu_(self: Any) -> tuple[int, int]:
         """(a descriptor of the shared pages that the memory moves to, its size in bytes). RuntimeError on meta."""
         from flambeau.core.tensor.shared_memory import descriptor_of
+
         return descriptor_of(self), self.capacity
 
     def _share_filename_cpu_(self: Any) -> Any:
         """NotImplementedError: shared pages have no names here. RuntimeError on meta."""
         if memory.without_memory(self):
             raise RuntimeError("_share_filename_: only available on CPU")
-        raise NotImplementedError("shared memory has no name here: use _share_fd_cpu_, or send the tensor through "
-                                  "torch.multiprocessing")
+        raise NotImplementedError(
+            "shared memory has no name here: use _share_fd_cpu_, or send the tensor through torch.multiprocessing"
+        )
 
     def _write_file(self: Any, file: Any, is_real_file: bool, save_size: bool, element_size: int) -> None:
         """Write the bytes to a file, behind the number of elements if that is asked for."""
@@ -318,7 +321,7 @@ def _from_buffer(buffer: Any, byte_order: str | None, count: int, offset: int, d
     elif offset + count * width > size:
         raise ValueError(f"buffer has only {size - offset} elements after offset {offset}, but specified a size of {count}")
     made = memory.empty(count * width)
-    taken = given[offset:offset + count * width]
+    taken = given[offset : offset + count * width]
     if count:
         memoryview(made)[:] = taken
     if byte_order == "big":
@@ -361,8 +364,10 @@ def _storage_of_bytes(data: bytes) -> Any:
 
 def _checked_size(nbytes: int) -> int:
     if nbytes < 0:
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been "
-                           f"called with negative number: {nbytes % (1 << 64)}")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been "
+            f"called with negative number: {nbytes % (1 << 64)}"
+        )
     return nbytes
 
 
@@ -380,10 +385,12 @@ def _made_of(*arguments: Any, device: Any = None, allocator: Any = None, **unkno
     """torch.UntypedStorage(): of a number of bytes, or of a sequence of them. RuntimeError for other items."""
     if len(arguments) > 1 or unknown:
         got = [type_name(x) for x in arguments] + [f"{name}={type_name(x)}, " for name, x in unknown.items()]
-        raise TypeError(f"torch.UntypedStorage() received an invalid combination of arguments - got ({', '.join(got)}), but "
-                        "expected one of:\n * (*, int allocator = None, torch.device device = None)\n"
-                        " * (int size, *, int allocator = None, torch.device device = None)\n"
-                        " * (object sequence, *, int allocator = None, torch.device device = None)\n")
+        raise TypeError(
+            f"torch.UntypedStorage() received an invalid combination of arguments - got ({', '.join(got)}), but "
+            "expected one of:\n * (*, int allocator = None, torch.device device = None)\n"
+            " * (int size, *, int allocator = None, torch.device device = None)\n"
+            " * (object sequence, *, int allocator = None, torch.device device = None)\n"
+        )
     given = arguments[0] if arguments else 0
     if isinstance(given, int):
         return made_of_bytes(given, device)
@@ -392,15 +399,17 @@ def _made_of(*arguments: Any, device: Any = None, allocator: Any = None, **unkno
     items = list(given)
     for item in items:
         if not isinstance(item, int):
-            raise RuntimeError(f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(given).__name__}), "
-                               f"but one of the items was of type {type(item).__name__} instead of int")
+            raise RuntimeError(
+                f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(given).__name__}), "
+                f"but one of the items was of type {type(item).__name__} instead of int"
+            )
     made = made_of_bytes(len(items), device)
     if items and not memory.without_memory(made):
         memoryview(made)[:] = bytes([item & 255 for item in items])
     return made
 
 
-Storage.__new__ = lambda cls, *arguments, **options: _made_of(*arguments, **options)   # type: ignore[assignment]
+Storage.__new__ = lambda cls, *arguments, **options: _made_of(*arguments, **options)  # type: ignore[assignment]
 for _name, _member in {**vars(Common), **vars(_Untyped)}.items():
     if _name not in ("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__"):
         setattr(Storage, _name, _member)
@@ -411,19 +420,30 @@ for _name, _member in {**vars(Common), **vars(_Untyped)}.items():
 
 def _typed() -> Any:
     from flambeau.ops.interop import typed_storage
+
     return typed_storage
 
 
 #: Methods that give the elements in another dtype, of storages of bytes and of one dtype: name -> name of the dtype.
 CONVERSIONS = dict(zip(*["bool bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz".split()] * 2)) | {
-    "double": "float64", "float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16", "char": "int8",
-    "byte": "uint8", "complex_double": "complex128", "complex_float": "complex64"}
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "complex_double": "complex128",
+    "complex_float": "complex64",
+}
 
 
 def _conversion(name: str, dtype: str) -> None:
     def convert(self: Any) -> Any:
         wanted = all_dtypes()[dtype]
         return _typed().of(elements(self._untyped_storage, getattr(self, "dtype", uint8)).to(wanted)._storage, wanted)
+
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The elements as {dtype}."
     setattr(Storage, name, convert)

@@ -16,8 +16,9 @@ __all__ = ["_addmm_activation"]
 
 
 @composite(out=True)
-def _addmm_activation(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1,
-                      use_gelu: bool = False) -> Tensor:
+def _addmm_activation(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+) -> Tensor:
     """relu(beta * input + alpha * mat1 @ mat2), or gelu of that."""
     made = addmm(input, mat1, mat2, beta=beta, alpha=alpha)
     return gelu(made) if use_gelu else relu(made)

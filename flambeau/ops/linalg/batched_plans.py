@@ -23,7 +23,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known
 
 plans: dict[Any, Callable] = register_cache({})
-RELEASE_FROM = 1 << 18          # multiplications from which other Python threads run meanwhile
+RELEASE_FROM = 1 << 18  # multiplications from which other Python threads run meanwhile
 
 
 def batch_of(layout: Layout) -> tuple[int, int] | None:

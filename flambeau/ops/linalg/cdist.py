@@ -27,7 +27,7 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.linalg.matmul import matmul
 from flambeau.ops.reduction.vector_norm import share, vector_norm
 
-PRODUCT_ROWS = 25       # above which Euclidean distances are worked out by a product
+PRODUCT_ROWS = 25  # above which Euclidean distances are worked out by a product
 _gradient_plans: dict[Any, Callable] = register_cache({})
 
 
@@ -55,8 +55,10 @@ def _gradients(g: Tensor, distances: Tensor, first: Tensor, second: Tensor, p: f
         return tuple(NAMESPACE["zeros_like"](x) if wanted else None for x, wanted in zip((first, second), need))
     weights = g if p in (1, math.inf) else share(g, distances) if p == 2 else _weight(g, distances, p - 1)
     weights, distances, first, second = (contiguous(x) for x in (weights, distances, first, second))
-    return (_slopes(first, second, weights, distances, p, False) if need[0] else None,
-            _slopes(second, first, weights, distances, p, True) if need[1] else None)
+    return (
+        _slopes(first, second, weights, distances, p, False) if need[0] else None,
+        _slopes(second, first, weights, distances, p, True) if need[1] else None,
+    )
 
 
 def _again(distances: Tensor, inputs: list[Tensor], g: Tensor) -> tuple:
@@ -107,8 +109,12 @@ def _check_cdist(a: Layout, b: Layout, p: float, compute_mode: str | None) -> No
         raise RuntimeError(f"expected scalar type {a.dtype.scalar_name} but found {b.dtype.scalar_name}")
 
 
-_BY_PRODUCT = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False,
-               None: None}
+_BY_PRODUCT = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": True,
+    "donot_use_mm_for_euclid_dist": False,
+    None: None,
+}
 
 
 def _by_product(a: Layout, b: Layout, p: float, compute_mode: str | None) -> bool:
@@ -158,8 +164,10 @@ def _euclidean(x1: Tensor, x2: Tensor):
 def _(g, out, x1, x2, need):
     """The root's slope at zero is taken as zero."""
     ratio = share(g, out)
-    return (x1 * ratio.sum(-1, keepdim=True) - matmul(ratio, x2) if need["x1"] else None,
-            x2 * ratio.sum(-2).unsqueeze(-1) - matmul(ratio.mT, x1) if need["x2"] else None)
+    return (
+        x1 * ratio.sum(-1, keepdim=True) - matmul(ratio, x2) if need["x1"] else None,
+        x2 * ratio.sum(-2).unsqueeze(-1) - matmul(ratio.mT, x1) if need["x2"] else None,
+    )
 
 
 @pointwise(method=False, function=False, inplace=False, differentiable=False, name="_distance_root")

@@ -23,7 +23,7 @@ from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.ops.linalg.matmul import batches, bmm, mm, outer, outer_plan, same_dtype, without_products
 
-Label = Any     # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
+Label = Any  # a letter's number, or ("...", k) for the k-th dimension from the right that an ellipsis covers
 
 
 def reduce_labels(x: Tensor, labels: list[Label], dropped: Sequence[Label]) -> tuple[Tensor, list[Label]]:
@@ -43,6 +43,7 @@ def pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], kee
     def alone(label: Label, own: dict[Label, int], other: dict[Label, int]) -> bool:
         """Whether a label can go before the product: the other operand broadcasts it, or nobody wants it."""
         return own[label] == 1 != other[label] if label in other else label not in keep
+
     x, x_labels = reduce_labels(x, x_labels, [label for label in x_labels if alone(label, x_sizes, y_sizes)])
     y, y_labels = reduce_labels(y, y_labels, [label for label in y_labels if alone(label, y_sizes, x_sizes)])
     x_only = [label for label in x_labels if label not in y_labels]
@@ -58,12 +59,12 @@ def pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], kee
     right = y.permute([y_labels.index(label) for label in [*batch, *inner, *y_only]])
     labels = [*batch, *x_only, *y_only]
     b, m = len(batch), len(x_only)
-    shape = [*left._layout.shape[:b + m], *right._layout.shape[b + len(inner):]]
-    rows, columns = math.prod(shape[b:b + m]), math.prod(shape[b + m:])
-    length = math.prod(left._layout.shape[b + m:])
-    if not inner or (length == 1 and x._layout.dtype is bool_):      # which have no products of matrices
-        left = left.reshape((*shape[:b + m], *[1] * len(y_only)))
-        right = right.reshape((*shape[:b], *[1] * m, *shape[b + m:]))
+    shape = [*left._layout.shape[: b + m], *right._layout.shape[b + len(inner) :]]
+    rows, columns = math.prod(shape[b : b + m]), math.prod(shape[b + m :])
+    length = math.prod(left._layout.shape[b + m :])
+    if not inner or (length == 1 and x._layout.dtype is bool_):  # which have no products of matrices
+        left = left.reshape((*shape[: b + m], *[1] * len(y_only)))
+        right = right.reshape((*shape[:b], *[1] * m, *shape[b + m :]))
         return left * right, labels
     if without_products(left, right):
         return right.new_zeros(shape), labels
@@ -77,7 +78,7 @@ def pair(x: Tensor, x_labels: list[Label], y: Tensor, y_labels: list[Label], kee
 # Two operands whose labels occur once in each, and are all in the other one or in the result: a product that is one launch.
 
 Spec = tuple[tuple[Label, ...], tuple[Label, ...], tuple[Label, ...]]
-kept: dict[Any, tuple[Any, Spec | None]] = register_cache({})     # (launcher, spec of a contraction) by equation and layouts
+kept: dict[Any, tuple[Any, Spec | None]] = register_cache({})  # (launcher, spec of a contraction) by equation and layouts
 
 
 def of_two(equation: Any, given: list[Tensor], full: tuple[tuple[Label, ...], ...], result: tuple[Label, ...]) -> Any:
@@ -131,7 +132,7 @@ def contraction(x: Tensor, y: Tensor, spec: Spec) -> Any:
     """Products summed over the labels that both have and the result has not."""
     own, other, result = spec
     if result and result[-1] in own and result[-1] not in other:
-        x, y, own, other = y, x, other, own     # the result then is contiguous
+        x, y, own, other = y, x, other, own  # the result then is contiguous
     swapped = own is not spec[0]
     a, b = x._layout, y._layout
     sizes = dict(zip(own, a.shape)) | dict(zip(other, b.shape))
@@ -144,10 +145,10 @@ def contraction(x: Tensor, y: Tensor, spec: Spec) -> Any:
     order = [*batch, *rows, *columns]
     dense = dict(zip(order, contiguous_strides([sizes[k] for k in order])))
     out = Layout.of(tuple([sizes[k] for k in result]), tuple([dense[k] for k in result]), a.dtype, a.device)
-    groups = batches([sizes[k] for k in batch], [a.strides[own.index(k)] for k in batch],
-                     [b.strides[other.index(k)] for k in batch])
-    places = [_one_stride(rows, a, own), _one_stride(inner, a, own), _one_stride(inner, b, other),
-              _one_stride(columns, b, other)]
+    groups = batches(
+        [sizes[k] for k in batch], [a.strides[own.index(k)] for k in batch], [b.strides[other.index(k)] for k in batch]
+    )
+    places = [_one_stride(rows, a, own), _one_stride(inner, a, own), _one_stride(inner, b, other), _one_stride(columns, b, other)]
     count, m, k, n = (math.prod([sizes[label] for label in part]) for part in (batch, rows, inner, columns))
     if len(groups) > 2 or None in places:
         left = x.permute([own.index(label) for label in [*batch, *rows, *inner]]).reshape(count, m, k)
@@ -155,12 +156,18 @@ def contraction(x: Tensor, y: Tensor, spec: Spec) -> Any:
         product = bmm(left, right)
         return tensor_from(product._storage, product._offset, out)
     (outer, a0, b0), (more, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
-    a_row, a_step, b_step, b_column = [place[1] for place in places]    # type: ignore[index]
+    a_row, a_step, b_step, b_column = [place[1] for place in places]  # type: ignore[index]
     step = Contraction(
-        a.dtype, m, n, k, Matrix(2 if swapped else 1, (a0, a1, a_row, a_step)),
-        Matrix(1 if swapped else 2, (b0, b1, b_step, b_column)), Matrix(0, (more * m * n, m * n, n, 1)), (outer, more))
-    return lowered(Plan([step], [out], [b, a] if swapped else [a, b],
-                        release=out.numel * max(k, 1) >= RELEASE_FROM))
+        a.dtype,
+        m,
+        n,
+        k,
+        Matrix(2 if swapped else 1, (a0, a1, a_row, a_step)),
+        Matrix(1 if swapped else 2, (b0, b1, b_step, b_column)),
+        Matrix(0, (more * m * n, m * n, n, 1)),
+        (outer, more),
+    )
+    return lowered(Plan([step], [out], [b, a] if swapped else [a, b], release=out.numel * max(k, 1) >= RELEASE_FROM))
 
 
 @contraction.vjp
@@ -169,8 +176,11 @@ def _(g, x, y, spec, need):
 
     def conjugated(z: Tensor) -> Tensor:
         return z.conj() if z.is_complex() else z
-    return (_of_labels(g, conjugated(y), (result, other, own)) if need["x"] else None,
-            _of_labels(g, conjugated(x), (result, own, other)) if need["y"] else None)
+
+    return (
+        _of_labels(g, conjugated(y), (result, other, own)) if need["x"] else None,
+        _of_labels(g, conjugated(x), (result, own, other)) if need["y"] else None,
+    )
 
 
 def _of_labels(x: Tensor, y: Tensor, spec: Spec) -> Tensor:

@@ -32,6 +32,7 @@ def compared(name: str, node: str, stages: Callable, gradient_stages: Callable, 
     stages(x1, x2, eps) -> (loop, result); gradient_stages(x1, x2, g, eps) -> (loop, gradient of x1, gradient of x2);
     by_operators: the same, differentiable as often as one likes.
     """
+
     def forward(elements: tuple, numbers: tuple, keepdim: bool) -> tuple:
         loop, result = stages(*elements, numbers[0])
         return loop, Row(((0, cast(result, elements[0].dtype)),))
@@ -63,9 +64,10 @@ def compared(name: str, node: str, stages: Callable, gradient_stages: Callable, 
         layout = x1._layout
         if layout.flavor is not None or x2._layout.flavor is not None or not layout.ndim or not layout.numel:
             return by_operators(x1, x2, dim, eps, keepdim)
-        if x1 is x2:        # each gets its own gradient
+        if x1 is x2:  # each gets its own gradient
             x2 = x1.view_as(x1) if x1._node is not None else tensor_from(x1._storage, x1._offset, layout)
         return compare(x1, x2, one_dim(name, dim, layout.ndim), float(eps), keepdim)
+
     return call
 
 

@@ -59,18 +59,19 @@ def _subscripts(text: str, what: str, offset: int) -> list[Label]:
             if ELLIPSIS in found:
                 place = "output but an ellipsis (...)" if what == "output" else f"{what} for which an ellipsis"
                 raise RuntimeError(f"einsum(): found '.' for {place} was already found")
-            if text[i:i + 3] != "...":
-                raise RuntimeError(f"einsum(): found '.' for {what} that is not part of any ellipsis" +
-                                   (" (...)" if what == "output" else ""))
+            if text[i : i + 3] != "...":
+                raise RuntimeError(
+                    f"einsum(): found '.' for {what} that is not part of any ellipsis" + (" (...)" if what == "output" else "")
+                )
             found.append(ELLIPSIS)
             i += 3
         elif letter in _LETTERS:
             found.append(_LETTERS.index(letter))
             i += 1
         else:
-            raise RuntimeError(f"einsum(): invalid subscript given at index {offset + i} in the equation string, "
-                               "subscripts must be in "
-                               "[a-zA-Z]")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {offset + i} in the equation string, subscripts must be in [a-zA-Z]"
+            )
     return found
 
 
@@ -96,15 +97,19 @@ def _expand(labels: list[Label], ndim: int, n: int) -> list[Label]:
     """The labels of an operand with the ellipsis replaced by one label a dimension."""
     if ELLIPSIS not in labels:
         if len(labels) != ndim:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(labels)}) does not match the number of "
-                               f"dimensions ({ndim}) for operand {n} and no ellipsis was given")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(labels)}) does not match the number of "
+                f"dimensions ({ndim}) for operand {n} and no ellipsis was given"
+            )
         return labels
     covered = ndim - (len(labels) - 1)
     if covered < 0:
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(labels) - 1}) is more than the number of "
-                           f"dimensions ({ndim}) for operand {n}")
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(labels) - 1}) is more than the number of "
+            f"dimensions ({ndim}) for operand {n}"
+        )
     at = labels.index(ELLIPSIS)
-    return [*labels[:at], *((ELLIPSIS, k) for k in range(covered - 1, -1, -1)), *labels[at + 1:]]
+    return [*labels[:at], *((ELLIPSIS, k) for k in range(covered - 1, -1, -1)), *labels[at + 1 :]]
 
 
 @lru_cache(4096)
@@ -113,8 +118,9 @@ def _resolved(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[Label]],
     return _resolve(inputs, output, ndims)
 
 
-def _resolve(inputs: list[list[Label]], output: list[Label] | None,
-             ndims: Sequence[int]) -> tuple[list[list[Label]], list[Label]]:
+def _resolve(
+    inputs: list[list[Label]], output: list[Label] | None, ndims: Sequence[int]
+) -> tuple[list[list[Label]], list[Label]]:
     """Labels of every dimension of the operands and of the output."""
     full = [_expand(labels, ndim, n) for n, (labels, ndim) in enumerate(zip(inputs, ndims))]
     covered = max((k + 1 for labels in full for k in [x[1] for x in labels if isinstance(x, tuple)]), default=0)
@@ -140,6 +146,7 @@ def _resolve(inputs: list[list[Label]], output: list[Label] | None,
 
 def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], list[Label] | None]:
     """Operands, labels and output labels of einsum(op, [0, 1], op, [1, ...], [0])."""
+
     def labels(given: Sequence[Any]) -> list[Label]:
         found: list[Label] = []
         for item in given:
@@ -151,7 +158,8 @@ def _sublists(args: Sequence[Any]) -> tuple[list[Tensor], list[list[Label]], lis
                 raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
             found.append(number)
         return found
-    operands = list(args[:len(args) // 2 * 2:2])
+
+    operands = list(args[: len(args) // 2 * 2 : 2])
     inputs = [labels(x) for x in args[1::2]]
     return operands, inputs, labels(args[-1]) if len(args) % 2 else None
 
@@ -165,9 +173,10 @@ def labels_of(equation: Any, operands: Sequence[Any]) -> tuple[list[Tensor], lis
         raise refused("einsum", "equation", "str", equation, 1)
     given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     if not given:
-        error: Any = ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand "
-                                "and its subscripts list")
-        error.decided = True    # before any argument's type
+        error: Any = ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+        )
+        error.decided = True  # before any argument's type
         raise error
     return given, *_resolved(equation, tuple([x._layout.ndim for x in given]))
 
@@ -184,15 +193,19 @@ def labelled_once(x: Tensor, labels: list[Label], n: int, sizes: dict[Label, int
             continue
         first, second = kept.index(label), len(kept)
         if x._layout.shape[first] != x._layout.shape[second]:
-            raise RuntimeError(f"einsum(): subscript {_name(label)} is repeated for operand {n} but the sizes don't match, "
-                               f"{x._layout.shape[second]} != {x._layout.shape[first]}")
+            raise RuntimeError(
+                f"einsum(): subscript {_name(label)} is repeated for operand {n} but the sizes don't match, "
+                f"{x._layout.shape[second]} != {x._layout.shape[first]}"
+            )
         x = x.diagonal(0, first, second).movedim(-1, first)
     for label, size in zip(kept, x._layout.shape):
         known = sizes.get(label, 1)
         if known != 1 and size != 1 and known != size:
-            raise RuntimeError(f"einsum(): subscript {_name(label)} has size {size} for operand {n} which does not "
-                               "broadcast with "
-                               f"previously seen size {known}")
+            raise RuntimeError(
+                f"einsum(): subscript {_name(label)} has size {size} for operand {n} which does not "
+                "broadcast with "
+                f"previously seen size {known}"
+            )
         sizes[label] = size if known == 1 else known
     return x, kept
 
@@ -238,8 +251,13 @@ NAMESPACE["einsum"] = einsum
 # ---------------------------------------------------------------- products of more than two, and over given dimensions
 
 
-@composite(method=False, autocast=lower, asks="dim", written_in_python=True,
-           out=Out(dtype=TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
+@composite(
+    method=False,
+    autocast=lower,
+    asks="dim",
+    written_in_python=True,
+    out=Out(dtype=TENSORDOT_DTYPE, graph=COPIED, refuses_first=True),
+)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
@@ -275,15 +293,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             elif m == 1:
                 a = a.sum(d, keepdim=True, dtype=a.dtype)
             else:
-                raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {given} and "
-                                   f"second has size {m} "
-                                   f"in dim {e}")
+                raise RuntimeError(
+                    f"contracted dimensions need to match, but first has size {n} in dim {given} and "
+                    f"second has size {m} "
+                    f"in dim {e}"
+                )
     a_free = [d for d in range(a._layout.ndim) if d not in first]
     b_free = [d for d in range(b._layout.ndim) if d not in second]
     shape = [*[a._layout.shape[d] for d in a_free], *[b._layout.shape[d] for d in b_free]]
     length = math.prod([a._layout.shape[d] for d in first])
-    left = a.permute([*a_free, *first]).reshape(math.prod(shape[:len(a_free)]), length)
-    right = b.permute([*second, *b_free]).reshape(length, math.prod(shape[len(a_free):]))
+    left = a.permute([*a_free, *first]).reshape(math.prod(shape[: len(a_free)]), length)
+    right = b.permute([*second, *b_free]).reshape(length, math.prod(shape[len(a_free) :]))
     return mm(left, right).reshape(shape)
 
 
@@ -296,13 +316,19 @@ def _chain_order(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
     for length in range(1, n):
         for i in range(n - length):
             j = i + length
-            cost[i, j], split[i, j] = min((cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                                          for k in range(i, j))
+            cost[i, j], split[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
     return split
 
 
-@composite(method=False, function=False, name="linalg_multi_dot", autocast=lower,
-           out=Out(dtype=worded("multi_dot(): expected out tensor to have dtype {own} but got {other}"), step="mm"))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_multi_dot",
+    autocast=lower,
+    out=Out(dtype=worded("multi_dot(): expected out tensor to have dtype {own} but got {other}"), step="mm"),
+)
 def multi_dot(tensors: Tensors) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and last may be vectors."""
     chain = list(tensors)
@@ -311,31 +337,36 @@ def multi_dot(tensors: Tensors) -> Tensor:
     first, last = chain[0], chain[-1]
     for at, x in ((0, first), (len(chain) - 1, last)):
         if x._layout.ndim not in (1, 2):
-            raise RuntimeError(f"multi_dot(): the {'first' if at == 0 else 'last'} tensor must be 1D or 2D but got "
-                               f"{x._layout.ndim}D")
+            raise RuntimeError(
+                f"multi_dot(): the {'first' if at == 0 else 'last'} tensor must be 1D or 2D but got {x._layout.ndim}D"
+            )
     for i, x in enumerate(chain[1:-1], 1):
         if x._layout.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x._layout.ndim}D")
     for i, x in enumerate(chain[1:], 1):
         if x._layout.dtype is not first._layout.dtype:
-            raise RuntimeError("multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                               f"{first._layout.dtype.c_name} and tensor {i} {x._layout.dtype.c_name}")
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{first._layout.dtype.c_name} and tensor {i} {x._layout.dtype.c_name}"
+            )
     chain[0] = first.unsqueeze(0) if first._layout.ndim == 1 else first
     chain[-1] = last.unsqueeze(1) if last._layout.ndim == 1 else last
     for i, (x, y) in enumerate(itertools.pairwise(chain)):
         if x._layout.shape[1] != y._layout.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
-                               f"{list(y._layout.shape)} "
-                               "cannot be multiplied")
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes {list(x._layout.shape)} and "
+                f"{list(y._layout.shape)} "
+                "cannot be multiplied"
+            )
     sizes = (chain[0]._layout.shape[0], *[x._layout.shape[1] for x in chain])
     split = _chain_order(sizes)
-    if len(chain) == 3:     # of two equal costs, as PyTorch has it, the first two come first; in longer chains the last ones
+    if len(chain) == 3:  # of two equal costs, as PyTorch has it, the first two come first; in longer chains the last ones
         a, b, c, d = sizes
         split[0, 2] = 0 if a * b * c + a * c * d > b * c * d + a * b * d else 1
 
     made = _product(chain, split, 0, len(chain) - 1)
     shape = made._layout.shape
-    return made.view(shape[first._layout.ndim == 1:len(shape) - (last._layout.ndim == 1)])
+    return made.view(shape[first._layout.ndim == 1 : len(shape) - (last._layout.ndim == 1)])
 
 
 def _product(chain: list[Any], split: Any, i: int, j: int) -> Tensor:
@@ -346,8 +377,10 @@ def _product(chain: list[Any], split: Any, i: int, j: int) -> Tensor:
 @described(autocast=lower)
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of matrices in the cheapest order."""
-    warn_once("torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
-              "instead, which accepts a list of two or more tensors rather than multiple parameters.")
+    warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
+        "instead, which accepts a list of two or more tensors rather than multiple parameters."
+    )
     chain = list(matrices[0]) if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)) else list(matrices)
     for x in chain:
         if not isinstance(x, Tensor):
@@ -378,8 +411,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         if x.shape[-1] != size:
             raise RuntimeError(f"bilinear(): input{n} size does not match weight size: got {x.shape[-1]} but expected {size}")
     if bias is not None and bias._layout.shape[0] != w.shape[0]:
-        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias._layout.shape[0]} but "
-                           f"expected {w.shape[0]}")
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias._layout.shape[0]} but expected {w.shape[0]}"
+        )
     rows = math.prod(a.shape[:-1])
     left, right = input1.reshape(rows, a.shape[-1]), input2.reshape(rows, b.shape[-1])
     # (rows, in1) by (in1, out * in2), then a product with in2 for each row and output
@@ -388,8 +422,13 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return made if bias is None else made + bias
 
 
-@composite(method=False, function=False, name="linalg_vecdot", autocast=lower,
-           out=Out(dtype=worded("linalg.vecdot: Expected out of dtype{have} but found {got}")))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_vecdot",
+    autocast=lower,
+    out=Out(dtype=worded("linalg.vecdot: Expected out of dtype{have} but found {got}")),
+)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of conj(x) * y along `dim`, with broadcasting."""
     for given in (x, y):
@@ -418,9 +457,9 @@ def _cross(input: Tensor, other: Tensor, dim: int) -> Any:
     for operand in range(9):
         layout = (out, a, b)[operand // 3]
         steps = memory_order.broadcast_strides(layout.shape, layout.strides, shape)
-        strides.append((*steps[:dim], *steps[dim + 1:]))
+        strides.append((*steps[:dim], *steps[dim + 1 :]))
         offsets[operand] = operand % 3 * layout.strides[dim] * a.dtype.itemsize
-    step = elementwise(nest, (*shape[:dim], *shape[dim + 1:]), strides, (0, 0, 0, 1, 1, 1, 2, 2, 2), offsets, scalar_slot=3)
+    step = elementwise(nest, (*shape[:dim], *shape[dim + 1 :]), strides, (0, 0, 0, 1, 1, 1, 2, 2, 2), offsets, scalar_slot=3)
     return lowered(Plan([step], [out], [a, b], release=out.numel >= RELEASE_FROM))
 
 
@@ -428,8 +467,11 @@ def _cross(input: Tensor, other: Tensor, dim: int) -> Any:
 def _(g, input, other, dim, need):
     def conjugated(x: Tensor) -> Tensor:
         return x.conj() if x.is_complex() else x
-    return (linalg_cross(conjugated(other), g, dim=dim) if need["input"] else None,
-            linalg_cross(g, conjugated(input), dim=dim) if need["other"] else None)
+
+    return (
+        linalg_cross(conjugated(other), g, dim=dim) if need["input"] else None,
+        linalg_cross(g, conjugated(input), dim=dim) if need["other"] else None,
+    )
 
 
 def _cross_plan(input: Tensor, other: Tensor, dim: int | None = None) -> Callable | None:
@@ -437,8 +479,14 @@ def _cross_plan(input: Tensor, other: Tensor, dim: int | None = None) -> Callabl
     return None if dim is None else _cross.operator.kept.get((input._layout, other._layout, wrap_dim(dim, input._layout.ndim)))
 
 
-@composite(method=False, function=False, name="linalg_cross", node="LinalgCrossBackward0", planned=_cross_plan,
-           out=Out(dtype=exact, overlap=DISTINCT))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_cross",
+    node="LinalgCrossBackward0",
+    planned=_cross_plan,
+    out=Out(dtype=exact, overlap=DISTINCT),
+)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Cross products of vectors of three elements along `dim`, with broadcasting."""
     a, b = input._layout, other._layout
@@ -464,10 +512,12 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         sizes = input._layout.shape
         if 3 not in sizes:
             raise RuntimeError("no dimension of size 3 in input")
-        warn_once("Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
-                  "explicitly or simply "
-                  "use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future "
-                  "release.")
+        warn_once(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+            "explicitly or simply "
+            "use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future "
+            "release."
+        )
         dim = tuple(sizes).index(3)
     return linalg_cross(input, other, dim=dim)
 

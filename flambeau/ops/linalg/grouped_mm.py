@@ -60,7 +60,8 @@ def _check(mat_a: Tensor, mat_b: Tensor, offs: Tensor | None, bias: Tensor | Non
         raise RuntimeError("matrix batch sizes have to match")
     if mat_a.dtype is not mat_b.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {mat_a.dtype.scalar_name} != {mat_b.dtype.scalar_name}")
+            f"expected m1 and m2 to have the same dtype, but got: {mat_a.dtype.scalar_name} != {mat_b.dtype.scalar_name}"
+        )
 
 
 def _parts(offs: Tensor, length: int) -> list[int]:

@@ -42,8 +42,10 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
         _expect(out._layout.dtype is int32, f"{name}: Expected result dtype to be of type kInt but got {_short(out)}")
         _expect(out._layout.ndim == 2, f"{name}: Expected result to be of dimension 2 but got {out._layout.ndim}")
         for dim, size in enumerate((rows, columns)):
-            _expect(out._layout.shape[dim] == size,
-                    f"{name}: Expected result.size({dim}) to be {size} but got {out._layout.shape[dim]}")
+            _expect(
+                out._layout.shape[dim] == size,
+                f"{name}: Expected result.size({dim}) to be {size} but got {out._layout.shape[dim]}",
+            )
     made = mm(input.to(int32), mat2.to(int32))
     return made if out is None else out.copy_(made)
 
@@ -62,11 +64,15 @@ def _weight_int8pack_mm(input: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     _expect(mat2._layout.dtype is int8, f"{name} : expect B to be int8 tensor.")
     _expect(mat2.is_contiguous(), f"{name} : expect B to be contiguous.")
     rows = mat2._layout.shape[0]
-    _expect(mat2._layout.ndim == 2 and mat2._layout.shape[1] == input._layout.shape[1],
-            f"{name} : expect B.size(1) == {input._layout.shape[1]}")
+    _expect(
+        mat2._layout.ndim == 2 and mat2._layout.shape[1] == input._layout.shape[1],
+        f"{name} : expect B.size(1) == {input._layout.shape[1]}",
+    )
     _expect(tuple(scales._layout.shape) == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
-    _expect(scales._layout.dtype is input._layout.dtype,
-            f"expected scalar type {input._layout.dtype.scalar_name} but found {scales._layout.dtype.scalar_name}")
+    _expect(
+        scales._layout.dtype is input._layout.dtype,
+        f"expected scalar type {input._layout.dtype.scalar_name} but found {scales._layout.dtype.scalar_name}",
+    )
     return (mm(input.to(float32), mat2.to(float32).t()) * scales.to(float32)).to(input._layout.dtype)
 
 
@@ -95,8 +101,10 @@ def _weight_int4pack_mm_for_cpu(input: Tensor, mat2: Tensor, qGroupSize: int, qS
     _expect(tuple(mat2._layout.shape) == (rows, deep // 2), f"{name} : expect B to have {deep // 2} columns")
     _expect(qGroupSize in _GROUPS, f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
     groups = qScaleAndZeros._layout.shape
-    _expect(len(groups) == 3 and groups[1:] == (rows, 2) and groups[0] * qGroupSize == deep,
-            f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]")
+    _expect(
+        len(groups) == 3 and groups[1:] == (rows, 2) and groups[0] * qGroupSize == deep,
+        f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]",
+    )
     codes = NAMESPACE["stack"]([mat2 & 15, mat2 >> 4], -1).to(float32).reshape(rows, groups[0], qGroupSize)
     scale, zero = qScaleAndZeros.to(float32).transpose(0, 1).unbind(-1)
     weights = (codes - 8) * scale.unsqueeze(-1) + zero.unsqueeze(-1)

@@ -15,11 +15,13 @@ from flambeau.ops.linalg.spectral import linalg_svd
 
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """An orthonormal basis (*, m, q) of about the range of A - M, sharpened by power iterations."""
+
     def times(x: Tensor) -> Tensor:
         return matmul(A, x) if M is None else matmul(A, x) - matmul(M, x)
 
     def adjoint_times(x: Tensor) -> Tensor:
         return matmul(adjoint(A), x) if M is None else matmul(adjoint(A), x) - matmul(adjoint(M), x)
+
     start = NAMESPACE["randn"](A._layout.shape[-1], q, dtype=A._layout.dtype, device=A._layout.device)
     Q = linalg_qr(times(start))[0]
     for _ in range(niter):

@@ -46,8 +46,10 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
     return return_types.linalg_lu_factor_ex((made, pivots, info))
 
 
-_SINGULAR = "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the " \
-            "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+_SINGULAR = (
+    "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
 
 
 @linalg_lu_factor_ex.vjp
@@ -145,8 +147,9 @@ def _permutation(pivots: Tensor, LU: Tensor) -> Tensor:
         raise RuntimeError(_NO_PIVOTS) from None
 
 
-_NO_PIVOTS = ("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of "
-              "lu_factor?")
+_NO_PIVOTS = (
+    "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of lu_factor?"
+)
 
 
 def _permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
@@ -159,12 +162,15 @@ def _permutation_matrix(pivots: Tensor, LU: Tensor) -> Tensor:
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True):
     """(P, L, U) from the results of lu_factor; empty tensors for what is not asked."""
     if LU_data._layout.ndim < 2:
-        raise RuntimeError("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: "
-                           f"{list(LU_data._layout.shape)} instead")
+        raise RuntimeError(
+            f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data._layout.shape)} instead"
+        )
     if unpack_pivots and LU_pivots._layout.dtype.name != "int32":
-        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
-                           "dtype.\nNote: this function "
-                           "is intended to be used with the output produced by torch.linalg.lu_factor")
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 "
+            "dtype.\nNote: this function "
+            "is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
     P = _permutation(LU_pivots, LU_data) if unpack_pivots else LU_data.new_empty([0])
     L, U = _factors_of_any(LU_data) if unpack_data else (LU_data.new_empty([0]), LU_data.new_empty([0]))
     return return_types.lu_unpack((P, L, U))
@@ -172,12 +178,14 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 def lu(input: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """(LU, pivots), or (LU, pivots, info) with `get_infos`."""
-    warn_once("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be "
-              "removed in a future "
-              "PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_"
-              "factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould "
-              "be replaced "
-              "with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)")
+    warn_once(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be "
+        "removed in a future "
+        "PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = torch.linalg.lu_"
+        "factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\nshould "
+        "be replaced "
+        "with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)"
+    )
     results = linalg_lu_factor_ex(input, pivot=pivot) if get_infos else tuple(linalg_lu_factor(input, pivot=pivot))
     return results if out is None else deliver(out, results, record_of("lu"))
 
@@ -225,8 +233,9 @@ def linalg_ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool =
     factor, swaps, b = array_of(LD), array_of(pivots), array_of(B)
     for good, words in ((swaps != 0, "|pivot| >= 1"), (np.abs(swaps) <= factor.shape[-2], "|pivot| <= LD.size(-2)")):
         if not good.all():
-            raise RuntimeError(f"Pivots given to ldl_solve must all satisfy {words}. Did you properly pass the result of "
-                               "ldl_factor?")
+            raise RuntimeError(
+                f"Pivots given to ldl_solve must all satisfy {words}. Did you properly pass the result of ldl_factor?"
+            )
     batch = np.broadcast_shapes(factor.shape[:-2], b.shape[:-2])
     factors, rows = np.broadcast_to(factor, batch + factor.shape[-2:]), np.broadcast_to(swaps, batch + swaps.shape[-1:])
     made = numpy_lapack.ldl_solve(factors, rows, np.broadcast_to(b, batch + b.shape[-2:]), hermitian)

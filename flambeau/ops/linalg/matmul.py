@@ -38,23 +38,40 @@ from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.reduction.sum import adding, wide
 
 
-def _product(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int], a: Matrix,
-             b: Matrix, addend: Matrix | None = None, alpha: float = 1, beta: float = 1) -> Callable:
+def _product(
+    given: Sequence[Tensor],
+    shape: tuple[int, ...],
+    sizes: tuple[int, int, int],
+    batch: tuple[int, int],
+    a: Matrix,
+    b: Matrix,
+    addend: Matrix | None = None,
+    alpha: float = 1,
+    beta: float = 1,
+) -> Callable:
     """The plan of a product of contiguous result: sizes (m, n, k), slots count what is given from 1."""
     m, n, k = sizes
     own = given[a.slot - 1]._layout
     out = Layout.contiguous(shape, own.dtype, own.device)
     c = Matrix(0, (batch[1] * m * n, m * n, n, 1))
-    held = uint8 if own.dtype is bool_ else own.dtype       # of booleans there are only empty sums
+    held = uint8 if own.dtype is bool_ else own.dtype  # of booleans there are only empty sums
     step = Contraction(held, m, n, k, a, b, c, batch, addend, alpha, beta)
-    return lowered(Plan([step], [out], [x._layout for x in given],
-                        release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM))
+    return lowered(
+        Plan([step], [out], [x._layout for x in given], release=m * n * max(k, 1) * batch[0] * batch[1] >= RELEASE_FROM)
+    )
 
 
-_PRODUCTS = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32",
-                       "int64"))
-_REFUSALS = {"mm": "addmm_impl_cpu_", "addmm": "addmm_impl_cpu_", "linear": "addmm_impl_cpu_", "mv": "addmv_impl_cpu",
-             "addmv": "addmv_impl_cpu", "einsum": "bmm"}
+_PRODUCTS = frozenset(
+    ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "int32", "int64")
+)
+_REFUSALS = {
+    "mm": "addmm_impl_cpu_",
+    "addmm": "addmm_impl_cpu_",
+    "linear": "addmm_impl_cpu_",
+    "mv": "addmv_impl_cpu",
+    "addmv": "addmv_impl_cpu",
+    "einsum": "bmm",
+}
 
 
 def same_dtype(name: str, *tensors: Tensor) -> None:
@@ -66,8 +83,9 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
     for t in tensors[1:]:
         if t._layout.dtype is not first.dtype:
             if name == "mm":
-                raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {first.dtype.c_name} != "
-                                   f"{t._layout.dtype.c_name}")
+                raise RuntimeError(
+                    f"expected m1 and m2 to have the same dtype, but got: {first.dtype.c_name} != {t._layout.dtype.c_name}"
+                )
             raise RuntimeError(f"expected scalar type {first.dtype.scalar_name} but found {t._layout.dtype.scalar_name}")
         if t._layout.device is not first.device:
             refuse_mixing(first.device, t._layout.device)
@@ -89,14 +107,17 @@ def _refuse_dtype(name: str, *tensors: Tensor) -> None:
 
 def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
     """The plan of a product of float8 operands: they are multiplied as float32, and the result is rounded once."""
+
     def launch(out: Tensor | None, *operands: Tensor) -> Tensor:
         result = product(*[x.detach().to(float32) for x in operands]).to(dtype)
         return result if out is None else out.copy_(result)
+
     return launch
 
 
-@operator(node="MmBackward0", out=Out(dtype=exact, fitted=BEFORE_DATA), planned=True, autocast=lower,
-          jvp=Product("input", "mat2"))
+@operator(
+    node="MmBackward0", out=Out(dtype=exact, fitted=BEFORE_DATA), planned=True, autocast=lower, jvp=Product("input", "mat2")
+)
 def mm(input: Tensor, mat2: Tensor) -> Planned:
     """The product of two matrices, (m, k) by (k, n). Both of one dtype; RuntimeError if shapes or dtypes don't fit."""
     a, b = input._layout, mat2._layout
@@ -107,8 +128,14 @@ def mm(input: Tensor, mat2: Tensor) -> Planned:
     if a.dtype in FORMATS and a.dtype is b.dtype:
         return _widened(mm, a.dtype)
     same_dtype("mm", input, mat2)
-    return _product((input, mat2), (a.shape[0], b.shape[1]), (a.shape[0], b.shape[1], a.shape[1]), (1, 1),
-                    Matrix(1, (0, 0, *a.strides)), Matrix(2, (0, 0, *b.strides)))
+    return _product(
+        (input, mat2),
+        (a.shape[0], b.shape[1]),
+        (a.shape[0], b.shape[1], a.shape[1]),
+        (1, 1),
+        Matrix(1, (0, 0, *a.strides)),
+        Matrix(2, (0, 0, *b.strides)),
+    )
 
 
 @mm.vjp
@@ -130,15 +157,23 @@ def bmm(input: Tensor, mat2: Tensor) -> Planned:
         if layout.ndim != 3:
             raise RuntimeError(f"batch{position} must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
-                           f"{a.shape[2]}] but got: "
-                           f"[{b.shape[0]}, {b.shape[1]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: "
+            f"[{b.shape[0]}, {b.shape[1]}]."
+        )
     count, m, k = a.shape
     if without_products(input, mat2):
         return mat2.new_zeros((count, m, b.shape[2]))
     same_dtype("bmm", input, mat2)
-    return _product((input, mat2), (count, m, b.shape[2]), (m, b.shape[2], k), (1, count), Matrix(1, (0, *a.strides)),
-                    Matrix(2, (0, *b.strides)))
+    return _product(
+        (input, mat2),
+        (count, m, b.shape[2]),
+        (m, b.shape[2], k),
+        (1, count),
+        Matrix(1, (0, *a.strides)),
+        Matrix(2, (0, *b.strides)),
+    )
 
 
 @bmm.vjp
@@ -164,14 +199,22 @@ def mv(input: Tensor, vec: Tensor) -> Planned:
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
     _same_dtype_of_vectors(vec, input, vec)
-    return _product((input, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), Matrix(1, (0, 0, *a.strides)),
-                    Matrix(2, (0, 0, b.strides[0], 0)))
+    return _product(
+        (input, vec),
+        (a.shape[0],),
+        (a.shape[0], 1, a.shape[1]),
+        (1, 1),
+        Matrix(1, (0, 0, *a.strides)),
+        Matrix(2, (0, 0, b.strides[0], 0)),
+    )
 
 
 @mv.vjp
 def _(g, input, vec, need):
-    return (g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) if need["input"] else None,
-            mv(adjoint(input), g) if need["vec"] else None)
+    return (
+        g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) if need["input"] else None,
+        mv(adjoint(input), g) if need["vec"] else None,
+    )
 
 
 def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
@@ -180,42 +223,49 @@ def _dot_stages(elements: tuple, numbers: tuple, result: DType) -> tuple:
     return Loop((adding("dot", cast(x * y, total)),)), Row(((0, cast(folded("dot", total), compute_dtype(result))),))
 
 
-_DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])    # for vectors that aren't rows of a matrix
+_DOT = Rows("dot", _dot_stages, lambda dtypes, result: [(result, KEPT)])  # for vectors that aren't rows of a matrix
 
 
 def _no_dimensions(given: Sequence[Any], refused: bool) -> tuple[int, ...]:
     return ()
 
 
-
-@operator(node="DotBackward0", planned=True,
-          out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions),
-          jvp=Product("input", "tensor"))
+@operator(
+    node="DotBackward0",
+    planned=True,
+    out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions),
+    jvp=Product("input", "tensor"),
+)
 def dot(input: Tensor, tensor: Tensor) -> Planned:
     """The sum of the products of two vectors' elements; zero-dim."""
     a, b = input._layout, tensor._layout
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and "
-                           f"{b.dtype.scalar_name}")
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_name} and {b.dtype.scalar_name}"
+        )
     if a.shape != b.shape:
-        raise RuntimeError(f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have "
-                           "the same number "
-                           f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have "
+            "the same number "
+            f"of elements, but got {a.shape[0]} and {b.shape[0]} elements respectively"
+        )
     same_dtype("dot", input, tensor)
     if a.dtype is bool_:
         raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
         return _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
-    return _product((input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])),
-                    Matrix(2, (0, 0, b.strides[0], 0)))
+    return _product(
+        (input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])), Matrix(2, (0, 0, b.strides[0], 0))
+    )
 
 
 @dot.vjp
 def _(g, input, tensor, need):
     def conjugated(x):
         return x.conj() if x.is_complex() else x
+
     return (g * conjugated(tensor) if need["input"] else None, g * conjugated(input) if need["tensor"] else None)
 
 
@@ -232,28 +282,42 @@ def batches(lead: Sequence[int], a: Sequence[int], b: Sequence[int]) -> list[tup
     return found
 
 
-@operator(node=lambda arguments: "CloneBackward0" if arguments[0]._layout.ndim == 2 else "UnsafeViewBackward0", method=False,
-          function=False, planned=True)
+@operator(
+    node=lambda arguments: "CloneBackward0" if arguments[0]._layout.ndim == 2 else "UnsafeViewBackward0",
+    method=False,
+    function=False,
+    planned=True,
+)
 def _matmul_batched(input: Tensor, other: Tensor) -> Any:
     """matmul of matrices and batches of them, that fit; leading dimensions broadcast where they lie."""
     a, b = input._layout, other._layout
     same_dtype("bmm" if b.ndim > 2 else "mm", input, other)
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    groups = batches(lead, memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
-                      memory_order.broadcast_strides(b.shape[:-2], b.strides[:-2], lead))
+    groups = batches(
+        lead,
+        memory_order.broadcast_strides(a.shape[:-2], a.strides[:-2], lead),
+        memory_order.broadcast_strides(b.shape[:-2], b.strides[:-2], lead),
+    )
     if len(groups) > 2:
         count = math.prod(lead)
         left = input.expand(*lead, m, k).reshape(count, m, k)
         return bmm(left, other.expand(*lead, k, n).reshape(count, k, n)).view(*lead, m, n)
     rows = m
     if groups and groups[-1][1:] == (m * a.strides[-2], 0):
-        rows = m * groups.pop()[0]      # one matrix for all of them: their rows are those of one larger one
+        rows = m * groups.pop()[0]  # one matrix for all of them: their rows are those of one larger one
     (outer, a0, b0), (inner, a1, b1) = [(1, 0, 0)] * (2 - len(groups)) + groups
     out = Layout.contiguous((*lead, m, n), a.dtype, a.device)
     step = Contraction(
-        a.dtype, rows, n, k, Matrix(1, (a0, a1, *a.strides[-2:])), Matrix(2, (b0, b1, *b.strides[-2:])),
-        Matrix(0, (inner * rows * n, rows * n, n, 1)), (outer, inner))
+        a.dtype,
+        rows,
+        n,
+        k,
+        Matrix(1, (a0, a1, *a.strides[-2:])),
+        Matrix(2, (b0, b1, *b.strides[-2:])),
+        Matrix(0, (inner * rows * n, rows * n, n, 1)),
+        (outer, inner),
+    )
     return lowered(Plan([step], [out], [a, b], release=out.numel * max(k, 1) >= RELEASE_FROM))
 
 
@@ -261,7 +325,7 @@ def _matmul_batched(input: Tensor, other: Tensor) -> Any:
 def _(g, input, other, need):
     second = None
     if need["other"]:
-        if other._layout.ndim == 2:     # one matrix for all: one product over all rows
+        if other._layout.ndim == 2:  # one matrix for all: one product over all rows
             flat = input.reshape(math.prod(g._layout.shape[:-1]), other._layout.shape[0])
             second = mm(adjoint(flat), g.reshape(math.prod(g._layout.shape[:-1]), g._layout.shape[-1]))
         else:
@@ -327,8 +391,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         batch = 1
         for size in geometry.broadcast(a.shape[:-2], b.shape[:-2]):
             batch *= size
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
-                           f"[{batch}, {b.shape[-2]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
+            f"[{batch}, {b.shape[-2]}]."
+        )
     if a.flavor is None and b.flavor is None:
         return _matmul_batched(input, other)
     lead = tuple(geometry.broadcast(a.shape[:-2], b.shape[:-2]))
@@ -357,9 +423,15 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
     row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
     given = (input, weight) if bias is None else (bias, input, weight)
     slot = len(given) - 1
-    return _product(given, (*a.shape[:-1], n), (rows, n, k), (1, 1), Matrix(slot, (0, 0, row, a.strides[-1])),
-                    Matrix(slot + 1, (0, 0, w.strides[1], w.strides[0])),
-                    None if bias is None else Matrix(1, (0, 0, 0, bias._layout.strides[0])))
+    return _product(
+        given,
+        (*a.shape[:-1], n),
+        (rows, n, k),
+        (1, 1),
+        Matrix(slot, (0, 0, row, a.strides[-1])),
+        Matrix(slot + 1, (0, 0, w.strides[1], w.strides[0])),
+        None if bias is None else Matrix(1, (0, 0, 0, bias._layout.strides[0])),
+    )
 
 
 def _linear_vjp(g, input, weight, need):
@@ -416,8 +488,13 @@ _linear_plain_vector.vjp(_linear_vjp)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
     a, w = input._layout, weight._layout
-    if w.ndim == 2 and a.ndim and a.shape[-1] == w.shape[1] and a.dtype is w.dtype and (
-            bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1])):
+    if (
+        w.ndim == 2
+        and a.ndim
+        and a.shape[-1] == w.shape[1]
+        and a.dtype is w.dtype
+        and (bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1]))
+    ):
         if a.ndim == 2:
             return _linear_plain(input, weight) if bias is None else _linear_with_bias(bias, input, weight)
         if bias is not None:
@@ -434,7 +511,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if a.ndim == 2:
         return addmm(bias, input, weight.t())
     if a.ndim > 2 and not a.is_contiguous and bias._layout.dtype is not a.dtype is w.dtype and not bias._layout.dtype.is_complex:
-        return matmul(input, weight.t()).add_(bias)     # PyTorch multiplies, then adds, where it can't fold the input
+        return matmul(input, weight.t()).add_(bias)  # PyTorch multiplies, then adds, where it can't fold the input
     if bias._layout.ndim == 1 and a.shape[-1]:
         return addmm(bias, input.reshape(-1, a.shape[-1]), weight.t()).view(*a.shape[:-1], w.shape[0])
     return matmul(input, weight.t()) + bias
@@ -446,19 +523,30 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     a, b = mat1._layout, mat2._layout
     for name, other in (("self", input._layout), ("mat1", a)):
         if other.dtype is not b.dtype:
-            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and "
-                               f"{b.dtype.scalar_name}")
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and {b.dtype.scalar_name}"
+            )
     if a.ndim != 2 or b.ndim != 2:
-        raise RuntimeError(f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else
-                           f"mat2 must be a matrix, got {b.ndim}-D tensor")
+        raise RuntimeError(
+            f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else f"mat2 must be a matrix, got {b.ndim}-D tensor"
+        )
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
     if a.dtype in FORMATS:
         return _widened(partial(addmm, beta=beta, alpha=alpha), a.dtype)
     same_dtype("addmm", mat1, mat2)
     shape = (a.shape[0], b.shape[1])
-    return _with_addend((input, mat1, mat2), shape, (*shape, a.shape[1]), (1, 1), (0, 0, *a.strides), (0, 0, *b.strides), beta,
-                        alpha, lambda: mm(mat1, mat2))
+    return _with_addend(
+        (input, mat1, mat2),
+        shape,
+        (*shape, a.shape[1]),
+        (1, 1),
+        (0, 0, *a.strides),
+        (0, 0, *b.strides),
+        beta,
+        alpha,
+        lambda: mm(mat1, mat2),
+    )
 
 
 def _check_factors(dtype: DType, alpha: Any, beta: Any, widened: bool) -> None:
@@ -467,8 +555,17 @@ def _check_factors(dtype: DType, alpha: Any, beta: Any, widened: bool) -> None:
         elements.check(factor, compute_dtype(dtype) if widened else dtype)
 
 
-def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[int, int, int], batch: tuple[int, int],
-                 a_strides: tuple, b_strides: tuple, beta: Any, alpha: Any, product: Callable[[], Tensor]) -> Any:
+def _with_addend(
+    given: Sequence[Tensor],
+    shape: tuple[int, ...],
+    sizes: tuple[int, int, int],
+    batch: tuple[int, int],
+    a_strides: tuple,
+    b_strides: tuple,
+    beta: Any,
+    alpha: Any,
+    product: Callable[[], Tensor],
+) -> Any:
     """The plan of beta * input + alpha * product, of what is given as (input, a, b); or the sum itself, for complex factors."""
     input = given[0]
     own = input._layout
@@ -482,15 +579,18 @@ def _with_addend(given: Sequence[Tensor], shape: tuple[int, ...], sizes: tuple[i
     addend = None
     if beta != 0:
         strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
-        strides = (*strides, 0) if len(shape) == 1 else strides     # a vector is a matrix of one column
+        strides = (*strides, 0) if len(shape) == 1 else strides  # a vector is a matrix of one column
         addend = Matrix(1, (0,) * (4 - len(strides)) + strides)
     return _product(given, shape, sizes, batch, Matrix(2, a_strides), Matrix(3, b_strides), addend, alpha, beta)
 
 
 @addmm.vjp
 def _(g, mat1, mat2, beta, alpha, need):
-    return (g * _conjugated(beta) if need["input"] else None, mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
-            mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None)
+    return (
+        g * _conjugated(beta) if need["input"] else None,
+        mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
+        mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None,
+    )
 
 
 @operator(node="BaddbmmBackward0", out=Out(dtype=exact), inplace=True, planned=True, autocast=lower, factors=True)
@@ -504,17 +604,30 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     if a.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
-                           f"{a.shape[2]}] but got: "
-                           f"[{b.shape[0]}, {b.shape[1]}].")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: "
+            f"[{b.shape[0]}, {b.shape[1]}]."
+        )
     if input._layout.dtype is not a.dtype:
-        raise RuntimeError(f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
-                           f"{a.dtype.c_name}, batch2: {b.dtype.c_name}")
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
+            f"{a.dtype.c_name}, batch2: {b.dtype.c_name}"
+        )
     if 0 in shape and without_products(batch1, batch2):
         return batch2.new_empty(shape)
     same_dtype("baddbmm", batch1, batch2)
-    return _with_addend((input, batch1, batch2), shape, (a.shape[1], b.shape[2], a.shape[2]), (1, a.shape[0]), (0, *a.strides),
-                        (0, *b.strides), beta, alpha, lambda: bmm(batch1, batch2))
+    return _with_addend(
+        (input, batch1, batch2),
+        shape,
+        (a.shape[1], b.shape[2], a.shape[2]),
+        (1, a.shape[0]),
+        (0, *a.strides),
+        (0, *b.strides),
+        beta,
+        alpha,
+        lambda: bmm(batch1, batch2),
+    )
 
 
 @baddbmm.vjp
@@ -532,8 +645,9 @@ def _check_sizes(batch1: Layout, batch2: Layout) -> None:
         if not layout.ndim:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         if layout.ndim <= dim:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], "
-                             f"but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got {dim})"
+            )
 
 
 def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any, leads: bool = False) -> Tensor:
@@ -560,8 +674,9 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
         raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}")
     for name, layout in (("self", input._layout), ("mat1", a)):
         if layout.dtype is not b.dtype:
-            raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and "
-                               f"{b.dtype.scalar_name}")
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and {b.dtype.scalar_name}"
+            )
     _check_factors(a.dtype, alpha, beta, widened=True)
     return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
 
@@ -575,15 +690,26 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     if a.shape[1] != b.shape[0] or (own.numel != 1 and own.shape[0] != a.shape[0]):
         raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
     _same_dtype_of_vectors(input, mat, vec)
-    return _with_addend((input, mat, vec), (a.shape[0],), (a.shape[0], 1, a.shape[1]), (1, 1), (0, 0, *a.strides),
-                        (0, 0, b.strides[0], 0), beta, alpha, lambda: mv(mat, vec))
+    return _with_addend(
+        (input, mat, vec),
+        (a.shape[0],),
+        (a.shape[0], 1, a.shape[1]),
+        (1, 1),
+        (0, 0, *a.strides),
+        (0, 0, b.strides[0], 0),
+        beta,
+        alpha,
+        lambda: mv(mat, vec),
+    )
 
 
 @addmv.vjp
 def _(g, mat, vec, beta, alpha, need):
-    return (g * _conjugated(beta) if need["input"] else None,
-            g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
-            mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None)
+    return (
+        g * _conjugated(beta) if need["input"] else None,
+        g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
+        mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None,
+    )
 
 
 def _conjugated(factor: Any) -> Any:
@@ -617,6 +743,7 @@ def _outer(input: Tensor, vec2: Tensor) -> Any:
 def _(g, input, vec2, need):
     def conjugated(x):
         return (x.conj() if x.is_complex() else x).to(g._layout.dtype)
+
     return (mv(g, conjugated(vec2)) if need["input"] else None, mv(g.t(), conjugated(input)) if need["vec2"] else None)
 
 
@@ -629,8 +756,10 @@ def outer_plan(input: Tensor, vec2: Tensor) -> Callable | None:
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """The products of each element of one vector with each of the other, (n, m)."""
     if input._layout.ndim != 1 or vec2._layout.ndim != 1:
-        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
-                           f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D")
+        raise RuntimeError(
+            f"outer: Expected 1-D argument {'self' if input._layout.ndim != 1 else 'vec2'}, but got "
+            f"{(input if input._layout.ndim != 1 else vec2)._layout.ndim}-D"
+        )
     if input._layout.flavor is None and vec2._layout.flavor is None and input.device.type == vec2.device.type == "cpu":
         return _outer(input, vec2)
     return input.unsqueeze(1) * vec2
@@ -642,8 +771,9 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return outer(input, vec2)
 
 
-@composite(node="VdotBackward0",
-           out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions))
+@composite(
+    node="VdotBackward0", out=Out(dtype=worded("result dtype {got} does not match input dtype {have}"), left=_no_dimensions)
+)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """dot with the conjugate of the first vector."""
     return dot(input.conj() if input.is_complex() else input, other)
@@ -652,8 +782,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 _inner = one_step("ViewBackward0")(dot)
 
 
-TENSORDOT_DTYPE = worded(
-    "tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
+TENSORDOT_DTYPE = worded("tensordot: Expected the output tensor to have dtype {have}, but got an output tensor with dtype {got}")
 
 
 @composite(autocast=lower, out=Out(dtype=TENSORDOT_DTYPE, graph=COPIED, refuses_first=True))
@@ -662,8 +791,10 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if input._layout.ndim == 0 or other._layout.ndim == 0:
         return input * other
     if input._layout.shape[-1] != other._layout.shape[-1]:
-        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
-                           f"{list(input._layout.shape)} and {list(other._layout.shape)}")
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(input._layout.shape)} and {list(other._layout.shape)}"
+        )
     if input._layout.dtype is not other._layout.dtype:
         raise RuntimeError("both inputs should have same dtype")
     a, b = input._layout.shape, other._layout.shape

@@ -31,25 +31,10 @@ from flambeau.core.tensor.lazy_conjugate import resolved
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.linalg import factorization_plans
-from flambeau.ops.linalg.arguments import (
-    COMPUTED,
-    constant_zero,
-    eye_like,
-    factorizable,
-    floating,
-    matrices,
-    square,
-)
+from flambeau.ops.linalg.arguments import COMPUTED, constant_zero, eye_like, factorizable, floating, matrices, square
 from flambeau.ops.linalg.batched_plans import in_columns
 from flambeau.ops.linalg.matmul import adjoint, matmul
-from flambeau.ops.linalg.solve import (
-    is_vector,
-    linalg_inv,
-    linalg_inv_ex,
-    linalg_solve,
-    linalg_solve_ex,
-    linalg_solve_triangular,
-)
+from flambeau.ops.linalg.solve import is_vector, linalg_inv, linalg_inv_ex, linalg_solve, linalg_solve_ex, linalg_solve_triangular
 from flambeau.ops.linalg.spectral import linalg_eigvalsh, linalg_svd, linalg_svdvals, singular
 from flambeau.ops.reduction.vector_norm import vector_norm
 
@@ -106,16 +91,19 @@ def _tolerances(name: str, A: Tensor, atol: Any, rtol: Any, largest: Tensor) -> 
 
 
 @described(autocast=single, out=Out(dtype=castable("linalg.pinv")))
-def linalg_pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
-                out: Tensor | None = None) -> Tensor:
+def linalg_pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Tensor | None = None
+) -> Tensor:
     """The Moore-Penrose inverse of (*, m, n): (*, n, m). Singular values up to max(atol, rtol * largest) count as zero."""
     if out is not None:
         check_early(record_of("linalg_pinv"), out, lambda: (A,))
     dtype = A._layout.dtype
     if A._layout.ndim < 2 or not (dtype.is_floating_point or dtype.is_complex) or dtype.itemsize < 4:
         shape = ", ".join(str(n) for n in A._layout.shape)
-        raise RuntimeError(f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of "
-                           "float, double, cfloat or cdouble types")
+        raise RuntimeError(
+            f"linalg.pinv({dtype.scalar_name}{{[{shape}]}}): expected a tensor with 2 or more dimensions of "
+            "float, double, cfloat or cdouble types"
+        )
     if hermitian:
         square("linalg.pinv", A)
     if A._layout.numel == 0:
@@ -138,8 +126,9 @@ Tensor.pinverse = pinverse
 
 
 @described(autocast=single, out=Out(dtype=castable("torch.linalg.matrix_rank")))
-def linalg_matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
-                       out: Tensor | None = None) -> Tensor:
+def linalg_matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Tensor | None = None
+) -> Tensor:
     """How many singular values (or absolute eigenvalues) are above max(atol, rtol * largest); int64."""
     if out is not None:
         check_early(record_of("linalg_matrix_rank"), out, lambda: (A,))
@@ -182,7 +171,7 @@ def _least_squares(A: Tensor, B: Tensor, rcond: float, with_residuals: bool, inc
     inverse = NAMESPACE["where"](keep, 1 / values, 0.0)
     found = matmul(adjoint(Vh), inverse.unsqueeze(-1) * matmul(adjoint(U), B))
     residuals = values.new_empty([0])
-    if with_residuals and not known(A):     # there are none if some matrix lacks full rank
+    if with_residuals and not known(A):  # there are none if some matrix lacks full rank
         raise needs_values(A, "linalg_lstsq.out")
     if with_residuals and keep.all():
         residuals = (matmul(A, found) - B).abs().square().sum(-2)
@@ -246,8 +235,10 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     driver = driver or "gelsy"
     if input._layout.dtype is not b._layout.dtype:
-        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got input's dtype "
-                           f"{input._layout.dtype.scalar_name} and other's dtype {b._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got input's dtype "
+            f"{input._layout.dtype.scalar_name} and other's dtype {b._layout.dtype.scalar_name}"
+        )
     vector = is_vector(input, b)
     right = b.unsqueeze(-1) if vector else b
     m, n = input._layout.shape[-2:]
@@ -255,7 +246,7 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     epsilon = finfo(input._layout.dtype).eps * max(m, n)
     limit = epsilon if rcond is None or rcond < 0 else rcond
-    if driver == "gelsd" and limit >= 1:        # which that driver takes for a slip
+    if driver == "gelsd" and limit >= 1:  # which that driver takes for a slip
         limit = epsilon
     made, residuals, rank = _least_squares(input, right, limit, m > n and driver != "gelsy", driver == "gelsy")
     real = input._layout.dtype.to_real() if input._layout.dtype.is_complex else input._layout.dtype
@@ -267,8 +258,12 @@ def linalg_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver
 # ---------------------------------------------------------------- determinants
 
 
-@operator(method=False, function=False, node="LinalgDetBackward0",
-          out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_det", refuses_first=True))
+@operator(
+    method=False,
+    function=False,
+    node="LinalgDetBackward0",
+    out=Out(dtype=exact, device=SAME_DEVICE, step="_linalg_det", refuses_first=True),
+)
 def linalg_det(A: Tensor):
     """The determinants of square matrices: (*, n, n) gives (*)."""
     square("linalg.det", A)
@@ -280,7 +275,7 @@ def linalg_det(A: Tensor):
 def _(g, out, A):
     if not A._layout.numel:
         return A * 0
-    scaled = (g * (out.conj() if out.is_complex() else out))
+    scaled = g * (out.conj() if out.is_complex() else out)
     if not known(out) or np.all(array_of(out.detach()) != 0):
         return scaled[..., None, None] * adjoint(linalg_inv_ex(A)[0])
     return g[..., None, None] * _cofactors(A)
@@ -290,7 +285,7 @@ def _cofactors(A: Tensor) -> Tensor:
     """The conjugated cofactors, also of singular matrices: det(U Vh) U diag(products of the other singular values) Vh."""
     U, S, Vh = linalg_svd(A, False)
     n = S._layout.shape[-1]
-    others = NAMESPACE["stack"]([NAMESPACE["cat"]([S[..., :i], S[..., i + 1:]], -1).prod(-1) for i in range(n)], -1)
+    others = NAMESPACE["stack"]([NAMESPACE["cat"]([S[..., :i], S[..., i + 1 :]], -1).prod(-1) for i in range(n)], -1)
     phase = linalg_det(matmul(U, Vh).detach())
     phase = phase.conj() if phase.is_complex() else phase
     return phase[..., None, None] * matmul(U * others.unsqueeze(-2), Vh)
@@ -405,6 +400,7 @@ def linalg_matrix_exp(input: Tensor):
         if degree == 13:
             made += matmul(x6, b[first + 8] * x2 + b[first + 10] * x4 + b[first + 12] * x6)
         return made
+
     even, odd = terms(0), matmul(x, terms(1))
     made = linalg_solve_ex(even - odd, even + odd)[0]
     for done in range(doublings.max()):
@@ -439,24 +435,29 @@ def linalg_tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     shape = input._layout.shape
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
-                           f"prod(self.shape[:ind]), but got {columns} "
-                           f"!= {rows}")
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+            f"prod(self.shape[:ind]), but got {columns} "
+            f"!= {rows}"
+        )
     return linalg_inv(input.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
 
 
-@composite(method=False, function=False, autocast=single,
-           out=Out(dtype=castable("tensorsolve"), graph=COPIED, refuses_first=True))
+@composite(
+    method=False, function=False, autocast=single, out=Out(dtype=castable("tensorsolve"), graph=COPIED, refuses_first=True)
+)
 def linalg_tensorsolve(input: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X with tensordot(input, X, X.ndim) = B; `dims` of the input are moved to the end first."""
     if dims is not None:
         ndim = input._layout.ndim
         input = input.movedim(list(dims), list(range(ndim - len(dims), ndim)))
-    shape = input._layout.shape[B._layout.ndim:]
+    shape = input._layout.shape[B._layout.ndim :]
     size = math.prod(shape)
-    if size != math.prod(input._layout.shape[:B._layout.ndim]) or size != B._layout.numel:
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           f"prod(self.shape[:other.ndim]), but got {size} != {B._layout.numel}")
+    if size != math.prod(input._layout.shape[: B._layout.ndim]) or size != B._layout.numel:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {size} != {B._layout.numel}"
+        )
     return linalg_solve(input.reshape(size, size), B.reshape(-1)).reshape(shape)
 
 

@@ -28,16 +28,23 @@ def _converted(name: str, x: Tensor, dtype: DType | None) -> Tensor:
         return x
     own = x._layout.dtype
     if own.is_complex and not dtype.is_complex:
-        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
-                           "narrowing to the specified "
-                           f"dtype ({dtype.scalar_name})") if name != "linalg.vector_norm" else RuntimeError(
-            f"linalg.vector_norm: dtype should be complex for complex inputs, but got {dtype.scalar_name}")
+        raise (
+            RuntimeError(
+                f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
+                "narrowing to the specified "
+                f"dtype ({dtype.scalar_name})"
+            )
+            if name != "linalg.vector_norm"
+            else RuntimeError(f"linalg.vector_norm: dtype should be complex for complex inputs, but got {dtype.scalar_name}")
+        )
     if dtype.is_complex and not own.is_complex:
         raise RuntimeError(f"{name}: dtype should be floating-point for real inputs, but got {dtype.scalar_name}")
     if promote_types(own, dtype) is not dtype:
-        raise RuntimeError(f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
-                           "narrowing to the specified "
-                           f"dtype ({dtype.scalar_name})")
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({own.scalar_name}) should be convertible without "
+            "narrowing to the specified "
+            f"dtype ({dtype.scalar_name})"
+        )
     return x.to(dtype)
 
 
@@ -58,8 +65,12 @@ def _largest(values: Tensor, dim: int, keepdim: Any = False) -> Tensor:
     return values.amax(dim, keepdim) if values._layout.shape[dim] else values.sum(dim, keepdim)
 
 
-@composite(method=False, function=False, name="linalg_matrix_norm",
-           out=Out(dtype=worded("linalg.matrix_norm expected out tensor dtype {have} but got: {got}"), graph=COPIED))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_matrix_norm",
+    out=Out(dtype=worded("linalg.matrix_norm expected out tensor dtype {have} but got: {got}"), graph=COPIED),
+)
 def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices in dimensions `dim`: "fro", "nuc", 1, -1, inf, -inf (column, row sums), 2, -2 (singular values)."""
     layout = input._layout
@@ -87,19 +98,23 @@ def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: A
     return _largest(sums, columns, keepdim) if ord > 0 else sums.amin(columns, keepdim)
 
 
-@composite(method=False, function=False, name="linalg_norm",
-           out=Out(dtype=worded("linalg.norm expected out tensor dtype {have} but got: {got}"), graph=COPIED))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_norm",
+    out=Out(dtype=worded("linalg.norm expected out tensor dtype {have} but got: {got}"), graph=COPIED),
+)
 def linalg_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Tensor:
     """A vector norm, or a matrix norm where `dim` has two entries, or where `ord` is given for a matrix without `dim`."""
     ndim = input._layout.ndim
     if isinstance(dim, int):
         dim = (dim,)
     if dim is not None and len(dim) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got "
-                           f"[{', '.join(str(d) for d in dim)}]")
+        raise RuntimeError(
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got [{', '.join(str(d) for d in dim)}]"
+        )
     if dim is None and ord is not None and ndim not in (1, 2):
-        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                           f"{ndim}D.")
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D.")
     if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and ndim == 2)):
         return matrix_norm(input, ord, dim if dim is not None else (0, 1), keepdim, dtype=dtype)
     if isinstance(ord, str):
@@ -116,8 +131,13 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: Any = False) -> Tensor
     return matrix_norm(input, "nuc", (dim,) if isinstance(dim, int) else dim, keepdim)
 
 
-@composite(method=False, function=False, name="linalg_cond", autocast=single,
-           out=Out(dtype=castable("linalg.cond"), graph=COPIED, refuses_first=True))
+@composite(
+    method=False,
+    function=False,
+    name="linalg_cond",
+    autocast=single,
+    out=Out(dtype=castable("linalg.cond"), graph=COPIED, refuses_first=True),
+)
 def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     """The condition number norm(A) * norm(inverse of A) in the given matrix norm; by singular values for None, 2 and -2."""
     layout = input._layout
@@ -133,9 +153,11 @@ def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     if layout.numel == 0 and not isinstance(p, str):
         return vector_norm(input, 2, (-2, -1)) * 0
     if layout.shape[-1] != layout.shape[-2]:
-        raise RuntimeError(f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {layout.shape[-2]} by "
-                           f"{layout.shape[-1]} "
-                           "matrices")
+        raise RuntimeError(
+            f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {layout.shape[-2]} by "
+            f"{layout.shape[-1]} "
+            "matrices"
+        )
     if layout.numel == 0:
         return vector_norm(input, 2, (-2, -1)) * 0
     if p == "nuc":
@@ -144,4 +166,3 @@ def linalg_cond(input: Tensor, p: Any = None) -> Tensor:
     inverse, info = linalg_inv_ex(input)
     made = matrix_norm(input, p) * matrix_norm(inverse, p)
     return NAMESPACE["where"](info != 0, math.inf, made)
-

@@ -25,7 +25,7 @@ def batched(a: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------- symmetric indefinite: A = L D L^T with blocks of one and two
 
-_ALPHA = (1 + 17 ** 0.5) / 8
+_ALPHA = (1 + 17**0.5) / 8
 
 
 def ldl(a: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -43,18 +43,19 @@ def _ldl(a: np.ndarray, pivots: np.ndarray, hermitian: bool) -> int:
 
     def conj(x: Any) -> Any:
         return np.conj(x) if hermitian else x
+
     while k < n:
         step, other = 1, k
-        here = abs(a[k, k].real) if hermitian else _size(a[k:k + 1, k])[0]
-        column = _size(a[k + 1:, k])
+        here = abs(a[k, k].real) if hermitian else _size(a[k : k + 1, k])[0]
+        column = _size(a[k + 1 :, k])
         at = k + 1 + int(np.argmax(column)) if len(column) else k
         largest = column.max() if len(column) else 0
         if max(here, largest) == 0 or np.isnan(here):
             info = info or k + 1
         else:
             if here < _ALPHA * largest:
-                row = max(_size(a[at, k:at]).max(), _size(a[at + 1:, at]).max() if at + 1 < n else 0)
-                there = abs(a[at, at].real) if hermitian else _size(a[at:at + 1, at])[0]
+                row = max(_size(a[at, k:at]).max(), _size(a[at + 1 :, at]).max() if at + 1 < n else 0)
+                there = abs(a[at, at].real) if hermitian else _size(a[at : at + 1, at])[0]
                 if here >= _ALPHA * largest * (largest / row):
                     pass
                 elif there >= _ALPHA * row:
@@ -67,17 +68,17 @@ def _ldl(a: np.ndarray, pivots: np.ndarray, hermitian: bool) -> int:
             elif hermitian:
                 a[first, first] = a[first, first].real
             if step == 1:
-                rest = a[k + 1:, k]
+                rest = a[k + 1 :, k]
                 if len(rest):
                     pivot = a[k, k].real if hermitian else a[k, k]
-                    a[k + 1:, k + 1:] -= np.tril(np.outer(rest, conj(rest)) / pivot)
+                    a[k + 1 :, k + 1 :] -= np.tril(np.outer(rest, conj(rest)) / pivot)
                     rest /= pivot
             elif k + 2 < n:
                 block = np.array([[a[k, k], conj(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
-                both = a[k + 2:, k:k + 2].copy()
+                both = a[k + 2 :, k : k + 2].copy()
                 scaled = both @ np.linalg.inv(block)
-                a[k + 2:, k + 2:] -= np.tril(scaled @ conj(both).T)
-                a[k + 2:, k:k + 2] = scaled
+                a[k + 2 :, k + 2 :] -= np.tril(scaled @ conj(both).T)
+                a[k + 2 :, k : k + 2] = scaled
         if step == 1:
             pivots[k] = other + 1
         else:
@@ -88,13 +89,13 @@ def _ldl(a: np.ndarray, pivots: np.ndarray, hermitian: bool) -> int:
 
 def _swap(a: np.ndarray, k: int, first: int, other: int, step: int, hermitian: bool) -> None:
     """Exchange rows and columns `first` and `other` of the trailing lower triangle."""
-    below = a[other + 1:, first].copy()
-    a[other + 1:, first] = a[other + 1:, other]
-    a[other + 1:, other] = below
-    between = a[first + 1:other, first].copy()
-    crossing = a[other, first + 1:other].copy()
-    a[first + 1:other, first] = np.conj(crossing) if hermitian else crossing
-    a[other, first + 1:other] = np.conj(between) if hermitian else between
+    below = a[other + 1 :, first].copy()
+    a[other + 1 :, first] = a[other + 1 :, other]
+    a[other + 1 :, other] = below
+    between = a[first + 1 : other, first].copy()
+    crossing = a[other, first + 1 : other].copy()
+    a[first + 1 : other, first] = np.conj(crossing) if hermitian else crossing
+    a[other, first + 1 : other] = np.conj(between) if hermitian else between
     if hermitian:
         a[other, first] = np.conj(a[other, first])
         a[first, first], a[other, other] = a[other, other].real, a[first, first].real
@@ -123,20 +124,20 @@ def _ldl_solve(x: np.ndarray, a: np.ndarray, pivots: np.ndarray, hermitian: bool
         first, other = k + step - 1, abs(int(pivots[k])) - 1
         if other != first:
             x[[first, other]] = x[[other, first]]
-        x[k + step:] -= a[k + step:, k:k + step] @ x[k:k + step]
+        x[k + step :] -= a[k + step :, k : k + step] @ x[k : k + step]
         if step == 1:
             x[k] /= a[k, k]
         else:
             corner = a[k + 1, k]
             block = np.array([[a[k, k], np.conj(corner) if hermitian else corner], [corner, a[k + 1, k + 1]]])
-            x[k:k + 2] = np.linalg.solve(block, x[k:k + 2])
+            x[k : k + 2] = np.linalg.solve(block, x[k : k + 2])
         k += step
     k = n - 1
     while k >= 0:
         step = 1 if pivots[k] > 0 else 2
         start = k - step + 1
-        lower = a[k + 1:, start:k + 1]
-        x[start:k + 1] -= (lower.conj() if hermitian else lower).T @ x[k + 1:]
+        lower = a[k + 1 :, start : k + 1]
+        x[start : k + 1] -= (lower.conj() if hermitian else lower).T @ x[k + 1 :]
         other = abs(int(pivots[k])) - 1
         if other != k:
             x[[k, other]] = x[[other, k]]

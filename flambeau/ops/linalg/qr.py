@@ -40,9 +40,11 @@ def linalg_qr(A: Tensor, mode: Any = "reduced"):
 @linalg_qr.vjp
 def _(gs, outs, layouts, mode):
     if mode == "r":
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-                           "linalg.qr(A, "
-                           "mode='reduced') if you are going to require gradients.")
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+            "linalg.qr(A, "
+            "mode='reduced') if you are going to require gradients."
+        )
     (gQ, gR), (Q, R) = gs, outs
     m, n = layouts[0].shape[-2:]
     if mode == "complete" and m > n:
@@ -85,9 +87,11 @@ def _qr_gradient(gQ: Tensor | None, gR: Tensor | None, Q: Tensor, R: Tensor) -> 
 @composite(out=Out(dtype=exact, step="linalg_qr", as_made=True), autocast=single)
 def qr(input: Tensor, some: bool = True) -> tuple[Tensor, Tensor]:
     """(Q, R); the full square Q unless `some`. See linalg.qr."""
-    warn_once("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
-              "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
-              "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')")
+    warn_once(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
+        "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
+        "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return return_types.qr(tuple(linalg_qr(input, "reduced" if some else "complete")))
 
 
@@ -117,8 +121,13 @@ def _without_graph(*tensors: Tensor) -> bool:
     return all(x._node is None and x.__class__ in PLAIN for x in tensors)
 
 
-@composite(method=False, function=False, node="LinalgHouseholderProductBackward0", autocast=single,
-           out=Out(dtype=castable("torch.linalg.householder_product")))
+@composite(
+    method=False,
+    function=False,
+    node="LinalgHouseholderProductBackward0",
+    autocast=single,
+    out=Out(dtype=castable("torch.linalg.householder_product")),
+)
 def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflectors I - tau v v^H, v below the diagonal of (*, m, n) input."""
     name = "torch.linalg.householder_product"
@@ -130,15 +139,18 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
     if n < k:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if input._layout.ndim - tau._layout.ndim != 1:
-        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
-                           f"{tau._layout.ndim} "
-                           f"and input.ndim is equal to {input._layout.ndim}")
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to "
+            f"{tau._layout.ndim} "
+            f"and input.ndim is equal to {input._layout.ndim}"
+        )
     batch, factors = input._layout.shape[:-2], tau._layout.shape[:-1]
     if batch != factors:
         raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(factors)}")
     if input._layout.dtype is not tau._layout.dtype:
-        raise RuntimeError(f"{name}: tau dtype {tau._layout.dtype.scalar_name} does not match input dtype "
-                           f"{input._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"{name}: tau dtype {tau._layout.dtype.scalar_name} does not match input dtype {input._layout.dtype.scalar_name}"
+        )
     computed("orgqr_cpu", input)
     if k and _without_graph(input, tau):
         return _reflectors_product(input, tau)
@@ -151,9 +163,10 @@ def linalg_householder_product(input: Tensor, tau: Tensor) -> Tensor:
 def _reflect(input: Tensor, tau: Tensor, x: Tensor, k: int, adjoint_too: bool = False) -> Tensor:
     """Reflectors 0 to k - 1 (or the adjoint of their product) applied to x from the left."""
     vectors = input[..., :k].tril(-1) + NAMESPACE["eye"](
-        input._layout.shape[-2], k, dtype=input._layout.dtype, device=input._layout.device)
+        input._layout.shape[-2], k, dtype=input._layout.dtype, device=input._layout.device
+    )
     for i in range(k) if adjoint_too else range(k - 1, -1, -1):
-        v = vectors[..., i:i + 1]
+        v = vectors[..., i : i + 1]
         factor = tau[..., i, None, None]
         factor = factor.conj() if adjoint_too and factor.is_complex() else factor
         x = x - factor * matmul(v, matmul(adjoint(v), x))
@@ -177,27 +190,34 @@ def _check_product(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> Non
     if b.shape[side] != a.shape[-2]:
         raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
     if t.ndim != a.ndim - 1:
-        raise RuntimeError(f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {t.ndim} "
-                           f"and input.ndim is equal to {a.ndim}")
+        raise RuntimeError(
+            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {t.ndim} "
+            f"and input.ndim is equal to {a.ndim}"
+        )
     if t.shape[-1] != min(b.shape[side], a.shape[-1]):
         raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
     if b.ndim != a.ndim:
-        raise RuntimeError(f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
-                           f"{b.ndim} and input.ndim is equal to {a.ndim}")
+        raise RuntimeError(
+            f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
+            f"{b.ndim} and input.ndim is equal to {a.ndim}"
+        )
     for given, lead in (("tau", t.shape[:-1]), ("other", b.shape[:-2])):
         if lead != a.shape[:-2]:
-            raise RuntimeError(f"{name}: Expected batch dimensions of {given} to be equal to input.shape[:-2], but got "
-                               f"{list(lead)}")
+            raise RuntimeError(
+                f"{name}: Expected batch dimensions of {given} to be equal to input.shape[:-2], but got {list(lead)}"
+            )
     for given, layout in (("tau", t), ("other", b)):
         if layout.dtype is not a.dtype:
-            raise RuntimeError(f"{name}: Expected input and {given} to have the same dtype, but input has "
-                               f"dtype{a.dtype.scalar_name} and {given} has dtype {layout.dtype.scalar_name}")
+            raise RuntimeError(
+                f"{name}: Expected input and {given} to have the same dtype, but input has "
+                f"dtype{a.dtype.scalar_name} and {given} has dtype {layout.dtype.scalar_name}"
+            )
     computed("ormqr_cpu", input)
 
 
 _ORMQR_DTYPE = worded(
-    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{have} and result has "
-    "dtype {got}")
+    "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{have} and result has dtype {got}"
+)
 
 
 @composite(node="OrmqrBackward0", autocast=single, out=Out(dtype=_ORMQR_DTYPE, as_made=True))

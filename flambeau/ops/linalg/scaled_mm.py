@@ -28,14 +28,24 @@ def _check(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> None:
     by_row = tuple(scale_a.shape) == (rows, 1) and tuple(scale_b.shape) == (1, columns)
     floats = scale_a.dtype is scale_b.dtype is float32
     if not (a.dtype in FLOAT8 and b.dtype in FLOAT8 and floats and (single or by_row)):
-        given = ", ".join(f"{name}.dtype()={x.dtype}, {name}.shape={list(x.shape)}"
-                          for name, x in (("mat_a", a), ("scale_a", scale_a), ("mat_b", b), ("scale_b", scale_b)))
+        given = ", ".join(
+            f"{name}.dtype()={x.dtype}, {name}.shape={list(x.shape)}"
+            for name, x in (("mat_a", a), ("scale_a", scale_a), ("mat_b", b), ("scale_b", scale_b))
+        )
         raise ValueError(_WANTED.format(rows=rows, columns=columns) + f"Got {given}")
 
 
 @composite(method=False)
-def _scaled_mm(input: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None,
-               scale_result: Tensor | None = None, out_dtype: Any = None, use_fast_accum: bool = False) -> Tensor:
+def _scaled_mm(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
     """(input * scale_a) @ (mat2 * scale_b) + bias for float8 matrices (m, k) and (k, n).
 
     scale_a, scale_b: float32, one number each, or (m, 1) and (1, n). out_dtype: of the result (default: input's). scale_result

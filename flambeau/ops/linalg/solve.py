@@ -25,21 +25,28 @@ from flambeau.ops.linalg.matmul import adjoint, matmul
 # ---------------------------------------------------------------- triangular systems
 
 
-@operator(method=False, function=False, node="LinalgSolveTriangularBackward0",
-          out=Out(dtype=worded("expected scalar type {have} but found {got}")))
+@operator(
+    method=False,
+    function=False,
+    node="LinalgSolveTriangularBackward0",
+    out=Out(dtype=worded("expected scalar type {have} but found {got}")),
+)
 def linalg_solve_triangular(input: Tensor, B: Tensor, *, upper: Any, left: Any = True, unitriangular: Any = False):
     """X with A X = B (or X A = B if not `left`) for triangular A; batches broadcast, only the triangle is read."""
     square("linalg.solve_triangular", input)
     matrices("linalg.solve_triangular", B, "B")
     if input._layout.dtype is not B._layout.dtype:
-        raise RuntimeError("linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "
-                           f"{input._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
+        raise RuntimeError(
+            "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "
+            f"{input._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead"
+        )
     rows, columns = B._layout.shape[-2:]
     n = input._layout.shape[-1]
     if n != (rows if left else columns):
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
-        raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
-                           f"{'AX = B' if left else 'XA = B'} {shapes}")
+        raise RuntimeError(
+            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}"
+        )
     computed("triangular_solve_cpu", input)
     return factorization_plans.lu.triangular(input, B, bool(upper), bool(left), bool(unitriangular))
 
@@ -82,14 +89,18 @@ def is_vector(A: Tensor, B: Tensor) -> bool:
 def _solution(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
     floating(name, A, low=True)
     if A._layout.dtype is not B._layout.dtype:
-        raise RuntimeError(f"{name}: Expected A and B to have the same dtype, but found A of type "
-                           f"{A._layout.dtype.scalar_name} and B of "
-                           f"type {B._layout.dtype.scalar_name} instead")
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type "
+            f"{A._layout.dtype.scalar_name} and B of "
+            f"type {B._layout.dtype.scalar_name} instead"
+        )
     square(name, A)
     vector = is_vector(A, B)
     if vector and not left:
-        raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
-                           f"{name} is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError(
+            f"{name}: Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            f"{name} is equivalent to B / A.squeeze(-1)"
+        )
     right = B.unsqueeze(-1) if vector else B
     matrices(name, right, "B")
     n = A._layout.shape[-1]
@@ -116,8 +127,9 @@ def _check_solved(name: str, info: Tensor) -> None:
         raise refused(name, info, "The solver failed because the input matrix is singular.")
 
 
-@composite(method=False, function=False, node="LinalgSolveExBackward0", autocast=single,
-           out=Out(dtype=exact, step="_linalg_solve_ex"))
+@composite(
+    method=False, function=False, node="LinalgSolveExBackward0", autocast=single, out=Out(dtype=exact, step="_linalg_solve_ex")
+)
 def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B: (*, n, n) by (*, n, k), or by vectors (*, n); LinAlgError if a matrix has no inverse."""
     made, info = _solution("linalg.solve", A, B, left)
@@ -128,16 +140,20 @@ def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @composite(out=Out(dtype=exact, as_made=True), node="TriangularSolveBackward0", autocast=single)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
     """(X, A) with A X = b for triangular A; see linalg.solve_triangular."""
-    warn_once("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
-              "future PyTorch "
-              "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
-              "of the inputs."
-              "\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B).")
+    warn_once(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a "
+        "future PyTorch "
+        "release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one "
+        "of the inputs."
+        "\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = torch.linalg.solve_triangular(A, B)."
+    )
     for name, x in (("b", b), ("A", A)):
         if x._layout.ndim < 2:
-            raise RuntimeError(f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
-                               f"{x._layout.ndim} "
-                               "dimensions instead")
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has "
+                f"{x._layout.ndim} "
+                "dimensions instead"
+            )
     matrix = A.transpose(-2, -1) if transpose else A
     made = linalg_solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
     batch = geometry.broadcast(A._layout.shape[:-2], b._layout.shape[:-2])
@@ -150,8 +166,10 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     floating("torch.linalg.lu_solve", LU)
     square("torch.linalg.lu_solve", LU)
     if LU._layout.dtype is not B._layout.dtype:
-        raise RuntimeError("linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
-                           f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead")
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
+            f"{LU._layout.dtype.scalar_name} and B of type {B._layout.dtype.scalar_name} instead"
+        )
     matrices("linalg.lu_solve", B, "B")
     if pivots._layout.dtype.name != "int32":
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
@@ -159,18 +177,22 @@ def linalg_lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True,
     if pivots._layout.shape[-1:] != (n,):
         raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
     if pivots._layout.shape != LU._layout.shape[:-1]:
-        raise RuntimeError("linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-                           f"{list(pivots._layout.shape)} instead")
+        raise RuntimeError(
+            "linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
+            f"{list(pivots._layout.shape)} instead"
+        )
     if n != (rows if left else columns):
         shapes = f"({n}x{n} and {rows}x{columns})" if left else f"({rows}x{columns} and {n}x{n})"
-        raise RuntimeError("linalg.lu_solve: Incompatible shapes of A and B for the equation "
-                           f"{'AX = B' if left else 'XA = B'} {shapes}")
+        raise RuntimeError(
+            f"linalg.lu_solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} {shapes}"
+        )
     try:
         return factorization_plans.lu.lu_solve(LU, pivots, B, bool(left), bool(adjoint))
     except KernelCheck:
         words = "greater or equal to 1" if pivots.min() < 1 else "smaller or equal to LU.size(-2)"
-        raise RuntimeError(f"Pivots given to lu_solve must all be {words}. Did you properly pass the result of "
-                           "lu_factor?") from None
+        raise RuntimeError(
+            f"Pivots given to lu_solve must all be {words}. Did you properly pass the result of lu_factor?"
+        ) from None
 
 
 @linalg_lu_solve.vjp
@@ -191,18 +213,26 @@ _adjoint = adjoint
 @composite(out=Out(dtype=exact, step="linalg_lu_solve", as_made=True), autocast=single)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """See linalg.lu_solve."""
-    warn_once("torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
-              "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould "
-              "be replaced "
-              "with\nX = torch.linalg.lu_solve(LU, pivots, B)")
+    warn_once(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould "
+        "be replaced "
+        "with\nX = torch.linalg.lu_solve(LU, pivots, B)"
+    )
     return linalg_lu_solve(LU_data, LU_pivots, b)
 
 
 # ---------------------------------------------------------------- inverses
 
 
-@operator(method=False, function=False, node="LinalgInvExBackward0", differentiable=1, autocast=single,
-          out=Out(dtype=exact, device=SAME_DEVICE))
+@operator(
+    method=False,
+    function=False,
+    node="LinalgInvExBackward0",
+    differentiable=1,
+    autocast=single,
+    out=Out(dtype=exact, device=SAME_DEVICE),
+)
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False):
     """(inverse, info); info is not 0 where there is none."""
     square("linalg.inv", A)

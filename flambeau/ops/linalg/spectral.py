@@ -36,8 +36,10 @@ def _check(name: str, info: Tensor, found: str) -> None:
     """LinAlgError for the first matrix whose `found` were not found."""
     if failed(info):
         words = "The algorithm failed to converge because the input matrix " + (
-            "contained non-finite values." if array_of(info).min() < 0 else
-            f"is ill-conditioned or has too many repeated {found} (error code: {{}}).")
+            "contained non-finite values."
+            if array_of(info).min() < 0
+            else f"is ill-conditioned or has too many repeated {found} (error code: {{}})."
+        )
         raise refused(name, info, words)
 
 
@@ -50,8 +52,10 @@ def singular(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     *batch, m, n = A._layout.shape
     k = min(m, n)
     eye = functools.partial(NAMESPACE["eye"], dtype=A._layout.dtype, device=A._layout.device)
-    left, right = (laid_in_columns(eye(rows, columns).expand(*batch, rows, columns))
-                   for rows, columns in ((m, m if full else k), (n if full else k, n)))
+    left, right = (
+        laid_in_columns(eye(rows, columns).expand(*batch, rows, columns))
+        for rows, columns in ((m, m if full else k), (n if full else k, n))
+    )
     return left, factorization_plans.svd.values(A)[0], right
 
 
@@ -112,9 +116,11 @@ def _check_phase(rotation_u: Tensor | None, rotation_v: Tensor | None) -> None:
         if rotation is not None:
             total = total + rotation.detach().diagonal(0, -2, -1)
     if not _vanishes(total, 2e-2):
-        raise RuntimeError("svd_backward: The singular vectors in the complex case are specified up to multiplication "
-                           "by e^{i phi}. The "
-                           "specified loss function depends on this phase term, making it ill-defined.")
+        raise RuntimeError(
+            "svd_backward: The singular vectors in the complex case are specified up to multiplication "
+            "by e^{i phi}. The "
+            "specified loss function depends on this phase term, making it ill-defined."
+        )
 
 
 def _vanishes(x: Tensor, tolerance: float) -> bool:
@@ -189,9 +195,11 @@ def _(gs, outs):
     product = matmul(adjoint(V), gV)
     if V.is_complex():
         if not _vanishes(product.detach().diagonal(0, -2, -1).imag, 1e-2):
-            raise RuntimeError("linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
-                               "multiplication by e^{i "
-                               "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
+            raise RuntimeError(
+                "linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
+                "multiplication by e^{i "
+                "phi}. The specified loss function depends on this quantity, so it is ill-defined."
+            )
     # vectors turn into each other: only the skew-Hermitian part of the product counts, and the gradient is Hermitian
     turn = (product - adjoint(product)) / 2
     middle = turn / (L.unsqueeze(-2) - L.unsqueeze(-1) + eye_like(L))
@@ -236,9 +244,14 @@ def _general_array(x: Tensor, vectors: bool) -> Any:
     return np.linalg.eigvals(array).astype(wide)
 
 
-@operator(method=False, function=False, node="LinalgEigBackward0", autocast=single,
-          abstract=lambda input: return_types.linalg_eig(_eigen_layouts("linalg.eig", input)),
-          out=Out(dtype=castable("torch.linalg.eig", "eigenvalues")))
+@operator(
+    method=False,
+    function=False,
+    node="LinalgEigBackward0",
+    autocast=single,
+    abstract=lambda input: return_types.linalg_eig(_eigen_layouts("linalg.eig", input)),
+    out=Out(dtype=castable("torch.linalg.eig", "eigenvalues")),
+)
 def linalg_eig(input: Tensor):
     """(eigenvalues, eigenvectors in columns), complex, in no particular order, of square matrices."""
     values, vectors = _general_array(input, True)
@@ -256,9 +269,11 @@ def _(gs, outs, layouts):
         product = matmul(adjoint(V), gV)
         diagonal = product.diagonal(0, -2, -1)
         if not _vanishes(diagonal.detach().imag, 1e-2):
-            raise RuntimeError("linalg_eig_backward: The eigenvectors in the complex case are specified up to "
-                               "multiplication by e^{i "
-                               "phi}. The specified loss function depends on this quantity, so it is ill-defined.")
+            raise RuntimeError(
+                "linalg_eig_backward: The eigenvectors in the complex case are specified up to "
+                "multiplication by e^{i "
+                "phi}. The specified loss function depends on this quantity, so it is ill-defined."
+            )
         middle = product - matmul(adjoint(V), V * diagonal.real.unsqueeze(-2))
         middle = middle / ((L.unsqueeze(-2) - L.unsqueeze(-1)).conj() + eye_like(L))
         middle = middle - NAMESPACE["diag_embed"](middle.diagonal(0, -2, -1))
@@ -273,8 +288,13 @@ def _eigenvalues(A: Tensor):
     return copy_array(_general_array(A, False))
 
 
-@composite(method=False, function=False, autocast=single,
-           out=Out(dtype=castable("torch.linalg.eigvals", "eigenvalues"), graph=OUT_ONLY), jvp=WHOLE)
+@composite(
+    method=False,
+    function=False,
+    autocast=single,
+    out=Out(dtype=castable("torch.linalg.eigvals", "eigenvalues"), graph=OUT_ONLY),
+    jvp=WHOLE,
+)
 def linalg_eigvals(input: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, in no particular order."""
     square("linalg.eigvals", input)

@@ -14,9 +14,7 @@ from flambeau.ops.nested.tensor import Jagged, Ragged, Strided, first_nested, ja
 # ---------------------------------------------------------------- torch.strided, view_of
 
 
-def from_list(
-    tensors: Sequence[Tensor], dtype: Any = None, device: Any = None, pin_memory: bool | None = None
-) -> Strided:
+def from_list(tensors: Sequence[Tensor], dtype: Any = None, device: Any = None, pin_memory: bool | None = None) -> Strided:
     """A nested tensor with copies of these, in the graph. RuntimeError unless all have the same number of dimensions."""
     if first_nested(tensors) is not None:
         raise RuntimeError("We do not accept nested tensors as input to nested tensors")
@@ -32,10 +30,7 @@ def from_list(
         return strided(NAMESPACE["empty"](0, dtype=dtype, device=device), [])
     made = packed(
         [
-            t.to(
-                device=tensors[0].device if device is None else device,
-                dtype=tensors[0].dtype if dtype is None else dtype,
-            )
+            t.to(device=tensors[0].device if device is None else device, dtype=tensors[0].dtype if dtype is None else dtype)
             for t in tensors
         ]
     )
@@ -100,17 +95,13 @@ def _nested_from_padded(padded: Tensor, cpu_nested_shape_example: Tensor, fuse_t
     if fuse_transform_0213:
         padded = padded.permute(0, 2, 1, 3)
         padded = padded.reshape(*padded._layout.shape[:2], -1)
-    parts = [
-        row[tuple(slice(n) for n in size)] for row, size in zip(padded.unbind(0), cpu_nested_shape_example.tolist())
-    ]
+    parts = [row[tuple(slice(n) for n in size)] for row, size in zip(padded.unbind(0), cpu_nested_shape_example.tolist())]
     return renamed(packed(parts), "NestedFromPaddedBackward0")  # type: ignore[no-any-return]
 
 
 def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Strided) -> Strided:
     """The corners of a padded batch that have the sizes of another nested tensor."""
-    return renamed(
-        _nested_from_padded(padded, nt_example._nested_tensor_size()), "NestedFromPaddedAndNestedExampleBackward0"
-    )  # type: ignore[no-any-return]
+    return renamed(_nested_from_padded(padded, nt_example._nested_tensor_size()), "NestedFromPaddedAndNestedExampleBackward0")  # type: ignore[no-any-return]
 
 
 def _nested_compute_contiguous_strides_offsets(nested_size: Tensor) -> tuple[Tensor, Tensor]:
@@ -150,9 +141,7 @@ def _nested_view_from_buffer(self: Tensor, nested_size: Tensor, nested_strides: 
 # ---------------------------------------------------------------- torch.jagged
 
 
-def jagged_from_list(
-    tensors: Sequence[Tensor], offsets: Tensor | None = None, dtype: Any = None, device: Any = None
-) -> Jagged:
+def jagged_from_list(tensors: Sequence[Tensor], offsets: Tensor | None = None, dtype: Any = None, device: Any = None) -> Jagged:
     """A jagged tensor with copies of these, in the graph; they differ in one dimension at most."""
     if not tensors:
         raise RuntimeError("Cannot construct a nested tensor from an empty tensor list")
@@ -197,12 +186,7 @@ def jagged_from_dense(tensor: Tensor, dtype: Any = None, device: Any = None) -> 
 
 
 def jagged_from_rows(
-    values: Tensor,
-    offsets: Tensor | None,
-    lengths: Tensor | None,
-    along: int,
-    least: int | None = None,
-    most: int | None = None,
+    values: Tensor, offsets: Tensor | None, lengths: Tensor | None, along: int, least: int | None = None, most: int | None = None
 ) -> Jagged:
     """Rows packed in `values`; a view of it. offsets: where each begins, and the last ends; lengths: where there are holes."""
     for name, given in (("offsets", offsets), ("lengths", lengths)):

@@ -180,9 +180,7 @@ def chunk(x: Jagged, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     if wrap_dim(dim, x._layout.ndim) != 0:
         return tuple(x.like(part) for part in x._entries.chunk(chunks, inner(x, dim, "chunk")))
     if x._ragged_idx != 1 or x._rows.lengths is not None:
-        raise RuntimeError(
-            "chunk(): not supported for NestedTensor on dim=0 with holes between its rows, or transposed"
-        )
+        raise RuntimeError("chunk(): not supported for NestedTensor on dim=0 with holes between its rows, or transposed")
     count, parts = x._rows.count, []
     each = -(-count // chunks)
     bounds = x._rows.bounds
@@ -397,16 +395,7 @@ def _like(name: str) -> None:
         return x.like(make(x._entries, *args, **kwargs))
 
 
-for _name in (
-    "empty_like",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "randn_like",
-    "rand_like",
-    "randint_like",
-    "bernoulli",
-):
+for _name in ("empty_like", "zeros_like", "ones_like", "full_like", "randn_like", "rand_like", "randint_like", "bernoulli"):
     _like(_name)
 
 

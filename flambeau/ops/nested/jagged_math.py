@@ -13,13 +13,7 @@ from flambeau.ops.nested.jagged import contiguous, dense_rows, row_numbers
 from flambeau.ops.nested.tensor import Jagged, first_nested, function, jagged, renamed, row_views, rule_of_jagged
 
 rule = rule_of_jagged
-_BINARY_OVERLOADS = {
-    "add": "add.Tensor",
-    "sub": "sub.Tensor",
-    "mul": "mul.Tensor",
-    "div": "div.Tensor",
-    "eq": "eq.Tensor",
-}
+_BINARY_OVERLOADS = {"add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor", "eq": "eq.Tensor"}
 
 
 @rule("pointwise")
@@ -164,28 +158,12 @@ def attention(
     attend = function("scaled_dot_product_attention")
     if query._ragged_idx != query._layout.ndim - 2:  # the rows are no sequence, but belong to the batch
         return query.like(
-            attend(
-                query._entries,
-                key._entries,
-                value._entries,
-                None,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )
+            attend(query._entries, key._entries, value._entries, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         )
     parts = []
     for q, k, v in zip(row_views(query), row_views(key), row_views(value)):
         made = attend(
-            q.unsqueeze(0),
-            k.unsqueeze(0),
-            v.unsqueeze(0),
-            None,
-            dropout_p,
-            is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
+            q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
         parts.append(made.squeeze(0))
     if query._rows.lengths is None:
@@ -223,13 +201,11 @@ def native_layer_norm(
         return renamed(x.like(made), "NativeLayerNormBackward0"), mean, rstd
     if x._ragged_idx > 1:
         raise RuntimeError(
-            "layer_norm(): not supported when normalizing over the ragged dimension with transposed inputs for "
-            "NestedTensor"
+            "layer_norm(): not supported when normalizing over the ragged dimension with transposed inputs for NestedTensor"
         )
     if x._rows.lengths is not None:
         raise RuntimeError(
-            "layer_norm(): not supported where lengths is not None if operating on the ragged dimension for "
-            "NestedTensor"
+            "layer_norm(): not supported where lengths is not None if operating on the ragged dimension for NestedTensor"
         )
     rows = []
     for row in row_views(x):
@@ -264,8 +240,7 @@ def _softmax(name: str) -> None:
             )
         if x._rows.lengths is not None:
             raise RuntimeError(
-                "softmax(): not supported where lengths is not None if reducing across the ragged dimension for "
-                "NestedTensor"
+                "softmax(): not supported where lengths is not None if reducing across the ragged dimension for NestedTensor"
             )
         return x.like(NAMESPACE["cat"]([function(row, 0, dtype=dtype) for row in row_views(x)]))
 
@@ -293,10 +268,7 @@ def to_padded_tensor(x: Jagged, padding: float, output_size: Sequence[Any] | Non
         length = wanted[along]
     rows = x._entries.movedim(along - 1, 0)
     count = x._rows.count
-    starts, lengths = (
-        x._rows.offsets[:-1],
-        x._rows.offsets.new_tensor([n for _, n in x._rows.bounds]),
-    )
+    starts, lengths = (x._rows.offsets[:-1], x._rows.offsets.new_tensor([n for _, n in x._rows.bounds]))
     places = NAMESPACE["arange"](length, device=starts.device)
     inside = places < lengths.unsqueeze(1)
     if not rows._layout.shape[0]:
@@ -308,13 +280,4 @@ def to_padded_tensor(x: Jagged, padding: float, output_size: Sequence[Any] | Non
     return renamed(made.movedim(1, along), "NestedToPaddedTensorBackward0")  # type: ignore[no-any-return]
 
 
-__all__ = [
-    "attention",
-    "embedding",
-    "linear",
-    "matmul",
-    "native_layer_norm",
-    "pointwise",
-    "row_numbers",
-    "to_padded_tensor",
-]
+__all__ = ["attention", "embedding", "linear", "matmul", "native_layer_norm", "pointwise", "row_numbers", "to_padded_tensor"]

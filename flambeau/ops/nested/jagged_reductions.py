@@ -16,9 +16,7 @@ from flambeau.ops.nested.jagged import contiguous
 from flambeau.ops.nested.tensor import Jagged, jagged, renamed, row_views, rule_of_jagged
 
 rule = rule_of_jagged
-NAMES = (
-    "sum mean amax amin max min prod any all argmax argmin var std logsumexp norm count_nonzero nansum nanmean".split()
-)
+NAMES = "sum mean amax amin max min prod any all argmax argmin var std logsumexp norm count_nonzero nansum nanmean".split()
 #: Those whose result along the rows PyTorch has; of others it raises.
 ALONG_ROWS = frozenset("sum mean amax amin max min prod any all argmax argmin".split())
 
@@ -43,13 +41,10 @@ def _reduction(name: str) -> None:
         rows, batch = x._ragged_idx in dims, 0 in dims
         if batch and not rows:
             raise RuntimeError(
-                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for "
-                "nested tensors"
+                f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors"
             )
         if rows and not batch and len(dims) > 1:
-            raise RuntimeError(
-                f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors"
-            )
+            raise RuntimeError(f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors")
         if rows and batch:
             return _of_all(x, dims, keepdim, kwargs)
         if rows:
@@ -70,9 +65,7 @@ def _reduction(name: str) -> None:
     def _refuse_holes(x: Jagged) -> None:
         if x._rows.lengths is not None:
             raise RuntimeError(
-                f"{name}(): reducing across the ragged dimension is not supported for non-contiguous nested tensors "
-                "with "
-                "holes"
+                f"{name}(): reducing across the ragged dimension is not supported for non-contiguous nested tensors with holes"
             )
 
     def _of_rows(x: Jagged, keepdim: bool, kwargs: dict[str, Any]) -> Any:

@@ -132,9 +132,7 @@ def select(x: Strided, dim: int, index: int) -> Any:
                 f"size {n}"
             )
     begins = [start + (index % n) * steps[at - 1] for start, n, steps in zip(x._starts, bounds, x._strides)]
-    made = strided(
-        x._entries, [_without(s, at - 1) for s in x._sizes], [_without(s, at - 1) for s in x._strides], begins
-    )
+    made = strided(x._entries, [_without(s, at - 1) for s in x._sizes], [_without(s, at - 1) for s in x._strides], begins)
     return view_of(made, x)
 
 
@@ -270,9 +268,7 @@ def unsqueeze(x: Strided, dim: int) -> Strided:
             "feature, please open an issue on github describing your use case."
         )
     place = at - 1
-    steps = [
-        (*t[:place], s[place] * t[place] if place < len(s) else 1, *t[place:]) for s, t in zip(x._sizes, x._strides)
-    ]
+    steps = [(*t[:place], s[place] * t[place] if place < len(s) else 1, *t[place:]) for s, t in zip(x._sizes, x._strides)]
     made = strided(x._entries.alias(), [(*s[:place], 1, *s[place:]) for s in x._sizes], steps, x._starts)
     return view_of(renamed(made, "UnsqueezeBackward0"), x)  # type: ignore[no-any-return]
 
@@ -302,10 +298,7 @@ def squeeze(x: Strided, dim: Any = None) -> Strided:
             "if you need this feature, please open an issue on githubdescribing your use case."
         )
     made = strided(
-        x._entries.alias(),
-        [_without(s, at - 1) for s in x._sizes],
-        [_without(s, at - 1) for s in x._strides],
-        x._starts,
+        x._entries.alias(), [_without(s, at - 1) for s in x._sizes], [_without(s, at - 1) for s in x._strides], x._starts
     )
     return view_of(renamed(made, "SqueezeBackward1"), x)  # type: ignore[no-any-return]
 
@@ -319,14 +312,8 @@ def _wanted(x: Strided, shape: Sequence[int], name: str) -> list[tuple[int, ...]
         raise RuntimeError("empty nested tensor cannot be reshaped")
     if shape[0] != count:
         raise RuntimeError(f"{name}: For now nested {name} cannot change or infer the implicit batch dimension")
-    if (
-        list(shape[x._layout.ndim - 1 :]) != list(shape[1:])
-        and list(shape[1:]).count(-1) > 1
-        and len(shape) > x._layout.ndim
-    ):
-        raise RuntimeError(
-            "only one dimension can be inferred" if shape[-1] != -1 else "nested tensor does not infer shape"
-        )
+    if list(shape[x._layout.ndim - 1 :]) != list(shape[1:]) and list(shape[1:]).count(-1) > 1 and len(shape) > x._layout.ndim:
+        raise RuntimeError("only one dimension can be inferred" if shape[-1] != -1 else "nested tensor does not infer shape")
     made = []
     for size in x._sizes:
         wanted = []
@@ -404,9 +391,7 @@ def clone(x: Strided, *, memory_format: Any = layouts.preserve_format) -> Stride
 
 
 def _spelled(memory_format: Any) -> str:
-    return {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d"}.get(
-        str(memory_format).rpartition(".")[2], ""
-    )
+    return {"channels_last": "ChannelsLast", "channels_last_3d": "ChannelsLast3d"}.get(str(memory_format).rpartition(".")[2], "")
 
 
 @rule("type")
@@ -485,7 +470,5 @@ def _cat_inside(tensors: Sequence[Strided], at: int) -> Strided:
     for t in tensors:
         ragged = [d for d in range(t._layout.ndim - 1) if len({s[d] for s in t._sizes}) > 1]
         if ragged not in ([], [0]) or at == 1:
-            raise RuntimeError(
-                "cat(): only nested tensors with a single ragged dim next to the batch dim are supported"
-            )
+            raise RuntimeError("cat(): only nested tensors with a single ragged dim next to the batch dim are supported")
     return packed([NAMESPACE["cat"](list(each), at - 1) for each in zip(*map(pieces, tensors))])

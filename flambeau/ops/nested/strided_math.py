@@ -206,9 +206,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Strided:
             f"'weight.size(1), but got: last_dim = {x.size(-1)}, and weight.size(1) = {weight._layout.shape[1]}"
         )
     made = function("linear")(_rows(x), weight, bias)
-    return renamed(
-        strided(made.reshape(-1), [(*size[:-1], weight._layout.shape[0]) for size in x._sizes]), "LinearBackward0"
-    )
+    return renamed(strided(made.reshape(-1), [(*size[:-1], weight._layout.shape[0]) for size in x._sizes]), "LinearBackward0")
 
 
 @rule("native_layer_norm")
@@ -264,9 +262,7 @@ def total(x: Strided, dim: Any = None, keepdim: bool = False, *, dtype: Any = No
         raise RuntimeError("NestedTensor only allows reduction of a single dimension for now.")
     at = wrap_dim(dims[0], x._layout.ndim)
     if at != x._layout.ndim - 1:
-        raise RuntimeError(
-            f"NestedTensor can only be reduced across the last dimension for now got dimension {at} instead."
-        )
+        raise RuntimeError(f"NestedTensor can only be reduced across the last dimension for now got dimension {at} instead.")
     if not keepdim:
         raise RuntimeError("NestedTensor always requires keepdim=True for now.")
     if dtype is not None:
@@ -291,9 +287,7 @@ def bmm(a: Any, b: Any) -> Strided:
             raise RuntimeError(f"batch{place} must be a 3D tensor")
     left, right = _matrices(a), _matrices(b)
     if len(left) != len(right):
-        raise RuntimeError(
-            f"Expected size for the 1st dimension of batch2 tensor to be: {len(left)} but got: {len(right)}."
-        )
+        raise RuntimeError(f"Expected size for the 1st dimension of batch2 tensor to be: {len(left)} but got: {len(right)}.")
     for place, (p, q) in enumerate(zip(left, right)):
         (n, k), (m, j) = p._layout.shape, q._layout.shape
         if k != m:
@@ -309,8 +303,7 @@ def _column(values: Sequence[int]) -> str:
 def _batches(sizes: Sequence[Sequence[int]]) -> str:
     rows = [size[:-2] for size in sizes]
     return (
-        "\n".join(" " + "  ".join(str(n) for n in row) for row in rows)
-        + f"\n[ torch.LongTensor{{{len(rows)},{len(rows[0])}}} ]"
+        "\n".join(" " + "  ".join(str(n) for n in row) for row in rows) + f"\n[ torch.LongTensor{{{len(rows)},{len(rows[0])}}} ]"
     )
 
 
@@ -331,8 +324,7 @@ def matmul(a: Any, b: Any) -> Any:
             )
     if len(a._sizes) != len(b._sizes):
         raise RuntimeError(
-            f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(a._sizes)} but got: "
-            f"{len(b._sizes)}."
+            f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(a._sizes)} but got: {len(b._sizes)}."
         )
     if a._layout.ndim != b._layout.ndim:
         raise RuntimeError("matmul: both inputs must have the same rank")
@@ -367,26 +359,15 @@ def attention(
         raise RuntimeError("Expected query, key and value to all be nested, or all dense")
     if attn_mask is not None:
         raise RuntimeError(
-            "Scaled_dot_product_attention: Nested tensors for query / key are not supported when an explicit "
-            "attn_mask is "
-            "set"
+            "Scaled_dot_product_attention: Nested tensors for query / key are not supported when an explicit attn_mask is set"
         )
     if is_causal:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Nested tensors for query / key are not supported when is_causal=True"
-        )
+        raise RuntimeError("_scaled_dot_product_attention: Nested tensors for query / key are not supported when is_causal=True")
     attend = function("scaled_dot_product_attention")
     return packed(
         [
             attend(
-                q.unsqueeze(0),
-                k.unsqueeze(0),
-                v.unsqueeze(0),
-                None,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
+                q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
             ).squeeze(0)
             for q, k, v in zip(pieces(query), pieces(key), pieces(value))
         ]
@@ -443,9 +424,7 @@ def to_padded_tensor(x: Strided, padding: float, output_size: Sequence[int] | No
         if len(wanted) != len(sizes):
             raise RuntimeError("Length of output_size does not match NestedTensor dims. Broadcasting is not supported.")
         if any(n < m for n, m in zip(wanted, sizes)):
-            raise RuntimeError(
-                "Value in output_size is less than NestedTensor padded size. Truncation is not supported."
-            )
+            raise RuntimeError("Value in output_size is less than NestedTensor padded size. Truncation is not supported.")
         sizes = wanted
     rows = []
     for piece in pieces(x):

@@ -86,9 +86,7 @@ class NestedTensor(HeldTensor):
     def _view_func(self, new_base: Any) -> Any:
         """The same view of another tensor of the base's shape. NotImplementedError of a view of a view."""
         if self._replay is None:
-            raise NotImplementedError(
-                "_view_func() of a nested tensor which is a view of a view: repeat the calls that made it"
-            )
+            raise NotImplementedError("_view_func() of a nested tensor which is a view of a view: repeat the calls that made it")
         return self._replay(new_base)
 
     @classmethod
@@ -263,9 +261,7 @@ def _product(size: Sequence[int]) -> int:
     return count
 
 
-def strided(
-    entries: Tensor, sizes: list[Any], strides: list[Any] | None = None, starts: list[int] | None = None
-) -> Strided:
+def strided(entries: Tensor, sizes: list[Any], strides: list[Any] | None = None, starts: list[int] | None = None) -> Strided:
     """The tensor with these parts, which nobody checks; by default its tensors lie one after the other."""
     made: Strided = blank(Strided, (len(sizes), *[1] * (len(sizes[0]) if sizes else 0)), entries)
     made._sizes = sizes
@@ -307,9 +303,7 @@ class Ragged:
     _numbers: ClassVar[dict[int, tuple[Any, int]]] = {}
     _last: ClassVar[int] = 0
 
-    def __init__(
-        self, offsets: Tensor, lengths: Tensor | None = None, least: int | None = None, most: int | None = None
-    ):
+    def __init__(self, offsets: Tensor, lengths: Tensor | None = None, least: int | None = None, most: int | None = None):
         self.offsets, self.lengths, self._least, self._most = offsets, lengths, least, most
         self.size = nested_int(self.number(offsets if lengths is None else lengths))
         self._bounds: list[tuple[int, int]] | None = None
@@ -386,13 +380,7 @@ class Jagged(NestedTensor):
     _ragged_idx: int
 
     def __new__(
-        cls,
-        values: Tensor,
-        offsets: Tensor,
-        *,
-        lengths: Tensor | None = None,
-        requires_grad: bool = False,
-        **metadata: Any,
+        cls, values: Tensor, offsets: Tensor, *, lengths: Tensor | None = None, requires_grad: bool = False, **metadata: Any
     ) -> Any:
         """The tensor of these values and rows.
 
@@ -432,9 +420,7 @@ class Jagged(NestedTensor):
     _metadata_cache = property(lambda self: self._rows.known, doc="What is known of the rows' lengths.")
     _values = property(lambda self: self._entries, doc="The rows of all tensors.")
     _offsets = property(lambda self: self._rows.offsets, doc="Where each row begins, and the last ends.")
-    _lengths = property(
-        lambda self: self._rows.lengths, doc="The rows' lengths where there are holes between them; or None."
-    )
+    _lengths = property(lambda self: self._rows.lengths, doc="The rows' lengths where there are holes between them; or None.")
     _max_seqlen = property(lambda self: self._rows.most, doc="The length of the longest row.")
     _min_seqlen = property(lambda self: self._rows.least, doc="The length of the shortest row.")
     _maybe_max_seqlen = property(lambda self: self._rows.known_most, doc="The same, if it is known without a look.")
@@ -514,13 +500,9 @@ def _pointwise() -> set[str]:
     """The names of the functions that compute element by element."""
     if not _POINTWISE:
         for name, overloads in table().items():
-            if name.startswith("aten::") and any(
-                "pointwise" in line.rpartition(" | ")[2].split() for line in overloads.values()
-            ):
+            if name.startswith("aten::") and any("pointwise" in line.rpartition(" | ")[2].split() for line in overloads.values()):
                 _POINTWISE.add(name[6:])
-        _POINTWISE.update(
-            "_rdiv rsub __pow__ __rpow__ __invert__ __and__ __or__ __xor__ multiply subtract divide".split()
-        )
+        _POINTWISE.update("_rdiv rsub __pow__ __rpow__ __invert__ __and__ __or__ __xor__ multiply subtract divide".split())
     return _POINTWISE
 
 
@@ -542,12 +524,7 @@ def row_views(x: Jagged) -> list[Tensor]:
     extent = x._entries._layout.shape[along]
     if any(start + length > extent or length < 0 or start < 0 for start, length in x._rows.bounds):
         raise RuntimeError("unbind(): nested tensor offsets and lengths do not match ragged_idx dimension")
-    if (
-        x._rows.lengths is None
-        and x._rows.bounds
-        and x._rows.bounds[0][0] == 0
-        and sum(n for _, n in x._rows.bounds) == extent
-    ):
+    if x._rows.lengths is None and x._rows.bounds and x._rows.bounds[0][0] == 0 and sum(n for _, n in x._rows.bounds) == extent:
         return list(x._entries.split([n for _, n in x._rows.bounds], along))
     return [x._entries.narrow(along, start, length) for start, length in x._rows.bounds]
 

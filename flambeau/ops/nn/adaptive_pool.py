@@ -80,9 +80,7 @@ def _adaptive_mean(input: Tensor, output_size: Any, dims: int) -> Tensor:
         raise RuntimeError(f"{name}: output_size must be {dims}")
     if any(n is None or n < 0 for n in counts):
         listed = ", ".join(map(str, counts[:2])) + "".join(f",{n}" for n in counts[2:])
-        raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}"
-        )
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}")
     if layout.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}(): Expected {dims + 1}D or {dims + 2}D tensor, but got {list(layout.shape)}")
     if set(counts) == {1}:
@@ -146,7 +144,7 @@ def _maximum(input: Tensor, counts: tuple[int, ...], found: bool) -> tuple[Tenso
         within_memory(out, places)
         taps = max(1, layout.numel // max(out.numel, 1))
         image = layout
-        if set(counts) == {1} and pooling_windows.plane_is_dense(layout, dims):     # a single long row
+        if set(counts) == {1} and pooling_windows.plane_is_dense(layout, dims):  # a single long row
             lead = layout.ndim - dims
             line = (*(1,) * (dims - 1), layout.shape[lead:].numel())
             image = Layout.of((*layout.shape[:lead], *line), (*layout.strides[:lead], *(1,) * dims), layout.dtype, layout.device)
@@ -166,9 +164,7 @@ def _adaptive_maximum(input: Tensor, output_size: Any, dims: int, return_indices
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {dims}")
     if any(n < 0 for n in counts):
         shape = [*layout.shape[: layout.ndim - dims], *counts]
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}"
-        )
+        raise RuntimeError(f"Trying to create tensor with negative dimension {next(n for n in counts if n < 0)}: {shape}")
     found = _maximum(input, counts, return_indices or (input._node is not None and modes.local.grad))
     return recorded(input, found, return_indices, "AdaptiveMaxPool", dims)
 

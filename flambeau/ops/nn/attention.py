@@ -73,9 +73,7 @@ def masked_scores(scores: Tensor, attn_mask: Tensor | None, causal: Tensor | Non
     if attn_mask is not None:
         if attn_mask._layout.dtype is bool_:
             return scores.masked_fill(attn_mask.logical_not(), NEGATIVE)
-        return scores + (
-            attn_mask if attn_mask._layout.dtype is scores._layout.dtype else attn_mask.to(scores._layout.dtype)
-        )
+        return scores + (attn_mask if attn_mask._layout.dtype is scores._layout.dtype else attn_mask.to(scores._layout.dtype))
     return scores
 
 
@@ -112,18 +110,14 @@ def attention_by_products(
 
 
 @operator(method=False, function=False, node="ScaledDotProductFlashAttentionForCpuBackward0", differentiable=1)
-def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float
-) -> Any:
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float) -> Any:
     """(attention, logarithm of the sums of exponentials of the scores (batch, heads, length))."""
     layouts = query._layout, key._layout, value._layout, None if attn_mask is None else attn_mask._layout
     plan_key = *layouts, is_causal, scale, launching.planned_threads()
     launch = _plans.get(plan_key)
     if launch is None:
         launch = _plans[plan_key] = _fused_plan(*layouts, is_causal, scale)
-    return (
-        launch(None, None, query, key, value) if attn_mask is None else launch(None, None, query, key, value, attn_mask)
-    )
+    return launch(None, None, query, key, value) if attn_mask is None else launch(None, None, query, key, value, attn_mask)
 
 
 def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool) -> Attention:
@@ -131,10 +125,12 @@ def _sizes(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal: bool
     columns, width = v.shape[-2:]
     wide = float64 if q.dtype is float64 else float32
     if not q.dtype is k.dtype is v.dtype or (mask is not None and mask.dtype not in (bool_, wide)):
-        raise RuntimeError("attention of tensors of different dtypes")      # a saved tensor may have got other data
+        raise RuntimeError("attention of tensors of different dtypes")  # a saved tensor may have got other data
     if k.shape != (batch, heads, columns, depth) or v.shape[:2] != q.shape[:2]:
-        raise RuntimeError(f"attention of a query of shape {list(q.shape)} over keys of shape {list(k.shape)} and values of "
-                           f"shape {list(v.shape)}")
+        raise RuntimeError(
+            f"attention of a query of shape {list(q.shape)} over keys of shape {list(k.shape)} and values of "
+            f"shape {list(v.shape)}"
+        )
     mask_strides = None
     if mask is not None:
         scores = (batch, heads, rows, columns)
@@ -164,12 +160,14 @@ def _fused_plan(q: Layout, k: Layout, v: Layout, mask: Layout | None, is_causal:
     out = Layout.contiguous((batch, heads, rows, width), q.dtype, q.device)
     logarithms = Layout.contiguous((batch, heads, rows), float64 if q.dtype is float64 else float32, q.device)
     work = batch * heads * rows * columns * (depth + width)
-    return lowered(Plan(
-        [Attend(q.dtype, sizes, scale)],
-        [out, logarithms],
-        [layout for layout in (q, k, v, mask) if layout is not None],
-        release=work >= RELEASE_FROM,
-    ))
+    return lowered(
+        Plan(
+            [Attend(q.dtype, sizes, scale)],
+            [out, logarithms],
+            [layout for layout in (q, k, v, mask) if layout is not None],
+            release=work >= RELEASE_FROM,
+        )
+    )
 
 
 @fused_attention.vjp
@@ -196,12 +194,7 @@ def _gradients_by_products(
     )
     weights = weights_of(scores, attn_mask is not None or is_causal)
     d_scores = weights * (matmul(g, value.transpose(-2, -1)) - (g * out).sum(-1, True)) * scale
-    return (
-        matmul(d_scores, key),
-        matmul(d_scores.transpose(-2, -1), query),
-        matmul(weights.transpose(-2, -1), g),
-        None,
-    )
+    return (matmul(d_scores, key), matmul(d_scores.transpose(-2, -1), query), matmul(weights.transpose(-2, -1), g), None)
 
 
 def fused_gradients(
@@ -224,17 +217,20 @@ def fused_gradients(
     launch = _plans.get(plan_key)
     if launch is None:
         sizes = _sizes(*layouts, is_causal)
-        if g._layout.shape != (*query._layout.shape[:3], value._layout.shape[3]) or out._layout.shape != g._layout.shape or (
-                g._layout.dtype is not query._layout.dtype):
-            raise RuntimeError(f"the gradient of attention has shape {list(g._layout.shape)}, but its query now has shape "
-                               f"{list(query._layout.shape)}")
+        if (
+            g._layout.shape != (*query._layout.shape[:3], value._layout.shape[3])
+            or out._layout.shape != g._layout.shape
+            or (g._layout.dtype is not query._layout.dtype)
+        ):
+            raise RuntimeError(
+                f"the gradient of attention has shape {list(g._layout.shape)}, but its query now has shape "
+                f"{list(query._layout.shape)}"
+            )
         step = AttendBackward(layouts[0].dtype, sizes, g._layout.strides, scale)
         outputs = [Layout.contiguous(layout.shape, layout.dtype, layout.device) for layout in layouts[:3]]
         given = (g, query, key, value, out, lse) if attn_mask is None else (g, query, key, value, out, lse, attn_mask)
         work = sizes.batch * sizes.heads * sizes.rows * sizes.columns * sizes.depth
-        launch = _plans[plan_key] = lowered(Plan(
-            [step], outputs, [x._layout for x in given], release=work >= RELEASE_FROM
-        ))
+        launch = _plans[plan_key] = lowered(Plan([step], outputs, [x._layout for x in given], release=work >= RELEASE_FROM))
     given = (g, query, key, value, out, lse)
     return launch(None, None, None, *given) if attn_mask is None else launch(None, None, None, *given, attn_mask)
 
@@ -275,7 +271,7 @@ def scaled_dot_product_attention(
     shared by several of the query's. RuntimeError for dtypes or ranks that don't go together.
     """
     _check(query, key, value, attn_mask)
-    if is_causal and attn_mask is not None and query._layout.ndim != 4:   # PyTorch's fused kernel, of 4-d operands, takes both
+    if is_causal and attn_mask is not None and query._layout.ndim != 4:  # PyTorch's fused kernel, of 4-d operands, takes both
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if scale is None:
         scale = 1 / math.sqrt(query._layout.shape[-1] or 1)
@@ -311,8 +307,7 @@ def canonical_mask(
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask._layout.dtype is not other_type:
         warnings.warn(
-            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=3
         )
     if floating:
         return mask
@@ -350,9 +345,7 @@ def _check_ranks(
     return ndim == 3
 
 
-def _project(
-    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def _project(query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value through one stacked projection, in as few products as they allow."""
     width = query.size(-1)
     if key is value:
@@ -405,8 +398,7 @@ def _canonical_masks(
 def _project_separately(query: Tensor, key: Tensor, value: Tensor, weights: tuple, bias: Tensor | None) -> Any:
     """(q, k, v) by a weight of its own for each; a bias holds all three."""
     _expect(
-        key.shape[:2] == value.shape[:2],
-        f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}",
+        key.shape[:2] == value.shape[:2], f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
     )
     for weight, name in zip(weights, "qkv"):
         _expect(weight is not None, f"use_separate_proj_weight is True but {name}_proj_weight is None")
@@ -493,9 +485,7 @@ def multi_head_attention_forward(
     if attn_mask is not None:
         expected = (length, size) if attn_mask.dim() == 2 else (batch * num_heads, length, size)
         if tuple(attn_mask.shape) != expected:
-            raise RuntimeError(
-                f"The shape of the {attn_mask.dim()}D attn_mask is {attn_mask.shape}, but should be {expected}."
-            )
+            raise RuntimeError(f"The shape of the {attn_mask.dim()}D attn_mask is {attn_mask.shape}, but should be {expected}.")
         attn_mask = attn_mask.unsqueeze(0) if attn_mask.dim() == 2 else attn_mask
     if bias_k is not None and bias_v is not None:
         _expect(static_k is None, "bias cannot be added to static key.")
@@ -546,8 +536,7 @@ def _in_heads(name: str, static: Tensor | None, x: Tensor, heads: int, head: int
 def _with_padding(attn_mask: Tensor | None, padding: Tensor, batch: int, num_heads: int, size: int) -> Tensor:
     """The mask with that of padded keys (N, S) added for every head."""
     _expect(
-        tuple(padding.shape) == (batch, size),
-        f"expecting key_padding_mask shape of {(batch, size)}, but got {padding.shape}",
+        tuple(padding.shape) == (batch, size), f"expecting key_padding_mask shape of {(batch, size)}, but got {padding.shape}"
     )
     padding = padding.view(batch, 1, 1, size).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, size)
     return padding if attn_mask is None else attn_mask + padding
@@ -571,9 +560,7 @@ def _with_weights(
     _expect(not (is_causal and attn_mask is None), "FIXME: is_causal not implemented for need_weights")
     scaled = q * math.sqrt(1.0 / q.size(-1))
     scores = (
-        scaled.bmm(k.transpose(-2, -1))
-        if attn_mask is None
-        else NAMESPACE["baddbmm"](attn_mask, scaled, k.transpose(-2, -1))
+        scaled.bmm(k.transpose(-2, -1)) if attn_mask is None else NAMESPACE["baddbmm"](attn_mask, scaled, k.transpose(-2, -1))
     )
     weights = softmax(scores, -1)
     if dropout_p > 0.0:

@@ -37,12 +37,7 @@ def mean_forward(input: Tensor, key: Any, describe: Callable) -> Tensor:
         if isinstance(key, Window) and dims == 2 and not divisor and pairs_fit(layout, key, counts):
             rows = pooling_windows.planes(out, 2) * counts[0]
             found = _plans[layout, key] = launcher(
-                pool_pairs.forward_kernel(kind, "mean", False),
-                rows,
-                layout.numel,
-                pair_words(layout, out),
-                [out],
-                [layout],
+                pool_pairs.forward_kernel(kind, "mean", False), rows, layout.numel, pair_words(layout, out), [out], [layout]
             )
             return found(None, input)
         rows = pooling_windows.planes(out, dims) * math.prod(counts[:-1])
@@ -62,13 +57,7 @@ def mean_backward(grad: Tensor, image: Layout, key: Any, describe: Callable) -> 
     if found is None:
         kind, dims, counts, tables, divisor = describe(image)
         out = pooling_windows.result_layout(image, dims, image.shape[image.ndim - dims :])
-        if (
-            isinstance(key, Window)
-            and dims == 2
-            and not divisor
-            and pairs_fit(image, key, counts)
-            and grad._layout.is_contiguous
-        ):
+        if isinstance(key, Window) and dims == 2 and not divisor and pairs_fit(image, key, counts) and grad._layout.is_contiguous:
             rows = pooling_windows.planes(out, 2) * counts[0]
             found = _plans[grad._layout, image, key] = launcher(
                 pool_pairs.backward_kernel(kind, "mean"),
@@ -158,9 +147,7 @@ def avg_pool2d(
     w = window("avg_pool2d", 2, *sizes, 1, ceil_mode, count_include_pad, divisor_override)
     layout = input._layout
     if layout.ndim < 3:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -3)"
-        )
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got -3)")
     pooling_windows.check_image("avg_pool2d", layout, 2, "non-empty 3D or 4D (batch mode) tensor expected for input")
     return average_windows(input, w)
 
@@ -184,12 +171,7 @@ def avg_pool3d(
 
 @composite(method=False)
 def avg_pool1d(
-    input: Tensor,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
 ) -> Tensor:
     """Means of windows of (N, C, L) or (C, L)."""
     check_rank(input._layout, "avg_pool1d")

@@ -38,22 +38,35 @@ def _check_channels(channels: int, **vectors: Tensor | None) -> None:
 
 
 @operator(method=False, differentiable=1, underneath="batch_norm")
-def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps) -> tuple[Tensor, Tensor, Tensor]:
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training,
+    momentum,
+    eps,
+) -> tuple[Tensor, Tensor, Tensor]:
     """(batch norm, mean, 1 / standard deviation) per channel (dimension 1).
 
     training: by the batch's own statistics, which move `running_mean` and `running_var` in place; else by those two.
     """
     layout = input._layout
     if not training and running_mean is not None and running_var is not None:
-        key = (layout, running_mean._layout, running_var._layout, None if weight is None else weight._layout,
-               None if bias is None else bias._layout, eps)
+        key = (
+            layout,
+            running_mean._layout,
+            running_var._layout,
+            None if weight is None else weight._layout,
+            None if bias is None else bias._layout,
+            eps,
+        )
         known = _frozen_plans.get(key)
         if known is not None:
             launch, nothing, own = known
             given = [p for p in (weight, bias) if p is not None]
-            return (launch(None, input, running_mean, running_var, *given, *own), empty_layout(nothing),
-                    empty_layout(nothing))
+            return (launch(None, input, running_mean, running_var, *given, *own), empty_layout(nothing), empty_layout(nothing))
     if training:
         key = (layout, *[None if p is None else p._layout for p in (weight, bias, running_mean, running_var)])
         known = _training_plans.get(key)
@@ -118,14 +131,35 @@ def _in_strides(x: Tensor, strides: tuple[int, ...]) -> Tensor:
 _training_plans: dict[Any, tuple] = register_cache({})
 
 
-def _trained(known: tuple, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-             running_var: Tensor | None, momentum: float, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+def _trained(
+    known: tuple,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """A batch norm whose plan is known."""
     launch, count, unbias, vector = known
     given = [p for p in (weight, bias) if p is not None]
     if unbias:
-        results = launch(None, None, None, running_mean, running_var, input, *given, running_mean, running_var, count, float(eps),
-                         float(momentum), *unbias)
+        results = launch(
+            None,
+            None,
+            None,
+            running_mean,
+            running_var,
+            input,
+            *given,
+            running_mean,
+            running_var,
+            count,
+            float(eps),
+            float(momentum),
+            *unbias,
+        )
     else:
         results = launch(None, None, None, input, *given, count, float(eps))
     return results[0], reshaped(results[1], vector), reshaped(results[2], vector)
@@ -144,6 +178,7 @@ def _frozen_with(weight: bool, bias: bool) -> Pointwise:
 
     def body(*values: Any, eps: Any) -> Any:
         return _frozen_body(**dict(zip(names, values)), eps=eps)
+
     return Pointwise("batch_norm_frozen", body, names, {"eps": 1e-5}, undecided=names[1:], node="NativeBatchNorm")
 
 
@@ -187,8 +222,13 @@ def _(g, out1, out2, input, weight, running_mean, running_var, training, eps, ne
         _gradient_plans[key] = known
     launch, count, vector = known
     dx, dw, db = launch(None, None, None, input, g, mean, scale, *factor, count)
-    return (dx if need["input"] else None, reshaped(dw, vector) if need["weight"] else None,
-            reshaped(db, vector) if need["bias"] else None, None, None)
+    return (
+        dx if need["input"] else None,
+        reshaped(dw, vector) if need["weight"] else None,
+        reshaped(db, vector) if need["bias"] else None,
+        None,
+        None,
+    )
 
 
 _gradient_plans: dict[Any, tuple] = register_cache({})
@@ -206,8 +246,13 @@ def _batch_gradients_by_operators(g, input, weight, running_mean, running_var, t
         dx = g * scale if weight is None else g * scale * wide_weight
         dw = (g * (input - _wide_column(running_mean, after)) * scale).sum(over) if need["weight"] else None
         db = g.sum(over) if need["bias"] else None
-    return (dx if need["input"] else None, None if dw is None else dw.reshape(-1), None if db is None else db.reshape(-1),
-            None, None)
+    return (
+        dx if need["input"] else None,
+        None if dw is None else dw.reshape(-1),
+        None if db is None else db.reshape(-1),
+        None,
+        None,
+    )
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -227,16 +272,28 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     if running_mean is not None:
         refuse_gradient("native_batch_norm", running_mean=running_mean, running_var=running_var)
-        if not training and getattr(input, "tangent", None) is not None and \
-                any(getattr(x, "tangent", None) is not None for x in (running_mean, running_var)):
-            raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad "
-                               "defined")
+        if (
+            not training
+            and getattr(input, "tangent", None) is not None
+            and any(getattr(x, "tangent", None) is not None for x in (running_mean, running_var))
+        ):
+            raise RuntimeError(
+                "batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad defined"
+            )
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @explained
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
-                  momentum: float = 0.1, eps: float = 1e-5):
+def instance_norm(
+    input,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+):
     """Normalise each channel of each sample over its spatial dimensions, then scale and shift per channel.
 
     input: (N, C, ...); the vectors: (C,) or None. use_input_stats False: by the running statistics, else these move (by
@@ -251,6 +308,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
     def repeated(vector: Any) -> Any:
         return None if vector is None else vector.repeat(n)
+
     mean, variance = repeated(running_mean), repeated(running_var)
     if mean is not None and variance is not None:
         wide = compute_dtype(input._layout.dtype) if weight is None else weight._layout.dtype
@@ -265,8 +323,17 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 
 
 @composite(method=False, name="batch_norm")
-def _torch_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                      running_var: Tensor | None, training, momentum, eps, cudnn_enabled) -> Tensor:
+def _torch_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training,
+    momentum,
+    eps,
+    cudnn_enabled,
+) -> Tensor:
     """torch.batch_norm: see nn.functional.batch_norm."""
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
@@ -293,7 +360,16 @@ def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_
 
 
 @composite(method=False, name="instance_norm", asks="size")
-def _torch_instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-                         running_var: Tensor | None, use_input_stats, momentum, eps, cudnn_enabled) -> Tensor:
+def _torch_instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats,
+    momentum,
+    eps,
+    cudnn_enabled,
+) -> Tensor:
     """torch.instance_norm: see nn.functional.instance_norm."""
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)

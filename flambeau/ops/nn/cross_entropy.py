@@ -57,8 +57,10 @@ def _totals(loss: Any, weight: Any, dtype: DType, mean: bool) -> tuple:
     result = folded("loss", loss.dtype)
     if mean:
         result = result / folded("weight", loss.dtype)
-    return (Loop((adding("loss", loss), adding("weight", weight))),
-            Row(((0, cast(result, dtype)), (1, cast(folded("weight", loss.dtype), dtype)))))
+    return (
+        Loop((adding("loss", loss), adding("weight", weight))),
+        Row(((0, cast(result, dtype)), (1, cast(folded("weight", loss.dtype), dtype)))),
+    )
 
 
 # Over rows: inputs are x, x again (picked), target, weight
@@ -126,13 +128,18 @@ def _cross_entropy_stages(elements: tuple, numbers: tuple, storage: DType, weigh
     return first, Loop(tuple(folds)), Row(((0, s.where(ignored, 0, loss)), (1, weight), (2, log_sum)))
 
 
-_CROSS_ENTROPY = Rows("cross_entropy", _cross_entropy_stages,
-                      lambda dtypes, *statics: [*_loss_outputs(dtypes), (compute_dtype(dtypes[0]), KEPT)],
-                      number_dtype=lambda dtypes: float64, ordered=True)
+_CROSS_ENTROPY = Rows(
+    "cross_entropy",
+    _cross_entropy_stages,
+    lambda dtypes, *statics: [*_loss_outputs(dtypes), (compute_dtype(dtypes[0]), KEPT)],
+    number_dtype=lambda dtypes: float64,
+    ordered=True,
+)
 
 
-def _gradient_stages(elements: tuple, numbers: tuple, storage: DType, weighted: DType | None, smooth: bool, logits: bool,
-                     mean: bool) -> tuple:
+def _gradient_stages(
+    elements: tuple, numbers: tuple, storage: DType, weighted: DType | None, smooth: bool, logits: bool, mean: bool
+) -> tuple:
     """The gradient of x from g (per row, or one number) and, for the mean, the total weight."""
     x = elements[0]
     dtype = x.dtype
@@ -161,8 +168,13 @@ def _gradient_stages(elements: tuple, numbers: tuple, storage: DType, weighted: 
     return (*stages, Loop((), ((0, out),)))
 
 
-_GRADIENT = Rows("cross_entropy_backward", _gradient_stages, lambda dtypes, *statics: [(dtypes[0], FULL)],
-                 number_dtype=lambda dtypes: float64, ordered=True)
+_GRADIENT = Rows(
+    "cross_entropy_backward",
+    _gradient_stages,
+    lambda dtypes, *statics: [(dtypes[0], FULL)],
+    number_dtype=lambda dtypes: float64,
+    ordered=True,
+)
 
 
 def _finish_stages(elements: tuple, numbers: tuple, mean: bool) -> tuple:
@@ -215,13 +227,16 @@ def _check(input: Tensor, target: Tensor, weight: Tensor | None) -> int:
         if tuple(weight._layout.shape) != (own[axis],):
             if len(own) > 2:
                 raise RuntimeError("weight tensor should be defined either for all or no classes")
-            raise RuntimeError(f"weight tensor should be defined either for all {own[axis]} classes or no classes but got weight "
-                               f"tensor of shape: {list(weight._layout.shape)}")
+            raise RuntimeError(
+                f"weight tensor should be defined either for all {own[axis]} classes or no classes but got weight "
+                f"tensor of shape: {list(weight._layout.shape)}"
+            )
         if weight._layout.dtype is not input._layout.dtype:
-            raise RuntimeError(f"expected scalar type {input._layout.dtype.scalar_name} but found "
-                               f"{weight._layout.dtype.scalar_name}")
+            raise RuntimeError(
+                f"expected scalar type {input._layout.dtype.scalar_name} but found {weight._layout.dtype.scalar_name}"
+            )
     if not input._layout.dtype.is_floating_point:
-        raise NotImplementedError(f'"nll_loss_out_frame" not implemented for \'{input._layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"nll_loss_out_frame\" not implemented for '{input._layout.dtype.scalar_name}'")
     return axis
 
 
@@ -248,8 +263,16 @@ def _numbers(input: Tensor, axis: int, ignore_index: int, smoothing: float) -> t
     return (ignore_index, smoothing, smoothing / max(input._layout.shape[axis], 1)) if smoothing else (ignore_index,)
 
 
-def _launcher(rows: Rows, input: Tensor, target: Tensor, weight: Tensor | None, axis: int, numbers: tuple, statics: tuple,
-              extra: Sequence[Tensor]) -> Callable:
+def _launcher(
+    rows: Rows,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    axis: int,
+    numbers: tuple,
+    statics: tuple,
+    extra: Sequence[Tensor],
+) -> Callable:
     """The plan of a row program over the classes: launch(results, input, input, target, weight, extra, numbers)."""
     inputs = [input, input, _target_rows(target, input, axis)]
     picks = ((1, axis),)
@@ -270,17 +293,29 @@ def _nll_node(arguments: Sequence[Any]) -> str:
     return "NllLoss2DBackward0" if arguments[0]._layout.ndim > 2 else "NllLossBackward0"
 
 
-@operator(function=False, method=False, node=_nll_node, name="nll_loss", differentiable=1, planned=True, autocast=single,
-          underneath="nll_loss_nd")
+@operator(
+    function=False,
+    method=False,
+    node=_nll_node,
+    name="nll_loss",
+    differentiable=1,
+    planned=True,
+    autocast=single,
+    underneath="nll_loss_nd",
+)
 def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index) -> Any:
     """(loss, total weight) of log-probabilities and class indices."""
     axis = _check(input, target, weight)
     own = input._layout
     rows = _target_rows(target, input, axis)
     weights = () if weight is None else (weight,)
-    losses = _NLL.launcher((rows, input, *weights), () if reduction == "none" else tuple(range(own.ndim)), (ignore_index,),
-                           (own.dtype, None if weight is None else weight._layout.dtype, reduction),
-                           ((1, axis), (2, 0))[:1 + len(weights)])
+    losses = _NLL.launcher(
+        (rows, input, *weights),
+        () if reduction == "none" else tuple(range(own.ndim)),
+        (ignore_index,),
+        (own.dtype, None if weight is None else weight._layout.dtype, reduction),
+        ((1, axis), (2, 0))[: 1 + len(weights)],
+    )
     shape = target._layout.shape if own.ndim > 1 else ()
     layouts = [Layout.contiguous(shape, dtype, own.device) for dtype in (own.dtype, compute_dtype(own.dtype))]
 
@@ -289,6 +324,7 @@ def fused_nll_loss(input: Tensor, target: Tensor, weight: Tensor | None, reducti
         if reduction != "none":
             return results
         return tuple([tensor_from(x._storage, 0, layout) for x, layout in zip(results, layouts)])
+
     return launch
 
 
@@ -303,14 +339,16 @@ def _(g, out1, input, target, weight, reduction, ignore_index):
 
 
 @operator(function=False, method=False, node="NllLossBackwardBackward0", planned=True)
-def _nll_gradient(g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction,
-                  ignore_index) -> Planned:
+def _nll_gradient(
+    g: Tensor, total: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index
+) -> Planned:
     axis, mean = _check(input, target, weight), reduction == "mean"
     scales = [_with_class(g, axis) if g._layout.ndim else g, *((total,) if mean else ())]
     gradient = _launcher(_GRADIENT, input, target, weight, axis, (ignore_index,), (False, False, mean), scales)
 
     def launch(_: None, g: Tensor, total: Tensor, input: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
         return gradient(None, input, input, target, *weight, *((g, total) if mean else (g,)), ignore_index)
+
     return launch
 
 
@@ -329,24 +367,41 @@ def _cross_entropy_node(arguments: Sequence[Any]) -> str:
     return "AddBackward0" if arguments[5] else _nll_node(arguments)
 
 
-@operator(function=False, method=False, node=_cross_entropy_node, name="cross_entropy_loss", differentiable=1, planned=True,
-          autocast=single)
+@operator(
+    function=False,
+    method=False,
+    node=_cross_entropy_node,
+    name="cross_entropy_loss",
+    differentiable=1,
+    planned=True,
+    autocast=single,
+)
 def fused_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction, ignore_index, smoothing) -> Any:
     """(loss, total weight, logarithms of the sums of exponentials) of scores and class indices."""
     axis = _check(input, target, weight)
-    again = 1 if smoothing else 0       # whether the weights are read for all classes as well as for the target
+    again = 1 if smoothing else 0  # whether the weights are read for all classes as well as for the target
     numbers = _numbers(input, axis, ignore_index, smoothing)
-    of_rows = _launcher(_CROSS_ENTROPY, input, target, weight, axis, numbers, (smoothing > 0,),
-                        () if weight is None or not again else (_weight_view(weight, input, axis),))
+    of_rows = _launcher(
+        _CROSS_ENTROPY,
+        input,
+        target,
+        weight,
+        axis,
+        numbers,
+        (smoothing > 0,),
+        () if weight is None or not again else (_weight_view(weight, input, axis),),
+    )
     own = input._layout
-    shape = (*own.shape[:axis], *own.shape[axis + 1:])
+    shape = (*own.shape[:axis], *own.shape[axis + 1 :])
     losses, weights = (empty_layout(Layout.contiguous(shape, x, own.device)) for x, _ in _loss_outputs((own.dtype,)))
-    total = None if reduction == "none" else _FINISH.launcher(
-        (losses, weights), tuple(range(len(shape))), (), (reduction == "mean",))
+    total = (
+        None if reduction == "none" else _FINISH.launcher((losses, weights), tuple(range(len(shape))), (), (reduction == "mean",))
+    )
 
     def launch(_: None, input: Tensor, target: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
         loss, weights, log_sums = of_rows(None, None, None, input, input, target, *weight, *weight[:again], *numbers)
         return (loss, weights, log_sums) if total is None else (*total(None, None, loss, weights), log_sums)
+
     return launch
 
 
@@ -363,8 +418,17 @@ def _(g, out1, out2, input, target, weight, reduction, ignore_index, smoothing):
 
 
 @operator(function=False, method=False, planned=True)
-def _gradient_of_scores(g: Tensor, total: Tensor, log_sums: Tensor, input: Tensor, target: Tensor, weight: Tensor | None,
-                        reduction, ignore_index, smoothing) -> Planned:
+def _gradient_of_scores(
+    g: Tensor,
+    total: Tensor,
+    log_sums: Tensor,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction,
+    ignore_index,
+    smoothing,
+) -> Planned:
     axis = _check(input, target, weight)
     again, mean = 1 if smoothing else 0, reduction == "mean"
     numbers = _numbers(input, axis, ignore_index, smoothing)
@@ -376,6 +440,7 @@ def _gradient_of_scores(g: Tensor, total: Tensor, log_sums: Tensor, input: Tenso
     def launch(_: None, g: Tensor, total: Tensor, log_sums: Tensor, input: Tensor, target: Tensor, *weight: Tensor) -> Tensor:
         scales = (g, total, log_sums) if mean else (g, log_sums)
         return gradient(None, input, input, target, *weight, *scales, *weight[:again], *numbers)
+
     return launch
 
 
@@ -384,23 +449,26 @@ def _(g, total, log_sums, input, target, weight, reduction, ignore_index, smooth
     return _out_of_bounds(input, target, ignore_index)
 
 
-def _gradient_by_operators(g: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
-                           smoothing: float) -> Tensor:
+def _gradient_by_operators(
+    g: Tensor, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
     """The gradient in differentiable operators, for gradients of gradients."""
     with modes.enable_grad():
         loss = by_operators(input, target, weight, reduction, ignore_index, smoothing)
         return engine.grad(loss, [input], [g], create_graph=True)[0]
 
 
-def by_operators(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
-                  smoothing: float) -> Tensor:
+def by_operators(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
     axis = class_axis(input)
     logs = log_softmax(input, axis)
     loss = fused_nll_loss(logs, target, weight, reduction, ignore_index)[0]
     if not smoothing:
         return loss
     return loss * (1 - smoothing) + _smooth_part(logs, target, weight, reduction, ignore_index, axis) * (
-        smoothing / input._layout.shape[axis])
+        smoothing / input._layout.shape[axis]
+    )
 
 
 def _smooth_part(logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, axis: int) -> Tensor:
@@ -435,8 +503,9 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 @described(autocast=single, underneath="cross_entropy_loss")
 @explained
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
-                  label_smoothing=0.0):
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
     """nll_loss of log_softmax: the cross entropy of scores against class indices or class probabilities.
 
     input: (C,), (N, C) or (N, C, ...); target: int64 without the class dimension, or probabilities of input's shape;
@@ -458,11 +527,13 @@ def _refuse_weight(input: Tensor, weight: Tensor) -> None:
     refuse_gradient("nll_loss2d_forward" if input._layout.ndim > 2 else "nll_loss_forward", weight=weight)
 
 
-def _of_probabilities(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int,
-                      smoothing: float) -> Tensor:
+def _of_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
     if not target._layout.dtype.is_floating_point:
-        raise RuntimeError(f"Expected floating point type for target with class probabilities, got "
-                           f"{target._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {target._layout.dtype.scalar_name}"
+        )
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     axis = class_axis(input)

@@ -30,7 +30,7 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import first_bad, plans
 from flambeau.ops.nn.cross_entropy import REDUCTIONS
 
-UNIT = 4096         # states and classes of all times that are worth another thread
+UNIT = 4096  # states and classes of all times that are worth another thread
 
 
 def _lengths(name: str, given: Any) -> list[int]:
@@ -46,8 +46,15 @@ def _lengths(name: str, given: Any) -> list[int]:
 class _Problem:
     """What both kernels are given: contiguous tensors, lengths as a tensor, and the constants of codegen.losses.ctc."""
 
-    def __init__(self, log_probs: Tensor, targets: Tensor, input_lengths: list[int], target_lengths: list[int], blank: int,
-                 zero_infinity: bool):
+    def __init__(
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: list[int],
+        target_lengths: list[int],
+        blank: int,
+        zero_infinity: bool,
+    ):
         if log_probs._layout.strides[2] != 1:
             log_probs = contiguous(log_probs)
         self.log_probs, self.targets = log_probs, contiguous(targets.to(int64))
@@ -55,13 +62,23 @@ class _Problem:
         width = targets._layout.shape[1] if targets._layout.ndim == 2 else 0
         starts = [n * width for n in range(count)] if targets._layout.ndim == 2 else [0, *accumulate(target_lengths)][:count]
         self.lengths = NAMESPACE["tensor"](
-            [*input_lengths, *target_lengths, *starts], dtype=int64, device=log_probs._layout.device)
+            [*input_lengths, *target_lengths, *starts], dtype=int64, device=log_probs._layout.device
+        )
         self.states = 2 * max(target_lengths, default=0) + 1
         self.kind = kind_of(log_probs._layout.dtype)
         strides = log_probs._layout.strides
         self.pitch = kernels.pitch_of(self.states, self.kind)
-        self.constants = [count, time, classes, strides[0], strides[1], blank, self.pitch,
-                          kernels.slice_of(self.pitch, self.kind), int(zero_infinity)]
+        self.constants = [
+            count,
+            time,
+            classes,
+            strides[0],
+            strides[1],
+            blank,
+            self.pitch,
+            kernels.slice_of(self.pitch, self.kind),
+            int(zero_infinity),
+        ]
 
     def run(self, kernel: Any, shapes: list[tuple[int, ...]], others: Sequence[Tensor] = ()) -> Any:
         """Results of these shapes from a kernel over the samples."""
@@ -74,9 +91,15 @@ class _Problem:
         if launch is None:
             time, count, classes = self.sizes
             work = count * time * (self.states + classes)
-            launch = plans[key] = lowered(Plan(
-                [Phase(kernel(layout.dtype), count, count if work < UNIT else 1, self.constants)], outputs,
-                [x._layout for x in given], scratch=threads * self.constants[7], release=work >= RELEASE_FROM))
+            launch = plans[key] = lowered(
+                Plan(
+                    [Phase(kernel(layout.dtype), count, count if work < UNIT else 1, self.constants)],
+                    outputs,
+                    [x._layout for x in given],
+                    scratch=threads * self.constants[7],
+                    release=work >= RELEASE_FROM,
+                )
+            )
         try:
             return launch(*[None] * len(shapes), *given)
         except KernelCheck:
@@ -98,8 +121,17 @@ def _(g, outs, log_probs, targets, input_lengths, target_lengths, blank, zero_in
 
 
 @operator(function=False, method=False, name="_ctc_loss_backward")
-def _backward(g: Tensor, log_probs: Tensor, targets: Tensor, loss: Tensor, alpha: Tensor, input_lengths, target_lengths, blank,
-              zero_infinity) -> Tensor:
+def _backward(
+    g: Tensor,
+    log_probs: Tensor,
+    targets: Tensor,
+    loss: Tensor,
+    alpha: Tensor,
+    input_lengths,
+    target_lengths,
+    blank,
+    zero_infinity,
+) -> Tensor:
     """PyTorch's gradient, which takes log_probs for the result of log_softmax: exp(log_probs) less the share of each class."""
     problem = _Problem(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
     return problem.run(kernels.gradient_kernel, [problem.sizes], (loss, alpha, g))
@@ -124,8 +156,9 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if not log_probs.is_floating_point():
         raise RuntimeError(f"log_probs tensor must be floating point, got {log_probs.dtype}")
     if isinstance(input_lengths, Tensor) is not isinstance(target_lengths, Tensor):
-        raise no_combination("ctc_loss", (log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS.index(reduction),
-                                          zero_infinity))
+        raise no_combination(
+            "ctc_loss", (log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS.index(reduction), zero_infinity)
+        )
     if log_probs.dtype not in (float32, float64):
         raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{log_probs.dtype.scalar_name}'")
     if not log_probs.numel():
@@ -137,8 +170,9 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     inputs, lengths = _lengths("input_lengths", input_lengths), _lengths("target_lengths", target_lengths)
     checking = "(while checking arguments for ctc_loss_allocate_outputs)"
     if log_probs.dim() != 3:
-        raise RuntimeError(f"Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional tensor for argument #1 "
-                           f"'log_probs' {checking}")
+        raise RuntimeError(
+            f"Expected 3-dimensional tensor, but got {log_probs.dim()}-dimensional tensor for argument #1 'log_probs' {checking}"
+        )
     count = log_probs.size(1)
     if not 0 <= blank < log_probs.size(2):
         raise RuntimeError("blank must be in label range")
@@ -147,25 +181,34 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if len(lengths) != count:
         raise RuntimeError("target_lengths must be of size batch_size")
     if not 1 <= targets.dim() <= 2:
-        raise RuntimeError(f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets' "
-                           f"{checking}")
+        raise RuntimeError(
+            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument #2 'targets' {checking}"
+        )
     if targets.dim() == 2 and targets.size(0) != count:
-        raise RuntimeError(f"Expected tensor to have size {count} at dimension 0, but got size {targets.size(0)} for argument "
-                           f"#2 'targets' {checking}")
+        raise RuntimeError(
+            f"Expected tensor to have size {count} at dimension 0, but got size {targets.size(0)} for argument "
+            f"#2 'targets' {checking}"
+        )
     for n in lengths:
         if n < 0:
             raise RuntimeError(f"Expected target_lengths to have value at least 0, but got value {n} {checking}")
     longest, together = max(lengths, default=0), sum(lengths)
     if targets.dim() == 2 and targets.size(1) < longest:
-        raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.size(1)} for "
-                           f"argument #2 'targets' {checking}")
+        raise RuntimeError(
+            f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.size(1)} for "
+            f"argument #2 'targets' {checking}"
+        )
     if targets.dim() == 1 and targets.size(0) != together:
-        raise RuntimeError(f"Expected tensor to have size {together} at dimension 0, but got size {targets.size(0)} for argument "
-                           f"#2 'targets' {checking}")
+        raise RuntimeError(
+            f"Expected tensor to have size {together} at dimension 0, but got size {targets.size(0)} for argument "
+            f"#2 'targets' {checking}"
+        )
     for n in inputs:
         if n < 0 or n > log_probs.size(0):
-            raise RuntimeError(f"Expected input_lengths to have value at {'least 0' if n < 0 else f'most {log_probs.size(0)}'}, "
-                               f"but got value {n} {checking}")
+            raise RuntimeError(
+                f"Expected input_lengths to have value at {'least 0' if n < 0 else f'most {log_probs.size(0)}'}, "
+                f"but got value {n} {checking}"
+            )
     loss = fused_ctc_loss(log_probs, targets, inputs, lengths, blank, zero_infinity)[0]
     if zero_infinity:
         loss = loss.masked_fill(loss.detach().isinf(), 0)

@@ -16,23 +16,13 @@ from flambeau.core.operator.facets import LINEAR
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.core.tensor.without_data import known
-from flambeau.ops.indexing.gather_plans import (
-    INDEX_TYPES,
-    KernelCheck,
-    checking_alone,
-    filling,
-    first_bad,
-    make_plan,
-    plans,
-)
+from flambeau.ops.indexing.gather_plans import INDEX_TYPES, KernelCheck, checking_alone, filling, first_bad, make_plan, plans
 from flambeau.ops.reduction.vector_norm import vector_norm
 
 EXPORTED: dict[str, Any] = {}
 
 
-def _move(
-    table: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool, combine: str | None
-) -> Move:
+def _move(table: Layout, index: Layout, other: Layout, slots: tuple[int, int, int], write: bool, combine: str | None) -> Move:
     sizes = (*index.shape, table.shape[1])
     i = Index(Buffer(slots[2], 0, (*index.strides, 0)), INDEX_TYPES[index.dtype], table.strides[0], table.shape[0])
     place = Buffer(slots[0], 0, (*[0] * index.ndim, table.strides[1]))
@@ -48,8 +38,9 @@ def _check(indices: Tensor) -> None:
 
 
 @operator(function=False, method=False, name="embedding", node="EmbeddingBackward0", jvp=LINEAR)
-def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
-               sparse: bool = False) -> Tensor:
+def _embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
     """weight[indices]; positions equal to padding_idx give no gradient."""
     key = ("embedding", weight._layout, indices._layout)
     launch = plans.get(key)
@@ -68,8 +59,9 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_gra
     except KernelCheck:
         if not weight._layout.numel:
             rows = weight._layout.shape[0]
-            raise RuntimeError(f"INDICES element is out of DATA bounds, id={first_bad(indices, rows, False)} "
-                               f"axis_dim={rows}") from None
+            raise RuntimeError(
+                f"INDICES element is out of DATA bounds, id={first_bad(indices, rows, False)} axis_dim={rows}"
+            ) from None
         raise IndexError("index out of range in self") from None
 
 
@@ -79,6 +71,7 @@ def _(g, indices, padding_idx, scale_grad_by_freq, sparse, layouts):
         if scale_grad_by_freq:
             raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
         from flambeau.ops.sparse import gradients
+
         return (gradients.of_rows(g, indices, layouts[0].shape[0], padding_idx),)
     return (_backward(g, indices, layouts[0].shape[0], padding_idx, scale_grad_by_freq),)
 
@@ -173,7 +166,7 @@ def renormalise(weight: Tensor, indices: Tensor, max_norm: float, norm_type: flo
         length = vector_norm(rows, norm_type, 1, True)
         scale = max_norm / (length.to(float64) + 1e-7)
         if rows._layout.dtype is not float64:
-            scale = scale.to(float32)       # rounded once, as PyTorch's number is
+            scale = scale.to(float32)  # rounded once, as PyTorch's number is
         scaled = NAMESPACE["where"](length > max_norm, (rows * scale).to(rows._layout.dtype), rows)
         raw.index_copy_(0, used.to(int64), scaled)
     finally:

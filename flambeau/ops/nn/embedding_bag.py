@@ -25,12 +25,21 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import INDEX_TYPES, plans
 from flambeau.ops.nn.embedding import EXPORTED, frequency, renormalise
 
-UNIT = 16384        # elements of work worth waking another thread for
-NOTHING = -1        # a padding index that no index is
+UNIT = 16384  # elements of work worth waking another thread for
+NOTHING = -1  # a padding index that no index is
 
 
-def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None,
-            mode: str, padding: int, rows: int) -> Any:
+def _launch(
+    kind: str,
+    target: Tensor | None,
+    matrix: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    factors: Tensor | None,
+    mode: str,
+    padding: int,
+    rows: int,
+) -> Any:
     """Run a kernel of rows.bags; `matrix`: the table ("forward"), or the gradient of the result ("gradient", in `target`)."""
     if matrix._layout.strides[1] != 1:
         matrix = contiguous(matrix)
@@ -54,8 +63,14 @@ def _launch(kind: str, target: Tensor | None, matrix: Tensor, indices: Tensor, o
             total, grain = (min(4 * threads, rows) if work > UNIT and threads > 1 else 1), 1
         constants = [width, layout.strides[0], rows, count, bags, padding, total]
         address = (kernels.forward_kernel if forward else kernels.gradient_kernel)(form)
-        launch = plans[key] = lowered(Plan([Phase(address, total if bags and width else 0, grain, constants)], outputs,
-                                           [x._layout for x in given], release=work >= RELEASE_FROM))
+        launch = plans[key] = lowered(
+            Plan(
+                [Phase(address, total if bags and width else 0, grain, constants)],
+                outputs,
+                [x._layout for x in given],
+                release=work >= RELEASE_FROM,
+            )
+        )
     if mode == "max":
         return launch(None, None, *given)
     return launch(target, *given)
@@ -66,10 +81,12 @@ def weighted_sums(table: Tensor, indices: Tensor, offsets: Tensor, factors: Tens
     return _launch("forward", None, table, indices, offsets, factors, "sum", NOTHING, table._layout.shape[0])
 
 
-@operator(function=False, method=False, name="embedding_bag_sums", node="EmbeddingBagBackward0", asks="dim",
-          underneath="embedding_bag")
-def _bag(weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool,
-         sparse: bool = False) -> Tensor:
+@operator(
+    function=False, method=False, name="embedding_bag_sums", node="EmbeddingBagBackward0", asks="dim", underneath="embedding_bag"
+)
+def _bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, mean: bool, padding: int, by_frequency: bool, sparse: bool = False
+) -> Tensor:
     """The sum or mean of weight's rows in each bag; by_frequency: gradients are divided by how often an index occurs; sparse:
     the gradient is a sparse tensor."""
     return _launch("forward", None, weight, indices, offsets, None, "mean" if mean else "sum", padding, weight._layout.shape[0])
@@ -92,11 +109,20 @@ def _factors(factors: Tensor | None, indices: Tensor, rows: int, by_frequency: b
 
 
 @operator(function=False, method=False, name="weighted_embedding_bag", node="EmbeddingBagBackward0")
-def _weighted_bag(weight: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor, mean: bool, padding: int,
-                  by_frequency: bool, sparse: bool = False) -> Tensor:
+def _weighted_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    factors: Tensor,
+    mean: bool,
+    padding: int,
+    by_frequency: bool,
+    sparse: bool = False,
+) -> Tensor:
     """_bag of rows that are first multiplied by a factor for each index."""
-    return _launch("forward", None, weight, indices, offsets, factors, "mean" if mean else "sum", padding,
-                   weight._layout.shape[0])
+    return _launch(
+        "forward", None, weight, indices, offsets, factors, "mean" if mean else "sum", padding, weight._layout.shape[0]
+    )
 
 
 @_weighted_bag.vjp
@@ -112,12 +138,14 @@ def _(g, weight, indices, offsets, factors, mean, padding, by_frequency, sparse,
     return table, None, None, theirs
 
 
-def _sparse_gradient(g: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None, rows: int, mean: bool, padding: int,
-                     by_frequency: bool) -> Any:
+def _sparse_gradient(
+    g: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None, rows: int, mean: bool, padding: int, by_frequency: bool
+) -> Any:
     """The gradient of a table of `rows` rows as a sparse tensor: for each index what its bag got."""
     if by_frequency:
         raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
     from flambeau.ops.sparse import gradients
+
     bag, g = _bags_of(g, indices, offsets, mean, indices != padding)
     terms = g.index_select(0, bag)
     return gradients.of_rows(terms if factors is None else terms * factors.unsqueeze(1), indices, rows, padding)
@@ -142,8 +170,9 @@ def _products(weight: Tensor, g: Tensor, indices: Tensor, offsets: Tensor, mean:
 
 
 @operator(function=False, method=False, name="embedding_bag_backward")
-def _gradient(grad: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None, rows: int, mean: bool,
-              padding: int) -> Tensor:
+def _gradient(
+    grad: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None, rows: int, mean: bool, padding: int
+) -> Tensor:
     """The gradient of a table of `rows` rows: what each bag got, added to the rows that are in it."""
     layout = grad._layout
     out = NAMESPACE["zeros"]((rows, layout.shape[1]), dtype=layout.dtype, device=layout.device)
@@ -156,8 +185,11 @@ def _gradient(grad: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | 
 def _(g, grad, indices, offsets, factors, mean, padding, need):
     mine = theirs = None
     if need["grad"]:
-        mine = _bag(g, indices, offsets, mean, padding, False) if factors is None else \
-            _weighted_bag(g, indices, offsets, factors, mean, padding, False)
+        mine = (
+            _bag(g, indices, offsets, mean, padding, False)
+            if factors is None
+            else _weighted_bag(g, indices, offsets, factors, mean, padding, False)
+        )
     if need["factors"]:
         theirs = _products(g, grad, indices, offsets, mean, padding)
     return mine, None, None, theirs
@@ -205,8 +237,7 @@ def _check_mode(mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_we
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError(
-            "max mode does not support "
-            + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
+            "max mode does not support " + ("scaling the gradient by the frequency" if scale_grad_by_freq else "sparse weights")
         )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
@@ -253,23 +284,26 @@ def embedding_bag(
     if padding_idx is None:
         padding_idx = NOTHING
     elif not -rows <= padding_idx < rows:
-        raise RuntimeError(f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got "
-                           f"{padding_idx}")
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, but got {padding_idx}"
+        )
     elif padding_idx < 0:
         padding_idx += rows
     if max_norm is not None:
         renormalise(weight, input, max_norm, norm_type)
     told = bags and known(offsets)
     if told and (first := int(offsets[0].item())) != 0:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                           f"However, got {first}")
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {first}"
+        )
     if told and (last := int(offsets[-1].item())) > count:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
     if include_last_offset:
         offsets = offsets[:bags]
         if told and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
-            input = input[:max(last, 0)]
-            per_sample_weights = None if per_sample_weights is None else per_sample_weights[:max(last, 0)]
+            input = input[: max(last, 0)]
+            per_sample_weights = None if per_sample_weights is None else per_sample_weights[: max(last, 0)]
     try:
         if mode == "max":
             return _bag_maximum(weight, input, offsets, padding_idx)[0]
@@ -292,8 +326,12 @@ def _stops_at_last_offset(weight: Tensor, factors: Tensor | None, padding_idx: i
     """Whether what follows the last offset is in no bag; otherwise, as in a maximum, it is in the last one. PyTorch's kernels
     differ in this, so the operands on which it chooses between them decide."""
     layout = weight._layout
-    return (padding_idx == NOTHING and layout.dtype is not float64 and layout.strides[1] == 1
-            and (factors is None or factors._layout.strides[0] == 1))
+    return (
+        padding_idx == NOTHING
+        and layout.dtype is not float64
+        and layout.strides[1] == 1
+        and (factors is None or factors._layout.strides[0] == 1)
+    )
 
 
 def _check_types(weight: Tensor, indices: Tensor, offsets: Tensor, factors: Tensor | None) -> None:
@@ -301,15 +339,21 @@ def _check_types(weight: Tensor, indices: Tensor, offsets: Tensor, factors: Tens
     checking = "(while checking arguments for embedding_bag)"
     index, table = promote_types(indices._layout.dtype, offsets._layout.dtype), weight._layout.dtype
     if index not in INDEX_TYPES:
-        raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
-                           f"got torch.{index.scalar_name}Tensor instead {checking}")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
+            f"got torch.{index.scalar_name}Tensor instead {checking}"
+        )
     if table not in (float32, float64, float16, bfloat16):
-        raise RuntimeError("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
-                           f"Float, Double; but got torch.{table.scalar_name}Tensor instead {checking}")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got torch.{table.scalar_name}Tensor instead {checking}"
+        )
     if factors is not None and factors._layout.dtype is not table:
-        raise RuntimeError("Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
-                           f"'per_sample_weights'; but type torch.{table.scalar_name}Tensor does not equal "
-                           f"torch.{factors._layout.dtype.scalar_name}Tensor {checking}")
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{table.scalar_name}Tensor does not equal "
+            f"torch.{factors._layout.dtype.scalar_name}Tensor {checking}"
+        )
 
 
 EXPORTED["embedding_bag"] = embedding_bag

@@ -19,7 +19,7 @@ from flambeau.ops.reduction.softmax import softmax
 
 __all__ = ["_masked_softmax", "_native_multi_head_attention", "_transform_bias_rescale_qkv", "_transformer_encoder_layer_fwd"]
 
-PADS, MASKS, ALL = 1, 0, 2      # what a mask is: of keys (batch, keys), of pairs (queries, keys), of every score
+PADS, MASKS, ALL = 1, 0, 2  # what a mask is: of keys (batch, keys), of pairs (queries, keys), of every score
 
 
 def _expect(condition: bool, words: str) -> None:
@@ -39,8 +39,9 @@ def _masked_softmax(self: Tensor, mask: Tensor, dim: int | None = None, mask_typ
     if scores != given:
         if mask_type is None:
             raise RuntimeError("Mask Type should be defined")
-        _expect(mask_type in (MASKS, PADS, ALL),
-                "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)")
+        _expect(
+            mask_type in (MASKS, PADS, ALL), "Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)"
+        )
         _expect(mask_type != ALL, "For mask_type == 2 mask shape should match input shape")
         if mask_type == PADS:
             _expect(len(scores) == 4 and given == (scores[0], scores[3]), "For mask_type == 1 mask shape should be (B, L)")
@@ -69,9 +70,19 @@ def _transform_bias_rescale_qkv(qkv: Tensor, qkv_bias: Tensor, num_heads: int) -
 
 @composite(method=False, autocast=lower)
 def _native_multi_head_attention(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim: int, num_head: int, qkv_weight: Tensor, qkv_bias: Tensor,
-    proj_weight: Tensor, proj_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True,
-    average_attn_weights: bool = True, mask_type: int | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of many heads over batches (batch, length, embed_dim): the projected result, and the weights (batch,
     length, length), of each head in front if they aren't averaged; None if they aren't needed.
@@ -110,10 +121,26 @@ def _native_multi_head_attention(
 
 @composite(method=False)
 def _transformer_encoder_layer_fwd(
-    src: Tensor, embed_dim: int, num_heads: int, qkv_weight: Tensor, qkv_bias: Tensor, proj_weight: Tensor, proj_bias: Tensor,
-    use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Tensor, norm_bias_1: Tensor, norm_weight_2: Tensor,
-    norm_bias_2: Tensor, ffn_weight_1: Tensor, ffn_bias_1: Tensor, ffn_weight_2: Tensor, ffn_bias_2: Tensor,
-    mask: Tensor | None = None, mask_type: int | None = None,
+    src: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Tensor,
+    norm_bias_1: Tensor,
+    norm_weight_2: Tensor,
+    norm_bias_2: Tensor,
+    ffn_weight_1: Tensor,
+    ffn_bias_1: Tensor,
+    ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor,
+    mask: Tensor | None = None,
+    mask_type: int | None = None,
 ) -> Tensor:
     """A layer of a transformer encoder over (batch, length, embed_dim): attention and two linear layers, each with the
     input added and a layer norm, which comes first if `norm_first`. Masks are those of `_masked_softmax`.
@@ -121,8 +148,9 @@ def _transformer_encoder_layer_fwd(
     layer_norm = NAMESPACE["layer_norm"]
 
     def attend(x: Tensor) -> Tensor:
-        return _native_multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
-                                            False, True, mask_type)[0]
+        return _native_multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True, mask_type
+        )[0]
 
     def feed(x: Tensor) -> Tensor:
         inner = linear(x, ffn_weight_1, ffn_bias_1)

@@ -33,8 +33,8 @@ from flambeau.ops.nn.max_pool import (
 )
 
 _plans: dict[Any, Any] = register_cache({})
-_settled: dict[Any, tuple] = register_cache({})     # sizes and taps of fractional pooling, by its arguments
-UNROLLED = 27       # taps of a window that are written out
+_settled: dict[Any, tuple] = register_cache({})  # sizes and taps of fractional pooling, by its arguments
+UNROLLED = 27  # taps of a window that are written out
 AXES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
@@ -56,13 +56,16 @@ def _fractional_forward(
         tables = tables_plan(samples._layout, layout.shape[-dims:], counts, kernel)
         made = Layout.contiguous((samples._layout.numel // dims, 3 * (3 - dims) + 3 * sum(counts)), int64, layout.device)
         words = pooling_windows.constants(layout, out, dims, (), (), 0, made.shape[1])
-        launches = _plans[key] = tables, launcher(
-            kernels.forward_kernel(kind, "max", INDEX[int64], True, taps if math.prod(taps) <= UNROLLED else None),
-            rows,
-            out.numel * math.prod(kernel),
-            words,
-            [out, out.with_dtype(int64)],
-            [layout, made],
+        launches = _plans[key] = (
+            tables,
+            launcher(
+                kernels.forward_kernel(kind, "max", INDEX[int64], True, taps if math.prod(taps) <= UNROLLED else None),
+                rows,
+                out.numel * math.prod(kernel),
+                words,
+                [out, out.with_dtype(int64)],
+                [layout, made],
+            ),
         )
     return launches[1](None, None, input, launches[0](None, samples))
 
@@ -101,8 +104,9 @@ def _check_samples(dims: int, images: Layout, samples: Layout) -> None:
         raise RuntimeError(f"Expect _random_samples.size(2) equals to {dims}; got {samples.shape[2]}.")
 
 
-def _fractional_sizes(dims: int, layout: Layout, kernel_size: Any, output_size: Any, output_ratio: Any,
-                      samples: Layout | None) -> tuple:
+def _fractional_sizes(
+    dims: int, layout: Layout, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Layout | None
+) -> tuple:
     """(output size, taps, shape of the samples) as numbers for each dimension, all of which fit together."""
     name = f"fractional_max_pool{dims}d"
     if output_size is None and output_ratio is None:
@@ -124,7 +128,7 @@ def _fractional_sizes(dims: int, layout: Layout, kernel_size: Any, output_size: 
     _check_images(underneath, dims, layout.shape)
     _check_samples(dims, layout, samples)
     for axis, count, taps, size in zip(AXES[dims], counts, kernel, layout.shape[-dims:]):
-        if count + taps - 1 > size - (dims == 3):       # PyTorch refuses windows in three dimensions that just fit
+        if count + taps - 1 > size - (dims == 3):  # PyTorch refuses windows in three dimensions that just fit
             raise RuntimeError(f"{underneath}: pool {axis} {taps} too large relative to input {axis} {size}")
     if min(counts) < 0:
         sizes = [*layout.shape[:-dims], *counts]
@@ -133,20 +137,14 @@ def _fractional_sizes(dims: int, layout: Layout, kernel_size: Any, output_size: 
 
 
 def _fractional(
-    dims: int,
-    input: Tensor,
-    kernel_size: Any,
-    output_size: Any,
-    output_ratio: Any,
-    return_indices: bool,
-    samples: Tensor | None,
+    dims: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Tensor | None
 ) -> Any:
     layout = input._layout
     given = None if samples is None else samples._layout
     try:
         key = dims, layout, kernel_size, output_size, output_ratio, given
         settled = _settled.get(key)
-    except TypeError:       # lists
+    except TypeError:  # lists
         key = settled = None
     if settled is None:
         settled = _fractional_sizes(dims, layout, kernel_size, output_size, output_ratio, given)
@@ -155,9 +153,7 @@ def _fractional(
     counts, kernel, shape = settled
     if samples is None:
         samples = NAMESPACE["rand"](shape, dtype=layout.dtype, device=layout.device)
-    return recorded(
-        input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims
-    )
+    return recorded(input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims)
 
 
 @composite(method=False, function=False, autocast=single)
@@ -189,16 +185,26 @@ def fractional_max_pool3d(
     return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None,
-                                       output_ratio: Any = None, return_indices: bool = False,
-                                       _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """`fractional_max_pool2d` that returns (maxima, places)."""
     return fractional_max_pool2d(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
-def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Any, output_size: Any = None,
-                                       output_ratio: Any = None, return_indices: bool = False,
-                                       _random_samples: Tensor | None = None) -> Any:
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
     """`fractional_max_pool3d` that returns (maxima, places)."""
     return fractional_max_pool3d(input, kernel_size, output_size, output_ratio, True, _random_samples)
 

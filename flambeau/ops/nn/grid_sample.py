@@ -37,7 +37,7 @@ from flambeau.ir.simplify import simplify
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import plans
 
-UNIT = 16384        # taps worth waking another thread for
+UNIT = 16384  # taps worth waking another thread for
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -90,8 +90,9 @@ def _cubic_weight(share: Any, step: Any) -> Any:
     def far(x: Any) -> Any:
         return ((x - 5) * x + 8) * x * a - 4 * a
 
-    return s.where(step < 1.5, s.where(step < 0.5, far(share + 1), near(share)),
-                   s.where(step < 2.5, near(1 - share), far(2 - share)))
+    return s.where(
+        step < 1.5, s.where(step < 0.5, far(share + 1), near(share)), s.where(step < 2.5, near(1 - share), far(2 - share))
+    )
 
 
 def _tap(coordinate: Any, step: Any, size: Any, mode: str, padding: str, align: bool, placed: bool) -> tuple[Any, Any]:
@@ -102,7 +103,7 @@ def _tap(coordinate: Any, step: Any, size: Any, mode: str, padding: str, align: 
         return _padded(first + (step - 1), size, padding, align), _cubic_weight(x - first, step)
     x = _padded(x, size, padding, align)
     if mode == "nearest":
-        return s.round(x), x * 0 + 1        # the gradient of a place is zero
+        return s.round(x), x * 0 + 1  # the gradient of a place is zero
     first = s.floor(x)
     return first + step, s.where(step < 0.5, 1 - (x - first), x - first)
 
@@ -120,21 +121,21 @@ def _weight(dims: int, values: Sequence[Any], *statics: Any) -> Any:
     """The weight of a tap: values are the coordinates, the tap's number along each axis, the sizes."""
     weight: Any = None
     inside: Any = None
-    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
+    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims :]):
         position, share = _tap(coordinate, step, size, *statics)
         within = _inside(position, size)
         weight = share if weight is None else weight * share
         inside = within if inside is None else inside & within
     if dims == 3 or statics[0] == "nearest":
         return s.where(inside, weight, 0)
-    return s.where(inside, weight, weight * 0)      # nan at infinite places: in two dimensions 0 times the weight is added
+    return s.where(inside, weight, weight * 0)  # nan at infinite places: in two dimensions 0 times the weight is added
 
 
 def _index(dims: int, values: Sequence[Any], *statics: Any) -> Any:
     """The index of a tap's element in its plane; -1 outside."""
     flat: Any = None
     inside: Any = None
-    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims:]):
+    for coordinate, step, size in zip(values[:dims], values[dims:], values[2 * dims :]):
         position, _ = _tap(coordinate, step, size, *statics)
         within = _inside(position, size)
         whole = s.cast(s.where(within, position, 0), int32)
@@ -145,16 +146,26 @@ def _index(dims: int, values: Sequence[Any], *statics: Any) -> Any:
 
 def _declared(name: str, body: Callable, dims: int, **options: Any) -> Pointwise:
     """A pointwise operator of `dims` coordinates and as many numbers of taps."""
+
     def expression(*values: Any, mode: str, padding: str, align: bool, placed: bool, **sizes: Any) -> Any:
         return body(dims, (*values, *sizes.values()), mode, padding, align, placed)
+
     operands = [*[f"coordinate{d}" for d in range(dims)], *[f"tap{d}" for d in range(dims)]]
-    return Pointwise(name, expression, operands, {f"size{d}": 1.0 for d in range(dims)},
-                     {"mode": "bilinear", "padding": "zeros", "align": False, "placed": False}, **options)
+    return Pointwise(
+        name,
+        expression,
+        operands,
+        {f"size{d}": 1.0 for d in range(dims)},
+        {"mode": "bilinear", "padding": "zeros", "align": False, "placed": False},
+        **options,
+    )
 
 
 _WEIGHTS = {dims: _declared("grid_weights", _weight, dims, node=f"GridSampler{dims}D") for dims in (2, 3)}
-_INDICES = {dims: _declared("grid_indices", _index, dims, kind=lambda common, *statics: (common, int32), differentiable=False)
-            for dims in (2, 3)}
+_INDICES = {
+    dims: _declared("grid_indices", _index, dims, kind=lambda common, *statics: (common, int32), differentiable=False)
+    for dims in (2, 3)
+}
 _tap_numbers: dict[Any, list[Tensor]] = {}
 
 
@@ -178,7 +189,7 @@ def look_up(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -
     places = grid.reshape(batch, target.numel(), dims)
     coordinates = [places.select(-1, dims - 1 - d) for d in range(dims)]
     half = own in (float16, bfloat16)
-    if half:        # every step is rounded to the half type, as in PyTorch: it decides which pixel a place is in
+    if half:  # every step is rounded to the half type, as in PyTorch: it decides which pixel a place is in
         coordinates = [_place(x, size, align).to(float32) for x, size in zip(coordinates, sizes)]
         input = input.to(float32)
     operands = [*coordinates, *_numbers_of_taps(dims, mode, input._layout)]
@@ -197,15 +208,19 @@ def _taps(dims: int, kind: Kind, mode: str, padding: str, align: bool) -> lookup
     """Expressions for every tap of the coordinates and extents along all axes."""
     coordinates = [lookups.coordinate(d, kind) for d in range(dims)]
     extents = [lookups.extent(d, kind) for d in range(dims)]
-    values = [(*coordinates, *[constant(float(step), coordinates[0].dtype) for step in steps], *extents)
-              for steps in itertools.product(range(TAPS[mode]), repeat=dims)]
-    weights, indices = ([simplify(s.as_expr(body(dims, each, mode, padding, align, False))) for each in values]
-                        for body in (_weight, _index))
+    values = [
+        (*coordinates, *[constant(float(step), coordinates[0].dtype) for step in steps], *extents)
+        for steps in itertools.product(range(TAPS[mode]), repeat=dims)
+    ]
+    weights, indices = (
+        [simplify(s.as_expr(body(dims, each, mode, padding, align, False))) for each in values] for body in (_weight, _index)
+    )
     return lookups.Taps(dims, tuple(weights), tuple(indices))
 
 
-def _lookup_plan(first: list[Layout], input: Tensor, grid: Tensor, mode: str, padding: str, align: bool,
-                 wanted: tuple[bool, bool] | None) -> Callable:
+def _lookup_plan(
+    first: list[Layout], input: Tensor, grid: Tensor, mode: str, padding: str, align: bool, wanted: tuple[bool, bool] | None
+) -> Callable:
     """The plan of a lookup, or of the gradients `wanted` of one (grid, input); first: layouts in front of theirs."""
     layout, own = input._layout, grid._layout
     sizes, places = layout.shape[2:], own.shape[1:-1].numel()
@@ -227,13 +242,23 @@ def _lookup_plan(first: list[Layout], input: Tensor, grid: Tensor, mode: str, pa
         outputs = [Layout.contiguous(x.shape, x.dtype, x.device) for x, want in zip((own, layout), wanted) if want]
         if wanted[1]:
             scratch = lookups.scratch_of(kind, taps, batch, places)
-            phases.append(Phase(lookups.scatter_kernel(kind, taps, wanted[0]), batch * channels,
-                                max(1, batch * channels * UNIT // max(work, 1)), constants))
+            phases.append(
+                Phase(
+                    lookups.scatter_kernel(kind, taps, wanted[0]),
+                    batch * channels,
+                    max(1, batch * channels * UNIT // max(work, 1)),
+                    constants,
+                )
+            )
     return lowered(Plan(phases, outputs, inputs, scratch=scratch, release=work >= RELEASE_FROM))
 
 
-@operator(method=False, function=False, name="grid_lookup",
-          node=lambda arguments: f"GridSampler{arguments[0]._layout.ndim - 2}DBackward0")
+@operator(
+    method=False,
+    function=False,
+    name="grid_lookup",
+    node=lambda arguments: f"GridSampler{arguments[0]._layout.ndim - 2}DBackward0",
+)
 def _look_up_plain(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
     """`look_up` of tensors of float32 or float64."""
     input, grid = contiguous(input), contiguous(grid)
@@ -246,7 +271,7 @@ def _look_up_plain(input: Tensor, grid: Tensor, mode: str, padding: str, align: 
 
 @_look_up_plain.vjp
 def _(g, input, grid, mode, padding, align, need):
-    if modes.local.grad or g._layout.flavor is not None:        # gradients of gradients
+    if modes.local.grad or g._layout.flavor is not None:  # gradients of gradients
         with modes.enable_grad():
             chosen = [x for name, x in (("input", input), ("grid", grid)) if need[name]]
             found = iter(engine.grad(look_up(input, grid, mode, padding, align), chosen, [g], create_graph=True))
@@ -268,8 +293,9 @@ def _(g, input, grid, mode, padding, align, need):
 # ---------------------------------------------------------------- weighted taps: see codegen.resampling.taps
 
 
-def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple[int, ...],
-         target: tuple[int, ...] = ()) -> Tensor:
+def _run(
+    form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple[int, ...], target: tuple[int, ...] = ()
+) -> Tensor:
     """One of the kernels of codegen.resampling.taps; sizes: of (K, N, C, S, P); target: the shape that P places of a sum get."""
     first, second, indices = contiguous(first), contiguous(second), contiguous(indices)
     layout = first._layout
@@ -284,17 +310,27 @@ def _run(form: str, first: Tensor, second: Tensor, indices: Tensor, sizes: tuple
         kernel, shape, total = {
             "sum": (kernels.sum_kernel, (batch, channels, *target), batch * channels),
             "planes": (kernels.planes_kernel, (batch, channels, size), batch * channels),
-            "weights": (kernels.weights_kernel, (taps, batch, places), batch * blocks)}[form]
+            "weights": (kernels.weights_kernel, (taps, batch, places), batch * blocks),
+        }[form]
         work = taps * batch * channels * places
-        launch = plans[key] = lowered(Plan(
-            [Phase(kernel(kind), total, max(1, total * UNIT // max(work, 1)), [*sizes, blocks])],
-            [Layout.contiguous(shape, layout.dtype, layout.device)], [first._layout, second._layout, indices._layout],
-            release=work >= RELEASE_FROM))
+        launch = plans[key] = lowered(
+            Plan(
+                [Phase(kernel(kind), total, max(1, total * UNIT // max(work, 1)), [*sizes, blocks])],
+                [Layout.contiguous(shape, layout.dtype, layout.device)],
+                [first._layout, second._layout, indices._layout],
+                release=work >= RELEASE_FROM,
+            )
+        )
     return launch(None, first, second, indices)
 
 
-@operator(method=False, function=False, name="grid_sampler", node=lambda arguments: f"GridSampler{len(arguments[3])}DBackward0",
-          autocast=single)
+@operator(
+    method=False,
+    function=False,
+    name="grid_sampler",
+    node=lambda arguments: f"GridSampler{len(arguments[3])}DBackward0",
+    autocast=single,
+)
 def _sum(planes: Tensor, weights: Tensor, indices: Tensor, target: tuple[int, ...]) -> Tensor:
     """The sums (N, C, *target) of the elements of planes (N, C, S) at indices (K, N, P), times weights; target has P places."""
     batch, channels, size = planes._layout.shape
@@ -305,8 +341,11 @@ def _sum(planes: Tensor, weights: Tensor, indices: Tensor, target: tuple[int, ..
 @_sum.vjp
 def _(g, planes, weights, indices, target, need):
     size = planes._layout.shape[2]
-    return (_to_planes(g, weights, indices, size, target) if need["planes"] else None,
-            _to_weights(g, planes, indices, target) if need["weights"] else None, None)
+    return (
+        _to_planes(g, weights, indices, size, target) if need["planes"] else None,
+        _to_weights(g, planes, indices, target) if need["weights"] else None,
+        None,
+    )
 
 
 @operator(method=False, function=False, name="grid_sampler_backward")
@@ -319,8 +358,11 @@ def _to_planes(grad: Tensor, weights: Tensor, indices: Tensor, size: int, target
 
 @_to_planes.vjp
 def _(g, grad, weights, indices, target, need):
-    return (_sum(g, weights, indices, target) if need["grad"] else None,
-            _to_weights(grad, g, indices, target) if need["weights"] else None, None)
+    return (
+        _sum(g, weights, indices, target) if need["grad"] else None,
+        _to_weights(grad, g, indices, target) if need["weights"] else None,
+        None,
+    )
 
 
 @operator(method=False, function=False, name="grid_sampler_backward")
@@ -333,14 +375,15 @@ def _to_weights(grad: Tensor, planes: Tensor, indices: Tensor, target: tuple[int
 
 @_to_weights.vjp
 def _(g, grad, planes, indices, target, need):
-    return (_sum(planes, g, indices, target) if need["grad"] else None,
-            _to_planes(grad, g, indices, planes._layout.shape[2], target) if need["planes"] else None, None)
+    return (
+        _sum(planes, g, indices, target) if need["grad"] else None,
+        _to_planes(grad, g, indices, planes._layout.shape[2], target) if need["planes"] else None,
+        None,
+    )
 
 
 @composite(method=False, autocast=single)
-def grid_sampler(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """`grid_sample` with modes as numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
     x, places = input._layout, grid._layout
     if not x.ndim:
@@ -382,24 +425,21 @@ def grid_sampler(
         places = grid._layout
     if not x.dtype.is_floating_point:
         kernel = "grid_sampler_2d_cpu_kernel_impl" if x.ndim == 4 else "grid_sampler3d_cpu"
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{x.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x.dtype.scalar_name}'")
     plain = x.flavor is None and places.flavor is None and x.dtype in (float32, float64)
     return (_look_up_plain if plain else look_up)(
-        input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners))
+        input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], bool(align_corners)
+    )
 
 
 @composite(method=False, autocast=single)
-def grid_sampler_2d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """`grid_sampler` of (N, C, H, W)."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @composite(method=False, autocast=single)
-def grid_sampler_3d(
-    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Tensor:
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """`grid_sampler` of (N, C, D, H, W)."""
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -418,7 +458,7 @@ def grid_sample(
 
     ValueError for unknown modes, RuntimeError for shapes that don't fit.
     """
-    if ("lookup", input._layout, grid._layout, mode, padding_mode, align_corners) in plans:     # such a call was checked
+    if ("lookup", input._layout, grid._layout, mode, padding_mode, align_corners) in plans:  # such a call was checked
         return _look_up_plain(input, grid, mode, padding_mode, align_corners)
     kind = _number("mode", mode, MODES, "'bilinear', 'nearest' or 'bicubic'")
     padding = _number("padding_mode", padding_mode, PADDINGS, "'zeros', 'border', or 'reflection'")
@@ -475,18 +515,18 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         raise ValueError(f"Expected theta to have floating point type, but got {layout.dtype}")
     if len(size) not in (4, 5):
         raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
-            f"{size}."
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
         )
     dims = len(size) - 2
     if layout.ndim != 3 or tuple(layout.shape[-2:]) != (dims, dims + 1):
         raise ValueError(
-            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got "
-            f"{layout.shape}."
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got {layout.shape}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     if align_corners and min(size[2:]) == 1:
-        warn("Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an "
-             "intended use case of affine_grid. See the documentation of affine_grid for details.")
+        warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an "
+            "intended use case of affine_grid. See the documentation of affine_grid for details."
+        )
     return affine_grid_generator(theta, tuple(size), bool(align_corners))

@@ -104,11 +104,7 @@ def _axis_table(spec: Spec, size: int, count: int, given: float | None, number: 
     if spec.mode == LINEAR:
         if count == size:
             return np.arange(count)[:, None], np.ones((count, 1), number)
-        source = (
-            scale * places
-            if spec.align_corners
-            else np.maximum(scale * (places + number(0.5)) - number(0.5), number(0))
-        )
+        source = scale * places if spec.align_corners else np.maximum(scale * (places + number(0.5)) - number(0.5), number(0))
         first = np.minimum(source.astype(np.int64), size - 1)
         share = np.clip(source - first.astype(number), 0, 1).astype(number)
         return np.stack([first, np.minimum(first + 1, size - 1)], 1), np.stack([number(1) - share, share], 1)
@@ -145,7 +141,7 @@ Axis = tuple[np.ndarray, np.ndarray]  # (positions, weights), each (count, taps)
 def _fixed_point(axis: Axis) -> Axis:
     """The table by which bytes are resampled: each weight a multiple of a power of two that fits 16 bits."""
     positions, weights = axis[0], axis[1].copy()
-    for k in range(weights.shape[1] - 1, 0, -1):    # taps beyond the border meet at the element there: one weight for all
+    for k in range(weights.shape[1] - 1, 0, -1):  # taps beyond the border meet at the element there: one weight for all
         same = positions[:, k] == positions[:, k - 1]
         weights[:, k - 1] += np.where(same, weights[:, k], 0)
         weights[:, k] = np.where(same, 0, weights[:, k])
@@ -175,13 +171,14 @@ def _tables(
     number = np.float64 if dtype is float64 else np.float32
     axes: list[Axis] = [(np.zeros((1, 1), np.int64), np.ones((1, 1), number))] * (3 - len(sizes))
     for size, count, given in zip(sizes, spec.size, spec.scales):
-        axis = _fixed_point(_axis_table(spec, size, count, given, np.float64)) if fixed else \
-            _axis_table(spec, size, count, given, number)
+        axis = (
+            _fixed_point(_axis_table(spec, size, count, given, np.float64))
+            if fixed
+            else _axis_table(spec, size, count, given, number)
+        )
         axes.append(_transposed(axis, size) if backward else axis)
     (z, y, x), taps = axes, tuple(positions.shape[1] for positions, _ in axes)
-    flat_positions, flat_weights = (
-        np.concatenate([x[i].T.reshape(-1), y[i].reshape(-1), z[i].reshape(-1)]) for i in (0, 1)
-    )
+    flat_positions, flat_weights = (np.concatenate([x[i].T.reshape(-1), y[i].reshape(-1), z[i].reshape(-1)]) for i in (0, 1))
     return create.copy_array(flat_positions.astype(np.int32)), create.copy_array(flat_weights.astype(number)), taps
 
 
@@ -224,7 +221,7 @@ def resample(input: Tensor, spec: Spec) -> Tensor:
     if not in_fixed_point(spec, input._layout.dtype):
         return _resample(input, spec)
     made = input
-    for axis in (1, 0):     # each pass rounds to bytes
+    for axis in (1, 0):  # each pass rounds to bytes
         size = list(made._layout.shape[2:])
         if size[axis] != spec.size[axis]:
             size[axis] = spec.size[axis]
@@ -237,7 +234,7 @@ def _resample(input: Tensor, spec: Spec) -> Tensor:
     layout = input._layout
     key = layout, spec
     found = _plans.get(key)
-    if layout.device.type == "meta":        # without tables, which are as long as the image
+    if layout.device.type == "meta":  # without tables, which are as long as the image
         _check_dtype(spec, layout)
         out, order = _result(layout, spec)
         return empty_layout(out) if order is None else empty_layout(out).contiguous(memory_format=order)
@@ -278,17 +275,12 @@ def _plan(
         phase = Phase(kernels.nearest_kernel(kind.storage), rows, max(1, WORK // length), constants)
         return lowered(Plan([phase], [out], [image, positions._layout], release=out.numel >= RELEASE_FROM)), (positions,)
     row_taps = taps[0] * taps[1]
-    kernel = kernels.forward_kernel(
-        kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0
-    )
+    kernel = kernels.forward_kernel(kind, row_taps if row_taps in (1, 2, 4) else 0, taps[2] if taps[2] in (1, 2, 4) else 0)
     work = max(length * taps[2] + image.shape[-1] * row_taps, 1)
     phase = Phase(kernel, rows, max(1, WORK // work), constants)
     scratch = row * launching.planned_threads()
     given = [image, positions._layout, weights._layout]
-    return lowered(Plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM)), (
-        positions,
-        weights,
-    )
+    return lowered(Plan([phase], [out], given, scratch=scratch, release=rows * work >= RELEASE_FROM)), (positions, weights)
 
 
 @resample.vjp
@@ -327,7 +319,7 @@ LETTERS = {1: "W", 2: "HW", 3: "DHW"}
 def _is_whole(value: Any) -> bool:
     try:
         return value.__index__() is not None
-    except (AttributeError, TypeError):     # a tensor has the method, and refuses unless it holds an integer
+    except (AttributeError, TypeError):  # a tensor has the method, and refuses unless it holds an integer
         return False
 
 
@@ -348,8 +340,10 @@ def _sizes(
                 "output size in (o1, o2, ...,oK) format."
             )
         if not all(map(_is_whole, sizes)):
-            error: Any = TypeError("expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
-                                   f"but got size with types {[type(n) for n in sizes]}")
+            error: Any = TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+                f"but got size with types {[type(n) for n in sizes]}"
+            )
             error.decided = True
             raise error
         if recompute:
@@ -390,8 +384,7 @@ def interpolate(
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-                "trilinear"
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
             )
     elif align_corners is None:
         align_corners = False
@@ -406,12 +399,12 @@ def interpolate(
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[dims - 1](input, sizes)
     if dims not in (1, 2, 3) or mode not in MODES.split(" | "):
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: "
-            f"{MODES} (got {mode})"
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: {MODES} (got {mode})"
         )
     if mode in ("bicubic", "lanczos") and dims != 2:
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: {MODES} (got {mode})")
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {layout.ndim}D) for the modes: {MODES} (got {mode})"
+        )
     if layout.ndim != RANKS.get(mode, layout.ndim):
         raise NotImplementedError(f"Got {layout.ndim}D input, but {mode} mode needs {RANKS[mode]}D input")
     if mode == "lanczos" and not antialias:
@@ -420,12 +413,8 @@ def interpolate(
     if layout.shape[0] and not layout.shape[1]:
         raise RuntimeError(f"Non-empty {layout.ndim}D data tensor expected but got a tensor with sizes {list(layout.shape)}")
     if min(*sizes, *spatial) < 1:
-        listed = [
-            ", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)
-        ]
-        raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input ({listed[0]}) output ({listed[1]})"
-        )
+        listed = [", ".join(f"{letter}: {n}" for letter, n in zip(LETTERS[dims], values)) for values in (spatial, sizes)]
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({listed[0]}) output ({listed[1]})")
     kind = LINEAR if mode in ("linear", "bilinear", "trilinear") else mode
     return resample(input, Spec(kind, sizes, scales, bool(align_corners), bool(antialias)))
 
@@ -440,13 +429,11 @@ def upsample(
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` by the nearest neighbour."""
-    warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
+    warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """`interpolate` bilinearly with aligned corners."""
-    warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
+    warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -46,20 +46,35 @@ class ElementLoss:
     conventions say. types, kernel, real_gradients: as Pointwise's.
     """
 
-    def __init__(self, name: str, body: Callable, numbers: dict[str, float] | None = None, rule: Callable | None = None,
-                 node: str | None = None, total_node: Any = None, types: str = "bifc", kernel: str | None = None,
-                 real_gradients: str | None = None):
+    def __init__(
+        self,
+        name: str,
+        body: Callable,
+        numbers: dict[str, float] | None = None,
+        rule: Callable | None = None,
+        node: str | None = None,
+        total_node: Any = None,
+        types: str = "bifc",
+        kernel: str | None = None,
+        real_gradients: str | None = None,
+    ):
         self.numbers = tuple(numbers or {})
         title = node or "".join(part.capitalize() for part in name.split("_"))
-        self.point = Pointwise(name, body, ["input", "target"], numbers, node=title, types=types, kernel=kernel,
-                               real_gradients=real_gradients)
+        self.point = Pointwise(
+            name, body, ["input", "target"], numbers, node=title, types=types, kernel=kernel, real_gradients=real_gradients
+        )
         self.point.rule = rule
-        self.rows = Rows(name, self._stages, lambda dtypes, dtype, mean: [(dtype, KEPT)],
-                         number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)))
+        self.rows = Rows(
+            name,
+            self._stages,
+            lambda dtypes, dtype, mean: [(dtype, KEPT)],
+            number_dtype=lambda dtypes: compute_dtype(promote_types(*dtypes)),
+        )
         self.plans: dict[Any, Any] = register_cache({})
 
-        @operator(function=False, method=False, node=total_node or title, name=name, real_gradients=real_gradients,
-                  autocast=single)
+        @operator(
+            function=False, method=False, node=total_node or title, name=name, real_gradients=real_gradients, autocast=single
+        )
         def total(input: Tensor, target: Tensor, mean, numbers):
             key = (input._layout, target._layout, mean)
             launch = self.plans.get(key)
@@ -80,7 +95,8 @@ class ElementLoss:
             if mean:
                 g = g / input._layout.numel
             return tuple(self._gradient(part, g, sources, recipe.saves) for part in recipe.gradients)
-        total.operator.point = self.point      # for those who need the losses of the elements
+
+        total.operator.point = self.point  # for those who need the losses of the elements
         self.total = total
 
     def check_type(self, dtype: DType) -> None:
@@ -124,8 +140,10 @@ def _reduced(x: Tensor, reduction: str) -> Tensor:
 def _checked(input: Tensor, target: Tensor, size_average: Any, reduce: Any, reduction: str) -> str:
     """The reduction, after the warning about tensors that only fit by broadcasting."""
     if input._layout.shape != target._layout.shape:
-        warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This "
-             "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.")
+        warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This "
+            "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
+        )
     if size_average is not None or reduce is not None or reduction not in REDUCTIONS:
         return reduction_of(reduction, size_average, reduce)
     return reduction
@@ -141,7 +159,7 @@ def _smooth_l1(x: Any, y: Any, beta: Any) -> Any:
 
 def _smooth_l1_rule(g: Any, input: Any, target: Any, beta: Any) -> tuple:
     d = input - target
-    slope = g * s.where(s.abs(d) >= beta, s.sign(d), d / beta)      # which a NaN stays in, unlike in its sign
+    slope = g * s.where(s.abs(d) >= beta, s.sign(d), d / beta)  # which a NaN stays in, unlike in its sign
     return slope, -slope
 
 
@@ -173,8 +191,10 @@ def _binary(x: Any, y: Any) -> Any:
 
 def _binary_rule(g: Any, input: Any, target: Any) -> tuple:
     spread = (1 - input) * input
-    return (g * (input - target) / s.where(spread < 1e-12, 1e-12, spread),
-            g * (s.where(s.log1p(-input) < -100, -100, s.log1p(-input)) - _log_at_least(input)))
+    return (
+        g * (input - target) / s.where(spread < 1e-12, 1e-12, spread),
+        g * (s.where(s.log1p(-input) < -100, -100, s.log1p(-input)) - _log_at_least(input)),
+    )
 
 
 def _logits(x: Any, y: Any) -> Any:
@@ -182,7 +202,7 @@ def _logits(x: Any, y: Any) -> Any:
 
 
 def _logits_rule(g: Any, input: Any, target: Any) -> tuple:
-    return g * (s.sigmoid(input) - target), g * -input      # whose derivative, unlike a quotient's, is never inf / inf
+    return g * (s.sigmoid(input) - target), g * -input  # whose derivative, unlike a quotient's, is never inf / inf
 
 
 def _soft_margin(x: Any, y: Any) -> Any:
@@ -196,21 +216,51 @@ def _soft_margin_rule(g: Any, input: Any, target: Any) -> tuple:
 
 
 MSE = ElementLoss("mse_loss", lambda input, target: (input - target) * (input - target), types="f", kernel="mse_cpu")
-L1 = ElementLoss("l1_loss", lambda input, target: s.abs(input - target), rule=_l1_rule, node="Abs",
-                 total_node=lambda arguments: "MeanBackward0" if arguments[2] else "SumBackward0")
-SMOOTH_L1 = ElementLoss("smooth_l1_loss", lambda input, target, beta: _smooth_l1(input, target, beta), {"beta": 1.0},
-                        _smooth_l1_rule, node="SmoothL1Loss", types="f", kernel="smooth_l1_cpu")
-HUBER = ElementLoss("huber_loss", lambda input, target, delta: _huber(input, target, delta), {"delta": 1.0}, _huber_rule,
-                    types="f", kernel="huber_cpu")
-BINARY = ElementLoss("binary_cross_entropy", lambda input, target: _binary(input, target), rule=_binary_rule,
-                     types="f", kernel="binary_cross_entropy")
+L1 = ElementLoss(
+    "l1_loss",
+    lambda input, target: s.abs(input - target),
+    rule=_l1_rule,
+    node="Abs",
+    total_node=lambda arguments: "MeanBackward0" if arguments[2] else "SumBackward0",
+)
+SMOOTH_L1 = ElementLoss(
+    "smooth_l1_loss",
+    lambda input, target, beta: _smooth_l1(input, target, beta),
+    {"beta": 1.0},
+    _smooth_l1_rule,
+    node="SmoothL1Loss",
+    types="f",
+    kernel="smooth_l1_cpu",
+)
+HUBER = ElementLoss(
+    "huber_loss",
+    lambda input, target, delta: _huber(input, target, delta),
+    {"delta": 1.0},
+    _huber_rule,
+    types="f",
+    kernel="huber_cpu",
+)
+BINARY = ElementLoss(
+    "binary_cross_entropy",
+    lambda input, target: _binary(input, target),
+    rule=_binary_rule,
+    types="f",
+    kernel="binary_cross_entropy",
+)
 LOGITS = ElementLoss("binary_cross_entropy_with_logits", lambda input, target: _logits(input, target), rule=_logits_rule)
 _SOFTPLUS_OF_NEGATIVE = Pointwise(
-    "softplus_of_negative", lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0), ["input"],
-    node="LogSigmoid")
+    "softplus_of_negative",
+    lambda input: s.log1p(s.exp(-s.abs(input))) + s.where(input < 0, -input, 0),
+    ["input"],
+    node="LogSigmoid",
+)
 _SOFTPLUS_OF_NEGATIVE.rule = lambda g, input: -g * s.sigmoid(-input)
-SOFT_MARGIN = ElementLoss("soft_margin_loss", lambda input, target: _soft_margin(input, target), rule=_soft_margin_rule,
-                          real_gradients="soft_margin_loss")
+SOFT_MARGIN = ElementLoss(
+    "soft_margin_loss",
+    lambda input, target: _soft_margin(input, target),
+    rule=_soft_margin_rule,
+    real_gradients="soft_margin_loss",
+)
 
 
 def _check_logits(dtype: DType) -> None:
@@ -230,15 +280,17 @@ def _check_written(dtype: DType, *operands: Tensor) -> None:
     convertible(functools.reduce(promote_types, [x._layout.dtype for x in operands]), dtype)
 
 
-def _weighted(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str,
-              numbers: tuple = ()) -> Tensor:
+def _weighted(
+    loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, numbers: tuple = ()
+) -> Tensor:
     if weight is None:
         return loss(input, target, reduction, numbers)
     return _reduced(loss(input, target, "none", numbers) * weight, reduction)
 
 
-def _weighted_mean(loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor, reduction: str,
-                   numbers: tuple = ()) -> Tensor:
+def _weighted_mean(
+    loss: ElementLoss, input: Tensor, target: Tensor, weight: Tensor, reduction: str, numbers: tuple = ()
+) -> Tensor:
     """With weights, where the mean divides by their sum."""
     if weight._layout.shape != input._layout.shape:
         raise ValueError("Inputs and weight must have the same size.")
@@ -306,8 +358,10 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     """
     reduction = _reduction(size_average, reduce, reduction)
     if target.size() != input.size():
-        raise ValueError(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
-                         "deprecated. Please ensure they have the same size.")
+        raise ValueError(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is "
+            "deprecated. Please ensure they have the same size."
+        )
     if target._layout.dtype is not input._layout.dtype:
         raise RuntimeError(f"Found dtype {target._layout.dtype.scalar_name} but expected {input._layout.dtype.scalar_name}")
     BINARY.check_type(input._layout.dtype)
@@ -324,8 +378,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 @described(asks="size")
 @explained
 @one_step("BinaryCrossEntropyWithLogitsBackward0")
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
-                                     pos_weight=None):
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     """binary_cross_entropy of sigmoid(input), without its rounding. pos_weight multiplies the first term (broadcast).
 
     Raises ValueError unless the shapes are equal.
@@ -357,10 +412,12 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     if size_average is not None or reduce is not None:
         reduction = reduction_of(reduction, size_average, reduce)
     elif reduction == "mean":
-        warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
-             "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
-             "behave the same as "
-             "'batchmean' in the next major release.")
+        warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
+            "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
+            "behave the same as "
+            "'batchmean' in the next major release."
+        )
     elif reduction not in ("none", "sum", "batchmean"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     for dtype in (input._layout.dtype, target._layout.dtype):
@@ -390,8 +447,9 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     return _reduced(_poisson(input, target, eps, log_input=bool(log_input), full=bool(full)), reduction)
 
 
-@pointwise(kind="float", method=False, function=False, inplace=False,
-           node=lambda operands, statics: "Add" if statics[1] else "Sub")
+@pointwise(
+    kind="float", method=False, function=False, inplace=False, node=lambda operands, statics: "Add" if statics[1] else "Sub"
+)
 def _poisson(input: Tensor, target: Tensor, eps: Number = 1e-8, log_input=True, full=False):
     loss = s.exp(input) - target * input if log_input else input - target * s.log(input + eps)
     if not full:
@@ -464,8 +522,10 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     """max(0, -target (input1 - input2) + margin). Raises RuntimeError unless all have the same number of dimensions."""
     reduction = _reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
-        raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
-                           f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
     return broadcast_margin_ranking_loss(input1, input2, target, margin, reduction)
 
 
@@ -485,8 +545,10 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     if target.dim() > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if not target.dim() + 1 == input1.dim() == input2.dim():
-        raise RuntimeError(f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with "
-                           f"sizes {list(input1.size())} and {list(input2.size())}.")
+        raise RuntimeError(
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with "
+            f"sizes {list(input1.size())} and {list(input2.size())}."
+        )
     axis = target.dim()
     eps = 1e-12
     sums = [(a * b).sum(axis) for a, b in ((input1, input2), (input1, input1), (input2, input2))]
@@ -512,7 +574,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     if not (dtype.is_floating_point or dtype.is_complex):
         if dtype is bool_:
             raise RuntimeError(NEGATES_BOOL)
-        convertible(get_default_dtype(), dtype)     # of logarithms that are written to a tensor of the input's dtype
+        convertible(get_default_dtype(), dtype)  # of logarithms that are written to a tensor of the input's dtype
     refuse_gradient("soft_margin_loss", target=target)
     return SOFT_MARGIN(input, target, reduction)
 
@@ -539,30 +601,41 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 @described(autocast=single)
 @explained
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
-                        reduction="mean"):
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; swap: the nearer of two
     negative distances.
     """
-    return _triplet(anchor, positive, negative, lambda a, b: pairwise_distance(a, b, p, eps), margin, swap,
-                    _reduction(size_average, reduce, reduction))
+    return _triplet(
+        anchor,
+        positive,
+        negative,
+        lambda a, b: pairwise_distance(a, b, p, eps),
+        margin,
+        swap,
+        _reduction(size_average, reduce, reduction),
+    )
 
 
 def _triplet(anchor, positive, negative, distance, margin, swap, reduction):
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError("The anchor, positive, and negative tensors are expected to have the same number of "
-                           "dimensions, but got: anchor "
-                           f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            "dimensions, but got: anchor "
+            f"{anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = NAMESPACE["minimum"](far, distance(positive, negative))
     return _reduced((near - far + margin).clamp_min(0), reduction)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """triplet_margin_loss with a distance of one's own (a function of two tensors; pairwise_distance by default)."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

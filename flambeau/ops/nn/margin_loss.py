@@ -24,7 +24,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.nn.cross_entropy import REDUCTIONS, reduction_of
 
-UNIT = 16384        # scores compared that are worth waking another thread for
+UNIT = 16384  # scores compared that are worth waking another thread for
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -51,8 +51,9 @@ def _per_row(layout: Layout, rows: int, work: int, reduction: str) -> tuple[int,
     return max(1, rows * UNIT // max(work, 1)), divisor, int(reduction == "none")
 
 
-def _loss_plan(inputs: Sequence[Tensor], kernel: Callable, shape: tuple[int, ...], chosen: bool, scalars: str, work: int,
-               reduction: str) -> Callable:
+def _loss_plan(
+    inputs: Sequence[Tensor], kernel: Callable, shape: tuple[int, ...], chosen: bool, scalars: str, work: int, reduction: str
+) -> Callable:
     """launch(*inputs, *numbers) of a loss: the kernel over the rows and, where it is reduced, the sum. chosen: which classes are
     targets is a second result.
     """
@@ -78,8 +79,9 @@ def _gradient_plan(inputs: Sequence[Tensor], kernel: Callable, scalars: str, wor
     return _of_dense(inputs, phases, [Layout.contiguous(layout.shape, layout.dtype, layout.device)], scalars, 0, work)
 
 
-def _of_dense(inputs: Sequence[Tensor], phases: list[Phase], outputs: list[Layout], scalars: str, scratch: int,
-              work: int) -> Callable:
+def _of_dense(
+    inputs: Sequence[Tensor], phases: list[Phase], outputs: list[Layout], scalars: str, scratch: int, work: int
+) -> Callable:
     """A launcher of phases that want contiguous inputs."""
     launch = lowered(Plan(phases, outputs, [contiguous(x)._layout for x in inputs], scalars, scratch, work >= RELEASE_FROM))
     nothing, count = (None,) * len(outputs), len(inputs)
@@ -94,13 +96,14 @@ def _of_dense(inputs: Sequence[Tensor], phases: list[Phase], outputs: list[Layou
 def _specialize_single(key: Any, input: Tensor, target: Tensor, weight: Tensor | None, p: int, reduction: str) -> Callable:
     layout, own = input._layout, target._layout
     if layout.ndim > 2 or not (layout.numel or (layout.ndim == 2 and layout.shape[1])):
-        raise RuntimeError("Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-                           f"{list(layout.shape)}")
+        raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(layout.shape)}")
     rows, classes = _rows_of(layout)
     if own.ndim > 1 or own.numel != rows:
-        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
-                           f"size). Expected target size [{rows}], but got {list(own.shape)}. "
-                           f"Input has shape {list(layout.shape)}.")
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{rows}], but got {list(own.shape)}. "
+            f"Input has shape {list(layout.shape)}."
+        )
     if weight is not None and weight._layout.numel != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight._layout.shape)}")
     _check_double_or_float("multi_margin_loss_cpu_kernel", layout)
@@ -112,6 +115,7 @@ def _specialize_single(key: Any, input: Tensor, target: Tensor, weight: Tensor |
 
     def kernel(reduced: bool) -> int:
         return kernels.single_kernel(layout.dtype, p, weight is not None, reduced)
+
     shape = () if own.ndim == 0 else (rows,)
     launch = _plans[key] = _loss_plan(inputs, kernel, shape, False, "f", layout.numel, reduction)
     return launch
@@ -147,7 +151,8 @@ def _single_gradient(g: Tensor, input: Tensor, target: Tensor, weight: Tensor | 
     if launch is None:
         dtype = input._layout.dtype
         launch = _plans[key] = _gradient_plan(
-            given, lambda: kernels.single_gradient_kernel(dtype, p, weight is not None), "f", input._layout.numel, reduction)
+            given, lambda: kernels.single_gradient_kernel(dtype, p, weight is not None), "f", input._layout.numel, reduction
+        )
     try:
         return launch(*given, margin)
     except KernelCheck:
@@ -174,8 +179,10 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         if weight.dim() != 1:
             raise ValueError("weight must be one-dimensional")
         if weight._node is not None and modes.local.grad:
-            raise RuntimeError("The function 'multi_margin_loss' is not differentiable with respect to argument 'weight'. This "
-                               "input cannot have requires_grad True.")
+            raise RuntimeError(
+                "The function 'multi_margin_loss' is not differentiable with respect to argument 'weight'. This "
+                "input cannot have requires_grad True."
+            )
     return fused_multi_margin_loss(input, target, weight, int(p), margin, reduction)
 
 
@@ -193,6 +200,7 @@ def _specialize_several(key: Any, input: Tensor, target: Tensor, reduction: str)
 
     def kernel(reduced: bool) -> int:
         return kernels.several_kernel(layout.dtype, reduced)
+
     launch = _plans[key] = _loss_plan((input, target), kernel, layout.shape[:-1], True, "", _several_work(layout), reduction)
     return launch
 
@@ -232,7 +240,8 @@ def _several_gradient(g: Tensor, input: Tensor, target: Tensor, chosen: Tensor, 
     if launch is None:
         dtype = input._layout.dtype
         launch = _plans[key] = _gradient_plan(
-            given, lambda: kernels.several_gradient_kernel(dtype), "", _several_work(input._layout), reduction)
+            given, lambda: kernels.several_gradient_kernel(dtype), "", _several_work(input._layout), reduction
+        )
     try:
         return launch(*given)
     except KernelCheck:

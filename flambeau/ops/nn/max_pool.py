@@ -51,14 +51,16 @@ def launcher(
 ) -> Callable:
     """A plan of one kernel over `total` rows or planes that cost `work` elements in all; slice: bytes of scratch per thread."""
     grain = max(1, WORK * total // max(work, 1))
-    return lowered(Plan(
-        [Phase(kernel, total, grain, words)],
-        outputs,
-        inputs,
-        "",
-        slice * launching.planned_threads(),
-        release=work >= RELEASE_FROM,
-    ))
+    return lowered(
+        Plan(
+            [Phase(kernel, total, grain, words)],
+            outputs,
+            inputs,
+            "",
+            slice * launching.planned_threads(),
+            release=work >= RELEASE_FROM,
+        )
+    )
 
 
 # ---------------------------------------------------------------- places: scatter and gather
@@ -118,12 +120,7 @@ def gather_planes(planes: Tensor, index: Tensor, dims: int) -> Tensor:
         out = Layout.of(places.shape, places.strides, source.dtype, source.device)
         kernel = kernels.gather_kernel(kind_of(source.dtype), INDEX[places.dtype], pooling_windows.plane_is_dense(source, dims))
         launch = _plans[key] = launcher(
-            kernel,
-            pooling_windows.planes(source, dims),
-            out.numel,
-            _place_words(source, out, dims),
-            [out],
-            [source, places],
+            kernel, pooling_windows.planes(source, dims), out.numel, _place_words(source, out, dims), [out], [source, places]
         )
     return _within(launch, planes, index)
 
@@ -174,9 +171,7 @@ def _maximum_plan(layout: Layout, w: Window, index: DType | None) -> tuple[Calla
     if small:
         rows = pooling_windows.planes(out, 2) * counts[0]
         kernel = pool_pairs.forward_kernel(kind, "max", index is not None)
-        return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout]), len(
-            outputs
-        )
+        return launcher(kernel, rows, layout.numel, pair_words(layout, out), outputs, [layout]), len(outputs)
     tables = pooling_windows.maximum_tables(layout.shape[-dims:], counts, w)
     return windowed_maximum(kind, layout, outputs, tables, w.dilation, math.prod(w.kernel)), len(outputs)
 
@@ -198,24 +193,11 @@ def windowed_maximum(
     ):
         constants = pooling_windows.constants(layout, out, dims, tables, steps)
         return launcher(pool_lines.wide_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout])
-    if (
-        kind.floating
-        and layout.strides[-1] == 1 == out.strides[-1]
-        and layout.shape[-dims:].numel() < 1 << 31
-        and least > 0
-    ):
+    if kind.floating and layout.strides[-1] == 1 == out.strides[-1] and layout.shape[-dims:].numel() < 1 << 31 and least > 0:
         slice = (layout.shape[-1] * 12 + 256) // 64 * 64
         most = pooling_windows.most_taps(tables[-1])
         constants = pooling_windows.constants(layout, out, dims, tables, steps, most, slice=slice)
-        return launcher(
-            pool_rows.maximum_kernel(kind, index),
-            rows,
-            out.numel * taps,
-            constants,
-            outputs,
-            [layout],
-            slice,
-        )
+        return launcher(pool_rows.maximum_kernel(kind, index), rows, out.numel * taps, constants, outputs, [layout], slice)
     constants = pooling_windows.constants(layout, out, dims, tables, steps)
     kernel = kernels.forward_kernel(kind, "max", index, False)
     return launcher(kernel, rows, out.numel * taps, constants, outputs, [layout])
@@ -326,9 +308,7 @@ def max_pool_planes(input: Tensor, w: Window, return_indices: bool) -> Any:
     """Maximum pooling of (N, C, spatial) or (C, spatial), recorded."""
     if not return_indices and (input._node is None or not modes.local.grad):
         return _maximum(input, w, None)
-    return recorded(
-        input, _maximum(input, w, int64 if return_indices else uint8), return_indices, "MaxPool", len(w.kernel)
-    )
+    return recorded(input, _maximum(input, w, int64 if return_indices else uint8), return_indices, "MaxPool", len(w.kernel))
 
 
 @composite(method=False)
@@ -392,8 +372,13 @@ def max_pool1d(
         _check_line(layout.shape[-1], kernel, step, pad, spread, ceil_mode)
         if not layout.dtype.is_floating_point:
             raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{layout.dtype.scalar_name}'")
-    if alone and layout.is_contiguous and layout.dtype.is_floating_point and layout.flavor is None and (
-            kernel <= MOST_TAPS and step <= MOST_STEP):
+    if (
+        alone
+        and layout.is_contiguous
+        and layout.dtype.is_floating_point
+        and layout.flavor is None
+        and (kernel <= MOST_TAPS and step <= MOST_STEP)
+    ):
         _plans[key] = launch = _line_plan(layout, kernel, step, pad, spread, ceil_mode)
         return launch(None, input)
     w = window("max_pool1d", 2, (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode)
@@ -408,8 +393,14 @@ def _line_plan(layout: Layout, kernel: int, step: int, pad: int, spread: int, ce
     first = min(-(-pad // step), count)
     last = max(first, min(count, (size - 1 - (kernel - 1) * spread + pad) // step + 1))
     out = Layout.contiguous((*layout.shape[:-1], count), layout.dtype, layout.device)
-    return launcher(pool_lines.line_kernel(kind, kernel, step, spread), layout.numel // size, out.numel * kernel,
-                    [size, count, pad, first, last], [out], [layout])
+    return launcher(
+        pool_lines.line_kernel(kind, kernel, step, spread),
+        layout.numel // size,
+        out.numel * kernel,
+        [size, count, pad, first, last],
+        [out],
+        [layout],
+    )
 
 
 def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_mode: bool) -> None:
@@ -422,8 +413,7 @@ def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_m
         raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {pad}")
     if pad > ((kernel - 1) * spread + 1) // 2:
         raise RuntimeError(
-            f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and "
-            f"kernel_size={kernel}"
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and kernel_size={kernel}"
         )
     if spread <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {spread}")
@@ -432,20 +422,41 @@ def _check_line(size: int, kernel: int, step: int, pad: int, spread: int, ceil_m
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
 
 
-def max_pool1d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool1d` that returns (maxima, positions)."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool2d` that returns (maxima, places)."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                            dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """`max_pool3d` that returns (maxima, places)."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 

@@ -35,7 +35,7 @@ from flambeau.ops.reduction.sum import adding, wide
 # ---------------------------------------------------------------- kernels
 
 
-ROUNDED = 2.0 ** -49     # a variance that is such a part of the mean square, or less, is that of equal numbers, rounded
+ROUNDED = 2.0**-49  # a variance that is such a part of the mean square, or less, is that of equal numbers, rounded
 
 
 def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool, running: bool, root_mean: bool) -> tuple:
@@ -55,7 +55,7 @@ def _normalize_stages(elements: tuple, numbers: tuple, weight: bool, bias: bool,
             stages.append(Loop((adding("sum", own),)))
         stages.append(Loop((adding("m2", cast(delta * delta, total)),)))
         variance = folded("m2", total) / count
-    else:       # squares of narrower numbers are exact in `total`: one pass is enough
+    else:  # squares of narrower numbers are exact in `total`: one pass is enough
         stages.append(Loop((adding("sum", own), adding("square", own * own))))
         square, center = folded("square", total) / count, folded("sum", total) / count
         variance = square - center * center
@@ -89,9 +89,9 @@ def _normalize_outputs(dtypes: Sequence[DType], weight: bool, bias: bool, runnin
 # Running statistics are all that is given for a result. That they move must not make another call's graph stale, whose
 # gradient in training doesn't read them: a network is used on several inputs before the backward pass.
 NORMALIZE, NORMALIZE_IMAGES = [
-    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, format=order,
-         counted=False)
-    for order in (None, memory_order.format_strides)]
+    Rows("normalize", _normalize_stages, _normalize_outputs, number_dtype=lambda dtypes: float64, format=order, counted=False)
+    for order in (None, memory_order.format_strides)
+]
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, root_mean: bool, frozen: bool) -> tuple:
@@ -101,7 +101,7 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
     g = cast(g, x.dtype)
     mean = None if root_mean else cast(rest.pop(0), x.dtype)
     scale = cast(rest.pop(0), x.dtype)
-    total = wide(x.dtype) if sums else x.dtype      # sums of many numbers are results only then
+    total = wide(x.dtype) if sums else x.dtype  # sums of many numbers are results only then
     normal = (x if mean is None else x - mean) * scale
     factor = cast(rest.pop(0), x.dtype) if weight else None
     count = cast(numbers[0], total)
@@ -131,11 +131,18 @@ def _gradient_stages(elements: tuple, numbers: tuple, weight: bool, sums: bool, 
 
 
 GRADIENT, GRADIENT_IMAGES = [
-    Rows("normalize_backward", _gradient_stages,
-         lambda dtypes, weight, sums, root_mean, frozen: [
-             (dtypes[0], FULL), *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else [])],
-         number_dtype=lambda dtypes: float64, format=order)
-    for order in (None, memory_order.suggested_strides)]
+    Rows(
+        "normalize_backward",
+        _gradient_stages,
+        lambda dtypes, weight, sums, root_mean, frozen: [
+            (dtypes[0], FULL),
+            *([(compute_dtype(dtypes[0]), KEPT)] * 2 if sums else []),
+        ],
+        number_dtype=lambda dtypes: float64,
+        format=order,
+    )
+    for order in (None, memory_order.suggested_strides)
+]
 
 
 def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
@@ -143,7 +150,7 @@ def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
     x, g = elements[0], cast(elements[1], elements[0].dtype)
     mean = None if root_mean else cast(elements[2], x.dtype)
     normal = (x if mean is None else x - mean) * cast(elements[-1], x.dtype)
-    folds = [adding("gx", g * normal)]        # of many rows, chunk by chunk
+    folds = [adding("gx", g * normal)]  # of many rows, chunk by chunk
     stores = [(0, folded("gx", x.dtype))]
     if not root_mean:
         folds.append(adding("g", g))
@@ -151,8 +158,11 @@ def _affine_stages(elements: tuple, numbers: tuple, root_mean: bool) -> tuple:
     return Loop(tuple(folds)), Row(tuple(stores))
 
 
-_AFFINE = Rows("normalize_affine_backward", _affine_stages,
-               lambda dtypes, root_mean: [(compute_dtype(dtypes[0]), KEPT)] * (1 if root_mean else 2))
+_AFFINE = Rows(
+    "normalize_affine_backward",
+    _affine_stages,
+    lambda dtypes, root_mean: [(compute_dtype(dtypes[0]), KEPT)] * (1 if root_mean else 2),
+)
 
 
 def reshaped(x: Tensor, layout: Layout) -> Tensor:
@@ -171,7 +181,7 @@ def column(vector: Tensor | None, after: int) -> Tensor | None:
 
 def check_floating(kernel: str, x: Tensor) -> None:
     if not x._layout.dtype.is_floating_point:
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{x._layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{x._layout.dtype.scalar_name}'")
 
 
 def check_parameters(x: Tensor, *parameters: Tensor | None) -> None:
@@ -202,16 +212,22 @@ _layer_plans: dict[Any, Any] = register_cache({})
 
 def _check_normalized_shape(input: Tensor, shape: tuple, weight: Tensor | None, bias: Tensor | None, star: str = "[*, ") -> None:
     if not shape:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
-                           "but got normalized_shape = []")
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got normalized_shape = []"
+        )
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p._layout.shape) != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                               f"{list(p._layout.shape)} and normalized_shape = {list(shape)}")
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(p._layout.shape)} and normalized_shape = {list(shape)}"
+            )
     own = tuple(input._layout.shape)
-    if len(own) < len(shape) or own[len(own) - len(shape):] != shape:
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape {star}"
-                           f"{', '.join(map(str, shape))}], but got input of size{list(own)}")
+    if len(own) < len(shape) or own[len(own) - len(shape) :] != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape {star}"
+            f"{', '.join(map(str, shape))}], but got input of size{list(own)}"
+        )
 
 
 def _specialize_layer_norm(input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None) -> Any:
@@ -257,8 +273,9 @@ def _(g, out1, out2, input, normalized_shape, weight, eps, need):
     dx = dw = db = None
     if need["input"]:
         factor = () if weight is None else (weight,)
-        dx = GRADIENT((input, g, mean, scale, *factor), over, (float(values_in(input, over)),),
-                       (weight is not None, False, False, False))
+        dx = GRADIENT(
+            (input, g, mean, scale, *factor), over, (float(values_in(input, over)),), (weight is not None, False, False, False)
+        )
     if need["weight"] or need["bias"]:
         dw, db = _AFFINE((input, g, mean, scale), along, (), (False,))
     return dx, dw if need["weight"] else None, db if need["bias"] else None
@@ -325,8 +342,11 @@ def _(g, out1, input, shape, weight, eps, need):
     if modes.local.grad or g._layout.flavor is not None:
         return gradients_by_operators(g, input, over, along, weight, eps, need, root_mean=True)[:2]
     factor = () if weight is None else (weight,)
-    dx = GRADIENT_IMAGES((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False)) \
-        if need["input"] else None
+    dx = (
+        GRADIENT_IMAGES((input, g, out1, *factor), over, (float(math.prod(shape)),), (weight is not None, False, True, False))
+        if need["input"]
+        else None
+    )
     return dx, _AFFINE((input, g, out1), along, (), (True,)) if need["weight"] else None
 
 
@@ -414,13 +434,16 @@ def _(g, out1, out2, input, weight, groups, eps, need):
         split = (n, groups, c // groups, math.prod(spatial))
         wide_weight = None if weight is None else weight.reshape(groups, -1, 1)
         dx, dw, db = gradients_by_operators(g.reshape(split), input.reshape(split), (2, 3), (0, 3), wide_weight, eps, need)
-        return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
-                None if db is None else db.reshape(-1))
+        return (
+            None if dx is None else dx.reshape(input._layout.shape),
+            None if dw is None else dw.reshape(-1),
+            None if db is None else db.reshape(-1),
+        )
     (x, c), (g, _) = _grouped(input, groups), _grouped(g, groups)
     shape, own, device = x._layout.shape, out1._layout.dtype, x._layout.device
     statistic = Layout.contiguous((shape[0], groups, 1, 1), own, device)
     mean, scale = reshaped(out1, statistic), reshaped(out2, statistic)
-    g_sums, gx_sums = _CHANNEL_SUMS((x, g, mean, scale), (3,))          # (N, groups, channels of a group)
+    g_sums, gx_sums = _CHANNEL_SUMS((x, g, mean, scale), (3,))  # (N, groups, channels of a group)
     vector = Layout.contiguous((c,), own, device)
     factor = () if weight is None else (reshaped(weight, _rows_of_groups(weight, groups)),)
     dx = dw = db = None
@@ -448,8 +471,10 @@ def _channel_sum_stages(elements: tuple, numbers: tuple) -> tuple:
     total = wide(x.dtype)
     g = cast(g, x.dtype)
     normal = (x - cast(mean, x.dtype)) * cast(scale, x.dtype)
-    return (Loop((adding("g", cast(g, total)), adding("gx", cast(g * normal, total)))),
-            Row(((0, folded("g", total)), (1, folded("gx", total)))))
+    return (
+        Loop((adding("g", cast(g, total)), adding("gx", cast(g * normal, total)))),
+        Row(((0, folded("g", total)), (1, folded("gx", total)))),
+    )
 
 
 def _group_mean_stages(elements: tuple, numbers: tuple, dtype: DType, weight: bool) -> tuple:
@@ -457,8 +482,10 @@ def _group_mean_stages(elements: tuple, numbers: tuple, dtype: DType, weight: bo
     factor = cast(elements[2], elements[0].dtype) if weight else constant(1, elements[0].dtype)
     names = ("g", "gx")
     total = elements[0].dtype
-    return (Loop(tuple(adding(name, x * factor) for name, x in zip(names, elements))),
-            Row(tuple((i, cast(folded(name, total) / cast(numbers[0], total), dtype)) for i, name in enumerate(names))))
+    return (
+        Loop(tuple(adding(name, x * factor) for name, x in zip(names, elements))),
+        Row(tuple((i, cast(folded(name, total) / cast(numbers[0], total), dtype)) for i, name in enumerate(names))),
+    )
 
 
 def _group_gradient_stages(elements: tuple, numbers: tuple, weight: bool) -> tuple:
@@ -469,13 +496,16 @@ def _group_gradient_stages(elements: tuple, numbers: tuple, weight: bool) -> tup
 
 
 def _batch_sum_stages(elements: tuple, numbers: tuple, dtype: DType) -> tuple:
-    return (Loop(tuple(adding(str(i), x) for i, x in enumerate(elements))),
-            Row(tuple((i, cast(folded(str(i), x.dtype), dtype)) for i, x in enumerate(elements))))
+    return (
+        Loop(tuple(adding(str(i), x) for i, x in enumerate(elements))),
+        Row(tuple((i, cast(folded(str(i), x.dtype), dtype)) for i, x in enumerate(elements))),
+    )
 
 
 _CHANNEL_SUMS = Rows("group_norm_sums", _channel_sum_stages, lambda dtypes: [(wide(compute_dtype(dtypes[0])), KEPT)] * 2)
-_GROUP_MEANS = Rows("group_norm_means", _group_mean_stages, lambda dtypes, dtype, weight: [(dtype, KEPT)] * 2,
-                    number_dtype=lambda dtypes: float64)
+_GROUP_MEANS = Rows(
+    "group_norm_means", _group_mean_stages, lambda dtypes, dtype, weight: [(dtype, KEPT)] * 2, number_dtype=lambda dtypes: float64
+)
 _GROUP_GRADIENT = Rows("group_norm_backward", _group_gradient_stages, lambda dtypes, weight: [(dtypes[0], FULL)])
 _BATCH_SUMS = Rows("group_norm_batch_sums", _batch_sum_stages, lambda dtypes, dtype: [(dtype, KEPT)] * 2)
 
@@ -487,17 +517,22 @@ def _check_group_norm(input: Tensor, groups: int, weight: Tensor | None, bias: T
     if groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
     if shape[1] % groups:
-        raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
-                           f"{shape} and num_groups={groups}")
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape} and num_groups={groups}"
+        )
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p._layout.shape) != (shape[1],):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} "
-                               f"of shape {list(p._layout.shape)} and input of shape {shape}")
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} "
+                f"of shape {list(p._layout.shape)} and input of shape {shape}"
+            )
 
 
 @composite(method=False)
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
-               cudnn_enabled=True) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5, cudnn_enabled=True
+) -> Tensor:
     """Normalise each group of channels of each sample, then scale and shift per channel.
 
     input: (N, C, ...); weight, bias: (C,) or None. Raises RuntimeError unless num_groups divides C.
@@ -507,15 +542,18 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 @named("group_norm")
-def functional_group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
-                          eps: float = 1e-5) -> Tensor:
+def functional_group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
     """nn.functional.group_norm: see group_norm. Raises ValueError when there is one value per group."""
     shape = input.size()
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     if shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
-        raise ValueError("Expected more than 1 value per channel when training, got input size "
-                         f"{[shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]}")
+        raise ValueError(
+            "Expected more than 1 value per channel when training, got input size "
+            f"{[shape[0] * shape[1] // num_groups, num_groups, *shape[2:]]}"
+        )
     return group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -532,9 +570,9 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if input.numel() == 0:
         return input
     squares = input * input
-    kind_of_means(2 if input.dim() == 3 else 3, squares.dtype)     # PyTorch makes the means by pooling
+    kind_of_means(2 if input.dim() == 3 else 3, squares.dtype)  # PyTorch makes the means by pooling
     channels = input.size(1)
-    if size > 2 * channels:     # PyTorch pads the channels with size - 1 others: refuse what it has no memory for
+    if size > 2 * channels:  # PyTorch pads the channels with size - 1 others: refuse what it has no memory for
         padded = (input.numel() // channels, channels + size - 1)
         within_memory(Layout.contiguous(padded, input.dtype, input.device))
     total = squares
@@ -543,13 +581,14 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         rest = channels - builtins.abs(shift)
         parts = [squares.narrow(1, shift, rest), moved] if shift > 0 else [moved, squares.narrow(1, 0, rest)]
         total = total + NAMESPACE["cat"](parts, 1)
-    mean = total / size if total.is_floating_point() or total.is_complex() else total // size     # PyTorch's pooling of integers
+    mean = total / size if total.is_floating_point() or total.is_complex() else total // size  # PyTorch's pooling of integers
     return input / (mean * alpha + k).pow(beta)
 
 
 @composite(method=False, name="layer_norm")
-def _torch_layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5,
-                      cudnn_enable=True) -> Tensor:
+def _torch_layer_norm(
+    input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5, cudnn_enable=True
+) -> Tensor:
     """torch.layer_norm: see nn.functional.layer_norm."""
     return layer_norm(input, normalized_shape, weight, bias, eps)
 
@@ -581,5 +620,8 @@ def _(gs, input, weight, group, eps, need):
             scale = ((delta * delta).mean((2, 3), True) + eps).rsqrt()
             part = part - g_scale.reshape(n, group, 1, 1) * scale.pow(3) * delta / count
         dx = part
-    return (None if dx is None else dx.reshape(input._layout.shape), None if dw is None else dw.reshape(-1),
-            None if db is None else db.reshape(-1))
+    return (
+        None if dx is None else dx.reshape(input._layout.shape),
+        None if dw is None else dw.reshape(-1),
+        None if db is None else db.reshape(-1),
+    )

@@ -79,11 +79,7 @@ def window(
     if 0 in strides:
         raise RuntimeError("stride should not be zero")
     letters = "THW"[3 - dims :]
-    for what, values, prefix in (
-        ("kernel size", kernel, "k"),
-        ("stride", strides, "d"),
-        ("dilation", steps, "dilation"),
-    ):
+    for what, values, prefix in (("kernel size", kernel, "k"), ("stride", strides, "d"), ("dilation", steps, "dilation")):
         if min(values) <= 0:
             listed = " ".join(f"{prefix}{letter}: {v}" for letter, v in zip(letters, values))
             raise RuntimeError(f"{what} should be greater than zero, but got {listed}")
@@ -92,8 +88,7 @@ def window(
             raise RuntimeError(f"pad must be non-negative, but got pad: {pad}")
         if pad > ((size - 1) * step + 1) // 2:
             raise RuntimeError(
-                "pad should be at most half of effective kernel size, but got "
-                f"pad={pad}, kernel_size={size} and dilation={step}"
+                f"pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={size} and dilation={step}"
             )
     return Window(name, kernel, strides, pads, steps, bool(ceil_mode), bool(count_include_pad), divisor or 0)
 
@@ -129,9 +124,7 @@ def pooled_shape(layout: Layout, w: Window) -> tuple[int, ...]:
     """Spatial shape of the result; RuntimeError where nothing would be left."""
     dims = len(w.kernel)
     sizes = layout.shape[layout.ndim - dims :]
-    counts = tuple(
-        pooled_size(*numbers, w.ceil_mode) for numbers in zip(sizes, w.kernel, w.stride, w.padding, w.dilation)
-    )
+    counts = tuple(pooled_size(*numbers, w.ceil_mode) for numbers in zip(sizes, w.kernel, w.stride, w.padding, w.dilation))
     if min(counts) < 1:
         channels = layout.shape[layout.ndim - dims - 1]
         raise RuntimeError(
@@ -169,7 +162,7 @@ def adaptive_tables(sizes: Sequence[int], counts: Sequence[int]) -> list[Table]:
     """`count` windows that cover the axis as evenly as can be."""
     tables: list[Table] = []
     for size, count in zip(sizes, counts):
-        whole, rest = divmod(size, max(count, 1))       # apart: a product of the two sizes might not fit an integer
+        whole, rest = divmod(size, max(count, 1))  # apart: a product of the two sizes might not fit an integer
         at = np.arange(count)
         begin = at * whole + at * rest // max(count, 1)
         taps = (at + 1) * whole - -(at + 1) * rest // max(count, 1) - begin
@@ -191,8 +184,10 @@ def check_gradient(name: str, layout: Layout) -> None:
     """RuntimeError for a gradient of adaptive pooling without elements, unless for want of images."""
     for dim in range(1, layout.ndim):
         if layout.shape[dim] == 0:
-            raise RuntimeError(f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, but "
-                               f"grad_output has sizes {list(layout.shape)} with dimension {dim} being empty")
+            raise RuntimeError(
+                f"{name}(): Expected grad_output to have non-zero size for non-batch dimensions, but "
+                f"grad_output has sizes {list(layout.shape)} with dimension {dim} being empty"
+            )
 
 
 def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
@@ -209,8 +204,12 @@ def result_layout(layout: Layout, dims: int, counts: Sequence[int], dtype: DType
     orders = layout.ndim == dims + 2 and (dims == 2 or volumes)
     if orders and memory_order.suggests_channels_last(layout.shape, layout.strides):
         return Layout.of(shape, memory_order.channels_last_strides(shape), dtype, layout.device)
-    if volumes and layout.ndim == dims + 1 == 4 and not layout.is_contiguous \
-            and memory_order.is_channels_last((1, *layout.shape), (layout.numel, *layout.strides)):
+    if (
+        volumes
+        and layout.ndim == dims + 1 == 4
+        and not layout.is_contiguous
+        and memory_order.is_channels_last((1, *layout.shape), (layout.numel, *layout.strides))
+    ):
         return Layout.of(shape, memory_order.channels_last_strides((1, *shape))[1:], dtype, layout.device)
     return Layout.contiguous(shape, dtype, layout.device)
 
@@ -232,17 +231,20 @@ def constants(
         batch = own[0] if layout.ndim == dims + 2 else 0
         return batch, own[layout.ndim - dims - 1], *three(own[layout.ndim - dims :], 0)
 
-    words = array("q", [
-        image.shape[image.ndim - dims - 1],
-        *three(result.shape[result.ndim - dims :], 1),
-        *strides(image),
-        *strides(result),
-        *three(image.shape[image.ndim - dims :], 1),
-        *three(steps or (1,) * dims, 1),
-        divisor,
-        table_plane,
-        slice,
-    ])
+    words = array(
+        "q",
+        [
+            image.shape[image.ndim - dims - 1],
+            *three(result.shape[result.ndim - dims :], 1),
+            *strides(image),
+            *strides(result),
+            *three(image.shape[image.ndim - dims :], 1),
+            *three(steps or (1,) * dims, 1),
+            divisor,
+            table_plane,
+            slice,
+        ],
+    )
     if tables:
         single: Table = (np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int64))
         for table in [single] * (3 - dims) + list(tables):
@@ -259,9 +261,7 @@ def planes(layout: Layout, dims: int) -> int:
 def plane_is_dense(layout: Layout, dims: int) -> bool:
     """Whether the elements of a plane lie in order without gaps."""
     expected = 1
-    for size, stride in zip(
-        reversed(layout.shape[layout.ndim - dims :]), reversed(layout.strides[layout.ndim - dims :])
-    ):
+    for size, stride in zip(reversed(layout.shape[layout.ndim - dims :]), reversed(layout.strides[layout.ndim - dims :])):
         if size != 1 and stride != expected:
             return False
         expected *= size

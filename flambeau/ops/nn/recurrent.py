@@ -22,8 +22,9 @@ from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import Expr
 
-BLOCK = 32      # time steps of one plan
+BLOCK = 32  # time steps of one plan
 _plans: dict[Any, Callable] = register_cache({})
+
 
 class Cell(NamedTuple):
     """The arithmetic of a kind of cell, in scalar expressions.
@@ -36,15 +37,17 @@ class Cell(NamedTuple):
 
     gates: int
     columns: int
-    adds: bool          # the product is added to the projected input
+    adds: bool  # the product is added to the projected input
     has_cell: bool
     forward: Callable
     backward: Callable
+
 
 def _lstm_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Expr) -> tuple:
     i, f, g, o = s.sigmoid(kept[0]), s.sigmoid(kept[1]), s.tanh(kept[2]), s.sigmoid(kept[3])
     new = f * cell + i * g
     return [i, f, g, o], o * s.tanh(new), new
+
 
 def _lstm_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
     i, f, g, o = kept
@@ -53,12 +56,14 @@ def _lstm_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) ->
     gates = [total * g * i * (1 - i), total * cell * f * (1 - f), total * i * (1 - g * g), grad * bent * o * (1 - o)]
     return gates, None, total * f, None
 
+
 def _gru_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
     _, reset, update, new = kept
     reset = s.sigmoid(projected[0] + reset)
     update = s.sigmoid(projected[1] + update)
     candidate = s.tanh(projected[2] + reset * new)
     return [reset, update, candidate, None], candidate + update * (hidden - candidate), None
+
 
 def _gru_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
     reset, update, candidate, product = kept
@@ -67,17 +72,22 @@ def _gru_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> 
     of_reset = of_candidate * product * reset * (1 - reset)
     return [of_reset, of_update, of_candidate], [of_reset, of_update, of_candidate * reset], None, grad * update
 
+
 def _tanh_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
     return [None], s.tanh(kept[0]), None
+
 
 def _tanh_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
     return [grad * (1 - new_hidden * new_hidden)], None, None, None
 
+
 def _relu_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
     return [None], s.where(kept[0] <= 0, 0, kept[0]), None
 
+
 def _relu_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
     return [s.where(new_hidden <= 0, 0, grad)], None, None, None
+
 
 CELLS = {
     "LSTM": Cell(4, 4, True, True, _lstm_forward, _lstm_backward),
@@ -86,6 +96,7 @@ CELLS = {
     "RNN_RELU": Cell(1, 1, True, False, _relu_forward, _relu_backward),
 }
 
+
 class Spot(NamedTuple):
     """Where a (batch, size) operand of a cell's kernel lies: parameter slot, first element, strides."""
 
@@ -93,17 +104,43 @@ class Spot(NamedTuple):
     start: int
     strides: tuple[int, int]
 
+
 def cell_step(
     name: str, dtype: Any, shape: tuple[int, int], outputs: Sequence[tuple[Spot, Expr]], inputs: Sequence[Spot]
 ) -> Loops:
-    nest = Nest(name, (dtype,) * len(outputs), (dtype,) * len(inputs), (Loop((), tuple(
-        (i, expression) for i, (_, expression) in enumerate(outputs))),), ())
+    nest = Nest(
+        name,
+        (dtype,) * len(outputs),
+        (dtype,) * len(inputs),
+        (Loop((), tuple((i, expression) for i, (_, expression) in enumerate(outputs))),),
+        (),
+    )
     spots = [*(spot for spot, _ in outputs), *inputs]
-    return elementwise(nest, shape, [spot.strides for spot in spots], tuple(x.slot for x in spots),
-                       {j: x.start * dtype.itemsize for j, x in enumerate(spots)})
+    return elementwise(
+        nest,
+        shape,
+        [spot.strides for spot in spots],
+        tuple(x.slot for x in spots),
+        {j: x.start * dtype.itemsize for j, x in enumerate(spots)},
+    )
 
-def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, projected: tuple, weight: tuple,
-                  start: tuple, first_cell: tuple, biased: bool, reverse: bool, keep: bool, given: Sequence[Layout]) -> Callable:
+
+def _forward_plan(
+    mode: str,
+    dtype: Any,
+    device: Any,
+    steps: int,
+    batch: int,
+    size: int,
+    projected: tuple,
+    weight: tuple,
+    start: tuple,
+    first_cell: tuple,
+    biased: bool,
+    reverse: bool,
+    keep: bool,
+    given: Sequence[Layout],
+) -> Callable:
     """launch(outputs, kept, cells, projected, hidden, cell or hidden, weight, [bias]) for a block of steps."""
     cell = CELLS[mode]
     wide, gates = cell.columns * size, cell.gates * size
@@ -114,16 +151,25 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
     order = range(steps - 1, -1, -1) if reverse else range(steps)
     row = (size, 1)
     for t in order:
-        kept_at = (t * batch * wide if keep else 0)
+        kept_at = t * batch * wide if keep else 0
         skip = wide - gates
         addend = None
         if cell.adds:
             addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0])
         elif biased:
             addend = Matrix(7, (0, 0, 0, 1))
-        plan.append(Contraction(dtype, batch, gates, size, Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
-                                Matrix(6, (0, 0, weight[1], weight[0])), Matrix(1, (0, 0, wide, 1), kept_at + skip),
-                                addend=addend))
+        plan.append(
+            Contraction(
+                dtype,
+                batch,
+                gates,
+                size,
+                Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
+                Matrix(6, (0, 0, weight[1], weight[0])),
+                Matrix(1, (0, 0, wide, 1), kept_at + skip),
+                addend=addend,
+            )
+        )
         inputs = [Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
         kept = list(inputs)
         if not cell.adds:
@@ -131,7 +177,7 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
         values = [element(i, dtype) for i in range(len(inputs))]
         extra = [previous] + ([previous_cell] if cell.has_cell else [])
         states = [element(len(inputs) + i, dtype) for i in range(len(extra))] + [None]
-        made, hidden, new_cell = cell.forward(values[:cell.columns], values[cell.columns:], states[0], states[1])
+        made, hidden, new_cell = cell.forward(values[: cell.columns], values[cell.columns :], states[0], states[1])
         here = Spot(0, t * batch * size, row)
         outputs = [(here, hidden)]
         if keep:
@@ -142,12 +188,23 @@ def _forward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, si
             previous_cell = here_cell
         plan.append(cell_step(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra]))
         previous = here
-    return lowered(Plan(plan, results, given,
-                        release=steps * batch * size * gates >= RELEASE_FROM))
+    return lowered(Plan(plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM))
 
 
-def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, size: int, g: tuple, weight: tuple,
-                   start: tuple, first_cell: tuple, reverse: bool, given: Sequence[Layout]) -> Callable:
+def _backward_plan(
+    mode: str,
+    dtype: Any,
+    device: Any,
+    steps: int,
+    batch: int,
+    size: int,
+    g: tuple,
+    weight: tuple,
+    start: tuple,
+    first_cell: tuple,
+    reverse: bool,
+    given: Sequence[Layout],
+) -> Callable:
     """launch(gates, product gates, hidden gradient, cell gradient, direct gradient, g, outputs, kept, cells, hidden, cell,
     weight) for a block of steps. The hidden and cell gradients come in with those of the state after the block."""
     cell = CELLS[mode]
@@ -170,8 +227,8 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
                 Spot(3, 0, row),
             ]
         e = [element(i, dtype) for i in range(len(inputs))]
-        rest = [*e[2 + cell.columns:], None, None, None]
-        made, product, of_cell, direct = cell.backward(e[0] + e[1], e[2:2 + cell.columns], *rest[:5])
+        rest = [*e[2 + cell.columns :], None, None, None]
+        made, product, of_cell, direct = cell.backward(e[0] + e[1], e[2 : 2 + cell.columns], *rest[:5])
         outputs = [(Spot(0, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(made)]
         if product is not None:
             outputs += [(Spot(1, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(product)]
@@ -181,32 +238,57 @@ def _backward_plan(mode: str, dtype: Any, device: Any, steps: int, batch: int, s
             outputs.append((Spot(4, 0, row), direct))
         plan.append(cell_step(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs))
         gradient = Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates)
-        plan.append(Contraction(dtype, batch, size, gates, gradient, Matrix(11, (0, 0, *weight)), Matrix(2, (0, 0, size, 1)),
-                                addend=None if direct is None else Matrix(4, (0, 0, size, 1))))
-    return lowered(Plan(
-        plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM
-    ))
+        plan.append(
+            Contraction(
+                dtype,
+                batch,
+                size,
+                gates,
+                gradient,
+                Matrix(11, (0, 0, *weight)),
+                Matrix(2, (0, 0, size, 1)),
+                addend=None if direct is None else Matrix(4, (0, 0, size, 1)),
+            )
+        )
+    return lowered(Plan(plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM))
 
 
 def _blocks(count: int, from_end: bool) -> list[tuple[int, int]]:
     made = [(at, min(BLOCK, count - at)) for at in range(0, count, BLOCK)]
     return made[::-1] if from_end else made
 
+
 def _part(x: Tensor, at: int, steps: int) -> Tensor:
     layout = x._layout
     if steps == layout.shape[0]:
         return x
-    return tensor_from(x._storage, x._offset + at * layout.strides[0],
-                       Layout.of((steps, *layout.shape[1:]), layout.strides, layout.dtype, layout.device))
+    return tensor_from(
+        x._storage,
+        x._offset + at * layout.strides[0],
+        Layout.of((steps, *layout.shape[1:]), layout.strides, layout.dtype, layout.device),
+    )
+
 
 def _plane(x: Tensor, at: int) -> Tensor:
     layout = x._layout
-    return tensor_from(x._storage, x._offset + at * layout.strides[0],
-                       Layout.of(layout.shape[1:], layout.strides[1:], layout.dtype, layout.device))
+    return tensor_from(
+        x._storage,
+        x._offset + at * layout.strides[0],
+        Layout.of(layout.shape[1:], layout.strides[1:], layout.dtype, layout.device),
+    )
+
 
 @operator(method=False, function=False, differentiable=2)
-def _recurrent_layer(mode: str, projected: Tensor, hidden: Tensor, cell: Tensor | None, weight: Tensor, bias: Tensor | None,
-                     reverse: bool, keep: bool) -> tuple[Tensor, ...]:
+def _recurrent_layer(
+    mode: str,
+    projected: Tensor,
+    hidden: Tensor,
+    cell: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    reverse: bool,
+    keep: bool,
+) -> tuple[Tensor, ...]:
     """(outputs (T, batch, size), last cell state, kept values, cells) of a layer; (T, batch, gates) projected input."""
     layout = projected._layout
     dtype, device = layout.dtype, layout.device
@@ -225,15 +307,29 @@ def _recurrent_layer(mode: str, projected: Tensor, hidden: Tensor, cell: Tensor 
         given = [_part(projected, at, steps), state, cell_state, ready, *([] if bias is None else [bias])]
         launch = _plans.get(key)
         if launch is None:
-            launch = _plans[key] = _forward_plan(mode, dtype, device, steps, batch, size, layout.strides, ready._layout.strides,
-                                                 state._layout.strides, cell_state._layout.strides, bias is not None,
-                                                 reverse, keep, [x._layout for x in given])
+            launch = _plans[key] = _forward_plan(
+                mode,
+                dtype,
+                device,
+                steps,
+                batch,
+                size,
+                layout.strides,
+                ready._layout.strides,
+                state._layout.strides,
+                cell_state._layout.strides,
+                bias is not None,
+                reverse,
+                keep,
+                [x._layout for x in given],
+            )
         launch(*results, *given)
         last = at if reverse else at + steps - 1
         state = _plane(out, last)
         if rule.has_cell:
             cell_state = _plane(cells, last if keep else 0)
     return out, (cell_state.clone() if rule.has_cell else empty_layout(Layout.contiguous((0,), dtype, device))), kept, cells
+
 
 @_recurrent_layer.vjp
 def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
@@ -260,13 +356,31 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
         state = _plane(out, before) if inside else hidden
         cell_state = state if not rule.has_cell else _plane(cells, before) if inside else cell
         key = ("backward", mode, steps, g._layout.strides, state._layout, cell_state._layout, weight._layout, reverse)
-        given = [_part(g, at, steps), _part(out, at, steps), _part(kept, at, steps), _part(cells, at, steps), state, cell_state,
-                 weight]
+        given = [
+            _part(g, at, steps),
+            _part(out, at, steps),
+            _part(kept, at, steps),
+            _part(cells, at, steps),
+            state,
+            cell_state,
+            weight,
+        ]
         launch = _plans.get(key)
         if launch is None:
             launch = _plans[key] = _backward_plan(
-                mode, dtype, device, steps, batch, size, g._layout.strides, weight._layout.strides, state._layout.strides,
-                cell_state._layout.strides, reverse, [x._layout for x in given])
+                mode,
+                dtype,
+                device,
+                steps,
+                batch,
+                size,
+                g._layout.strides,
+                weight._layout.strides,
+                state._layout.strides,
+                cell_state._layout.strides,
+                reverse,
+                [x._layout for x in given],
+            )
         launch(_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct, *given)
     g_weight = g_bias = None
     if need["weight"]:
@@ -279,6 +393,7 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
     if bias is not None and need["bias"]:
         g_bias = product.reshape(-1, wide[2]).sum(0)
     return gates, g_hidden, g_state if rule.has_cell else None, g_weight, g_bias
+
 
 Composed = Callable[..., tuple]
 _composed: list[Composed] = []
@@ -303,8 +418,10 @@ def fits(tensors: Sequence[Tensor | None], plain: Any) -> bool:
                 return False
     return True
 
-def recurrent_layer(mode: str, projected: Tensor, state: Sequence[Tensor], weight: Tensor, bias: Tensor | None,
-                    reverse: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+
+def recurrent_layer(
+    mode: str, projected: Tensor, state: Sequence[Tensor], weight: Tensor, bias: Tensor | None, reverse: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The outputs (T, batch, size) of a layer and its last state, by the one operator."""
     cell = state[1] if len(state) > 1 else None
     bias = bias if bias is None else bias.contiguous()

@@ -32,8 +32,9 @@ def _parts(slot: int, layout: Layout, count: int) -> list[Spot]:
     return [Spot(slot, part * size * layout.strides[1], layout.strides) for part in range(count)]
 
 
-def _plan(name: str, results: Sequence[tuple[int, Sequence[Any]]], given: Sequence[tuple[Layout, int]], size: int,
-          formula: Callable) -> Callable:
+def _plan(
+    name: str, results: Sequence[tuple[int, Sequence[Any]]], given: Sequence[tuple[Layout, int]], size: int, formula: Callable
+) -> Callable:
     """launch(results, given): the matrices of so many parts that formula(*parts of each given matrix) gives for each result."""
     batch, (first, _) = given[0][0].shape[0], given[0]
     made = [Layout.contiguous((batch, parts * size), first.dtype, first.device) for parts in results]
@@ -90,9 +91,11 @@ def _(g, out):
 @operator(method=False, function=False, differentiable=2)
 def lstm_cell_step(projected: Tensor, product: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
     """(hidden, cell, gates after their functions) of the products with the input and with the hidden state."""
+
     def formula(projected: list, product: list, cell: list) -> list:
         gates, hidden, new = CELLS["LSTM"].forward([a + b for a, b in zip(projected, product)], [], None, cell[0])
         return [hidden, new, *gates]
+
     return _kept("lstm_cell_step", (1, 1, 4), ((projected, 4), (product, 4), (cell, 1)), formula)
 
 
@@ -104,11 +107,12 @@ def _(gs, outs, projected, product, cell):
     given = [(outs[2], 4), (cell, 1), (outs[1], 1), *[(x, 1) for x in (g, g_cell) if x is not None]]
 
     def formula(kept: list, cell: list, new_cell: list, *gradients: list) -> list:
-        rest, zero = [x for x, in gradients], constant(0, cell[0].dtype)
+        rest, zero = [x for (x,) in gradients], constant(0, cell[0].dtype)
         first, second = (x is not None for x in (g, g_cell))
         grad, grad_cell = rest[0] if first else zero, rest[-1] if second else zero
         gates, _, of_cell, _ = CELLS["LSTM"].backward(grad, kept, None, None, cell[0], new_cell[0], grad_cell)
         return [*gates, of_cell]
+
     name = "lstm_cell_backward" + "_hidden" * (g is not None) + "_cell" * (g_cell is not None)
     gates, of_cell = _kept(name, (4, 1), given, formula)
     return gates, gates, of_cell
@@ -123,8 +127,9 @@ def _lstm_gradients(g: Tensor | None, g_cell: Tensor | None, gates: Tensor, cell
     g = NAMESPACE["zeros_like"](cell) if g is None else g
     total = g * o * (1 - bent * bent)
     total = total if g_cell is None else total + g_cell
-    made = NAMESPACE["cat"]([total * c * i * (1 - i), total * cell * f * (1 - f), total * i * (1 - c * c),
-                             g * bent * o * (1 - o)], -1)
+    made = NAMESPACE["cat"](
+        [total * c * i * (1 - i), total * cell * f * (1 - f), total * i * (1 - c * c), g * bent * o * (1 - o)], -1
+    )
     return made, made, total * f
 
 
@@ -134,9 +139,11 @@ def _lstm_gradients(g: Tensor | None, g_cell: Tensor | None, gates: Tensor, cell
 @operator(method=False, function=False, differentiable=1)
 def gru_cell_step(projected: Tensor, product: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
     """(hidden, gates after their functions) of the products with the input and with the hidden state."""
+
     def formula(projected: list, product: list, hidden: list) -> list:
         (*gates, _), new, _ = CELLS["GRU"].forward([None, *product], projected, hidden[0], None)
         return [new, *gates]
+
     return _kept("gru_cell_step", (1, 3), ((projected, 3), (product, 3), (hidden, 1)), formula)
 
 
@@ -148,6 +155,7 @@ def _(g, outs, projected, product, hidden):
     def formula(kept: list, product: list, hidden: list, g: list) -> list:
         of_projected, of_product, _, direct = CELLS["GRU"].backward(g[0], [*kept, product[2]], hidden[0], None, None, None, None)
         return [*of_projected, *of_product, direct]
+
     return _kept("gru_cell_backward", (3, 3, 1), ((outs[1], 3), (product, 3), (hidden, 1), (g, 1)), formula)
 
 

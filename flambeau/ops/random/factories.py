@@ -24,16 +24,7 @@ from flambeau.core.operator.arguments import is_int, no_combination, refused
 from flambeau.core.operator.facets import CONSTANT
 from flambeau.core.operator.publishing import NAMESPACE, public
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.creation.factories import (
-    check_layout,
-    dtype_asked,
-    filled,
-    finish,
-    fresh_layout,
-    layout_like,
-    leaf,
-    sizes_of,
-)
+from flambeau.ops.creation.factories import check_layout, dtype_asked, filled, finish, fresh_layout, layout_like, leaf, sizes_of
 from flambeau.ops.random.sampling_layout import (
     Sampler,
     draw,
@@ -56,28 +47,48 @@ def _keep(kept: dict[Any, Callable], key: tuple, made: Tensor, plan: Callable[..
     """Keep the plan of a result for calls with the same key, if it is a plain tensor; returns the result."""
     layout = made._layout
     if made.__class__ is Tensor and is_straight(layout) and local.draws is None:
-        with contextlib.suppress(TypeError):    # sizes in a list
+        with contextlib.suppress(TypeError):  # sizes in a list
             kept[key] = plan(layout, *details)
     return made
 
 
-def made_by(sample: Sampler, generator: Any, shape: tuple[int, ...], dtype: DType | None, device: Any, requires_grad: bool,
-            out: Tensor | None, *parameters: Any) -> Tensor:
+def made_by(
+    sample: Sampler,
+    generator: Any,
+    shape: tuple[int, ...],
+    dtype: DType | None,
+    device: Any,
+    requires_grad: bool,
+    out: Tensor | None,
+    *parameters: Any,
+) -> Tensor:
     """What a factory makes by a sampler; under vmap, the innermost one's examples."""
     if modes.local.draws is not None:
-        return modes.local.draws.draw(lambda *lead: made_by(
-            sample, generator, (*lead, *shape), dtype, device, requires_grad, None, *parameters), out)
+        return modes.local.draws.draw(
+            lambda *lead: made_by(sample, generator, (*lead, *shape), dtype, device, requires_grad, None, *parameters), out
+        )
     made = draw(sample, fresh_layout(shape, dtype, device), generator, *parameters)
     return finish(made, requires_grad, out) if requires_grad or out is not None else made
 
 
-def made_like(sample: Sampler | Callable[[Layout], Sampler], generator: Any, input: Tensor, dtype: DType | None, device: Any,
-              memory_format: Any, requires_grad: bool, *parameters: Any) -> Tensor:
+def made_like(
+    sample: Sampler | Callable[[Layout], Sampler],
+    generator: Any,
+    input: Tensor,
+    dtype: DType | None,
+    device: Any,
+    memory_format: Any,
+    requires_grad: bool,
+    *parameters: Any,
+) -> Tensor:
     """`made_by` for a factory whose result is like `input`."""
     if modes.local.draws is not None:
         shape = input._layout.shape
-        return modes.local.draws.draw(lambda *lead: made_like(
-            sample, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad, *parameters))
+        return modes.local.draws.draw(
+            lambda *lead: made_like(
+                sample, generator, input.expand(*lead, *shape), dtype, device, memory_format, requires_grad, *parameters
+            )
+        )
     layout = layout_like(input, dtype, device, memory_format)
     return finish(draw(normal_of(layout) if sample is normal_of else sample, layout, generator, *parameters), requires_grad)
 
@@ -87,13 +98,22 @@ def _normal_parameters(dtype: DType | None) -> tuple[float, float]:
     if dtype is None:
         return 0.0, 1.0
     need_float("normal_kernel_cpu", dtype)
-    return 0.0, 1 / 2 ** 0.5 if dtype.is_complex else 1.0
+    return 0.0, 1 / 2**0.5 if dtype.is_complex else 1.0
 
 
 @public(method=False)
-def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | None = None, layout: Any = None,
-         device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None,
-         names: Any = None) -> Tensor:
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """Uniform samples of [0, 1)."""
     if size is not None:
         sizes = (*sizes, size)
@@ -115,9 +135,18 @@ def rand(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | No
 
 
 @public(method=False)
-def randn(*sizes: Any, size: Any = None, generator: Any = None, dtype: DType | None = None, layout: Any = None,
-          device: Any = None, requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None,
-          names: Any = None) -> Tensor:
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+    names: Any = None,
+) -> Tensor:
     """Samples of the standard normal distribution."""
     if size is not None:
         sizes = (*sizes, size)
@@ -179,14 +208,33 @@ def randint(
     low, high = int(low), int(high)
     dtype = dtype_asked(dtype, out, layout) or int64
     low, high = integer_range(low, high, dtype)
-    made = made_by(sampling.integers, generator, sizes_of("randint", (size,)), dtype, device, requires_grad, out, low, high - low,
-                   high - low >= WIDE_RANGE)
+    made = made_by(
+        sampling.integers,
+        generator,
+        sizes_of("randint", (size,)),
+        dtype,
+        device,
+        requires_grad,
+        out,
+        low,
+        high - low,
+        high - low >= WIDE_RANGE,
+    )
     return _keep(_integers, key, made, integers_between) if plain else made
 
 
 @public(method=False)
-def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layout: Any = None, device: Any = None,
-             requires_grad: bool = False, pin_memory: bool = False, out: Tensor | None = None) -> Tensor:
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    dtype: DType | None = int64,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
     """A random permutation of 0 .. n - 1."""
     key = (n, dtype, layout, device, default_device())
     plain = out is None and local.draws is None
@@ -199,9 +247,11 @@ def randperm(n: int, *, generator: Any = None, dtype: DType | None = int64, layo
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     if modes.local.draws is not None:
+
         def several(*lead: int) -> Tensor:
             drawn = [randperm(n, generator=generator, dtype=dtype, device=device) for _ in range(lead[0] if lead else 1)]
             return NAMESPACE["stack"](drawn) if lead else drawn[0]
+
         return modes.local.draws.draw(several, out)
     dtype = (dtype or int64) if out is None else dtype_asked(None if dtype is int64 else dtype, out, layout)
     source = stream(generator)
@@ -225,7 +275,7 @@ def _check_order(n: int, dtype: DType) -> None:
         raise NotImplementedError(f"\"randperm\" not implemented for '{dtype.scalar_name}'")
     if dtype.is_floating_point:
         if dtype is bfloat16:
-            return      # PyTorch lets its numbers repeat
+            return  # PyTorch lets its numbers repeat
         most = int(2 / finfo(dtype).eps) + 1
         if n > most:
             limit = str(most) if dtype.itemsize == 2 else f"2^{int(math.log2(most - 1))}+1"
@@ -235,8 +285,17 @@ def _check_order(n: int, dtype: DType) -> None:
 
 
 @public(method=False, jvp=CONSTANT)
-def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-              requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Uniform samples of [0, 1), like `input`."""
     key = (input._layout, dtype, device, memory_format)
     launch = _uniform.get(key)
@@ -249,8 +308,17 @@ def rand_like(input: Tensor, *, generator: Any = None, dtype: DType | None = Non
 
 
 @public(method=False, jvp=CONSTANT)
-def randn_like(input: Tensor, *, generator: Any = None, dtype: DType | None = None, layout: Any = None, device: Any = None,
-               requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = preserve_format) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Any = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = preserve_format,
+) -> Tensor:
     """Standard normal samples, like `input`."""
     source = default_generator if generator is None or local.draws is not None else stream(generator)
     waiting = source.spare[1]
@@ -293,6 +361,16 @@ def randint_like(
         made = launch(None, source.state_address, low, high - low, 1.0 / (high - low))
         return made if requires_grad is False else leaf(made, requires_grad)
     low, high = integer_range(low, high, dtype or input._layout.dtype)
-    made = made_like(sampling.integers, generator, input, dtype, device, memory_format, requires_grad, low, high - low,
-                     high - low >= WIDE_RANGE)
+    made = made_like(
+        sampling.integers,
+        generator,
+        input,
+        dtype,
+        device,
+        memory_format,
+        requires_grad,
+        low,
+        high - low,
+        high - low >= WIDE_RANGE,
+    )
     return _keep(_integers, key, made, integers_between)

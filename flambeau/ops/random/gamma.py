@@ -29,7 +29,7 @@ STEP = 0.05
 _T = np.arange(-3.5, 3.5 + STEP / 2, STEP)
 NODES = np.exp(0.5 * math.pi * np.sinh(_T))
 WEIGHTS = NODES * (0.5 * math.pi * STEP) * np.cosh(_T)
-CHUNK = 2048     # elements whose nodes are evaluated at once
+CHUNK = 2048  # elements whose nodes are evaluated at once
 
 
 def _integral(integrand: Callable[..., np.ndarray], width: np.ndarray, *parameters: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ def _integral(integrand: Callable[..., np.ndarray], width: np.ndarray, *paramete
         part = slice(at, at + CHUNK)
         s = width[part, None] * NODES
         values = integrand(s, *[p[part, None] for p in parameters])
-        values[~np.isfinite(values)] = 0.0      # at the far ends, where the density has vanished
+        values[~np.isfinite(values)] = 0.0  # at the far ends, where the density has vanished
         out[part] = width[part] * (values @ WEIGHTS)
     return out
 
@@ -96,7 +96,7 @@ def dirichlet_slopes(x: np.ndarray, a: np.ndarray, total: np.ndarray) -> np.ndar
     b = total - a
     x = np.clip(x, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).eps / 2)
     out = np.full(a.shape, np.nan)
-    fine = (a > 0) & (b >= 0)       # b may be lost beside a large a; the integrals know its limit
+    fine = (a > 0) & (b >= 0)  # b may be lost beside a large a; the integrals know its limit
     above = np.log(x) - _digamma(a + 1) + _digamma(total)
     upper = fine & ((above > 0) | ((x > 0.5) & (above + 1 / a > 0)))
     lower = fine & ~upper

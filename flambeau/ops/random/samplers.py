@@ -49,7 +49,7 @@ from flambeau.ops.random.sampling_layout import (
 
 
 @described(jvp=CONSTANT)
-@sampler(sampling.uniform_plan, "-30000 <= from_ <= to <= 30000", "from_, to")      # every floating dtype holds these
+@sampler(sampling.uniform_plan, "-30000 <= from_ <= to <= 30000", "from_, to")  # every floating dtype holds these
 def uniform_(self: Tensor, from_: float = 0, to: float = 1, *, generator: Any = None, **bounds: Any) -> Tensor:
     """Fill with uniform samples of [from, to). RuntimeError if from > to, and unless they and their distance fit the dtype."""
     low = bounds.pop("from", from_)
@@ -72,8 +72,10 @@ def _check_uniform(low: float, high: float, dtype: DType) -> None:
         if not -most <= bound <= most:
             raise RuntimeError(f"{name} is out of bounds for {elements.c_name(dtype)}")
     if high - low > most:
-        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), but found to={high:g} "
-                           f"and from={low:g} which result in to-from to exceed the limit")
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{dtype.scalar_name}>::max(), but found to={high:g} "
+            f"and from={low:g} which result in to-from to exceed the limit"
+        )
 
 
 @described(jvp=CONSTANT)
@@ -86,8 +88,14 @@ def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = N
     if not layout.numel:
         return self
     need_float("normal_kernel_cpu", layout.dtype)
-    return overwrite(self, normal_of(layout), generator, float(mean), std / 2 ** 0.5 if layout.dtype.is_complex else float(std),
-                     step="NormalBackward0")
+    return overwrite(
+        self,
+        normal_of(layout),
+        generator,
+        float(mean),
+        std / 2**0.5 if layout.dtype.is_complex else float(std),
+        step="NormalBackward0",
+    )
 
 
 @public(namespace=False, jvp=CONSTANT)
@@ -103,8 +111,12 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
             return launch(self, source.state_address, *numbers)
         if launch is not None and len(range) <= 2:
             low, high = range if len(range) == 2 else (0, range[0])
-            if low.__class__ is int and high.__class__ is int and numbers[0] <= low < high <= numbers[1] and (
-                    high - low < WIDE_RANGE):
+            if (
+                low.__class__ is int
+                and high.__class__ is int
+                and numbers[0] <= low < high <= numbers[1]
+                and (high - low < WIDE_RANGE)
+            ):
                 return launch(self, source.state_address, low, high - low, 1.0 / (high - low))
     low, high = (None, *range) if len(range) == 1 else (*range, None, None)[:2]
     low, high = bounds.pop("from", low), bounds.pop("to", high)
@@ -112,17 +124,21 @@ def random_(self: Tensor, *range: int | None, generator: Any = None, **bounds: A
         raise no_combination("random_", range, bounds)
     name, scalar = self._layout.dtype.name, self._layout.dtype.scalar_name
     if name not in RANGES and low is None and high is None:
-        raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{scalar}\'')
+        raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{scalar}'")
     if low is None and high is None:
-        return overwrite(self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"),
-                         step="RandomBackward2")
+        return overwrite(
+            self, sampling.integers, generator, 0, RANGES[name], name in ("int64", "float64"), step="RandomBackward2"
+        )
     step = "RandomBackward1" if low is None else "RandomBackward0"
     low = 0 if low is None else low
     if high is not None:
         low, high = integer_range(low, high, self._layout.dtype)
     else:
-        high = RANGES[name] if name in RANGES else integer_range(low, integer_limits(self._layout.dtype)[1] + 1,
-                                                                 self._layout.dtype)[1]
+        high = (
+            RANGES[name]
+            if name in RANGES
+            else integer_range(low, integer_limits(self._layout.dtype)[1] + 1, self._layout.dtype)[1]
+        )
     return overwrite(self, sampling.integers, generator, low, high - low, high - low >= WIDE_RANGE, step=step)
 
 
@@ -201,8 +217,10 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
 
 def _need_continuous(name: str, dtype: DType, called: str) -> None:
     if not dtype.is_floating_point:
-        raise RuntimeError(f"{name} distribution is a continuous probability distribution. "
-                           f"dtype must be a floating point but you specified {called}")
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. "
+            f"dtype must be a floating point but you specified {called}"
+        )
 
 
 @described(jvp=CONSTANT)
@@ -245,13 +263,23 @@ def _normal_node(arguments: Any) -> str:
     return f"NormalBackward{3 if None not in arguments[:2] else 1 if arguments[1] is None else 2}"
 
 
-_normals: dict[Any, Any] = register_cache({})     # plans of normal samples by what a call with a size says
+_normals: dict[Any, Any] = register_cache({})  # plans of normal samples by what a call with a size says
 
 
 @public(method=False, overloaded=True, out=Out(refuses_first=True))
-def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Tensor | None = None,
-           dtype: DType | None = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
-           requires_grad: bool = False) -> Tensor:
+def normal(
+    mean: Any = MISSING,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal samples with given mean and std, numbers (then `size` is needed) or tensors."""
     draws = modes.local.draws
     kept = None
@@ -271,7 +299,8 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
         sizes = sizes_of("normal", (size,))
         if draws is not None:
             return draws.draw(
-                lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device), out)
+                lambda *lead: normal(mean, std, (*lead, *sizes), generator=generator, dtype=dtype, device=device), out
+            )
         made = blank(sizes, dtype, device)
         if kept is not None and is_straight(made._layout) and made._layout.dtype.is_floating_point:
             _normals[size, dtype, layout, device, default_device(), kept] = sampling.normal_plan(made._layout, *kept)
@@ -284,7 +313,7 @@ def normal(mean: Any = MISSING, std: Any = 1.0, size: Any = None, *, generator: 
     if isinstance(std, Tensor):
         if std._layout.dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if known(std) and std._layout.numel and not bool((std >= 0).all()):      # a NaN isn't
+        if known(std) and std._layout.numel and not bool((std >= 0).all()):  # a NaN isn't
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -358,10 +387,13 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if not replacement and num_samples > layout.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if modes.local.draws is not None:
+
         def several(*lead: int) -> Tensor:
             rows = spread(input, lead).reshape(-1, layout.shape[-1])
             return multinomial(rows, num_samples, replacement, generator=generator).reshape(
-                *lead, *layout.shape[:-1], num_samples)
+                *lead, *layout.shape[:-1], num_samples
+            )
+
         return modes.local.draws.draw(several)
     rows = layout.shape[:-1]
     if not layout.numel:
@@ -450,7 +482,7 @@ def rrelu_slopes(input: Tensor, lower: float, upper: float, generator: Any = Non
         raise NotImplementedError(f"\"rrelu_with_noise_out_cpu\" not implemented for '{dtype.scalar_name}'")
     if not layout.numel or layout.device.type == "meta":
         return empty_layout(Layout.contiguous(layout.shape, dtype, layout.device))
-    if dtype is not float64:    # the range has ends of float32
+    if dtype is not float64:  # the range has ends of float32
         lower, upper = c_float(lower).value, c_float(upper).value
     x = contiguous(input)
     slopes = sampling.slopes(stream(generator), x.to(float32) if dtype is bfloat16 else x, lower, upper)
@@ -467,5 +499,3 @@ def keep_mask(input: Tensor, shape: tuple[int, ...] | None, keep: float) -> Tens
     else:
         target = Layout.contiguous(shape, bool_, layout.device)
     return draw(sampling.bernoulli, target, None, keep)
-
-

@@ -49,8 +49,13 @@ Sampler = Callable[..., Tensor]
 def is_straight(layout: Layout) -> bool:
     known = _straight.get(layout)
     if known is None:
-        known = _straight[layout] = (layout.is_contiguous and layout.numel > 0 and not layout.dtype.is_complex
-                                     and layout.device.type == "cpu" and layout.flavor is None)
+        known = _straight[layout] = (
+            layout.is_contiguous
+            and layout.numel > 0
+            and not layout.dtype.is_complex
+            and layout.device.type == "cpu"
+            and layout.flavor is None
+        )
     return known
 
 
@@ -97,7 +102,7 @@ def _lay(sample: Sampler, source: Stream, out: Tensor, parameters: tuple) -> Non
         written_through(lambda copy: _lay(sample, source, copy, parameters), out)
         return
     order = drawing_order(layout.shape, layout.strides)
-    if layout.dtype.is_complex:     # a number's parts are drawn together
+    if layout.dtype.is_complex:  # a number's parts are drawn together
         out = NAMESPACE["view_as_real"](out.detach())
         layout, order = out._layout, (*order, layout.ndim)
     turned = _turned(layout, order)
@@ -128,7 +133,7 @@ def integer_range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     least, greatest, digits = integer_limits(dtype)
-    if digits is not None and (low < -1 << digits or high > 1 << digits):     # a bound that rounds to outside the range moves in
+    if digits is not None and (low < -1 << digits or high > 1 << digits):  # a bound that rounds to outside the range moves in
         if _rounded(low + 1, dtype) < low:
             low += 1 << abs(low + 1).bit_length() - digits
         if _rounded(high - 1, dtype) >= high:
@@ -139,9 +144,11 @@ def integer_range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     if digits is not None:
         for name, bound in (("from", low), ("to - 1", high - 1)):
             if abs(bound) > 1 << digits:
-                warn(f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype.c_name}"
-                     " can support discrete uniform distribution only within this range. This warning will become an"
-                     " error in version 1.7 release, please fix the code in advance")
+                warn(
+                    f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype.c_name}"
+                    " can support discrete uniform distribution only within this range. This warning will become an"
+                    " error in version 1.7 release, please fix the code in advance"
+                )
     return low, high
 
 
@@ -154,7 +161,7 @@ def integer_limits(dtype: DType) -> tuple[int, int, int | None]:
     if dtype.is_complex:
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     if dtype in FLOAT8:
-        raise NotImplementedError(f'"random_update_from_to" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"random_update_from_to\" not implemented for '{dtype.scalar_name}'")
     if dtype.is_floating_point:
         greatest = int(finfo(dtype).max)
         return -greatest, greatest, 1 - int(math.log2(finfo(dtype).eps))
@@ -209,12 +216,25 @@ def sampler(plan: Callable, valid: str, numbers: str, key: str = "", any_dtype: 
     `valid` an expression that holds for good parameters, `numbers` what the plan is launched with behind the address of the
     state; any_dtype: the layout may be one of whole numbers.
     """
+
     def declare(function: Callable) -> Callable:
         _, *parameters = signature_of(function).parameters.values()
-        plain = "".join(f" and not {p.name}" if p.kind is p.VAR_KEYWORD else f" and {p.name}.__class__ is not Tensor"
-                        for p in parameters if p.name != "generator")
-        scope = {"plans": register_cache({}), "plan": plan, "fits": is_straight if any_dtype else _is_real, "local": modes.local,
-                 "own": default_generator, "Tensor": Tensor, "stream": stream, "log1p": math.log1p}
+        plain = "".join(
+            f" and not {p.name}" if p.kind is p.VAR_KEYWORD else f" and {p.name}.__class__ is not Tensor"
+            for p in parameters
+            if p.name != "generator"
+        )
+        scope = {
+            "plans": register_cache({}),
+            "plan": plan,
+            "fits": is_straight if any_dtype else _is_real,
+            "local": modes.local,
+            "own": default_generator,
+            "Tensor": Tensor,
+            "stream": stream,
+            "log1p": math.log1p,
+        }
         again = _AGAIN.format(plain=plain, key=key, valid=valid, numbers=numbers)
         return public(namespace=False)(explained(function, again, scope))
+
     return declare

@@ -21,13 +21,16 @@ from flambeau.ir import scalar as s
 def _check_weights(name: str, weights: Tensor, kind: str, fitting: bool, observations: int) -> None:
     """Raises RuntimeError unless weights are one number >= 0 of the right kind to an observation."""
     if weights.dim() > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
-                           f"{weights.dim()} dimensions")
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.dim()} dimensions"
+        )
     if not fitting:
         raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {weights.dtype.scalar_name} dtype")
     if weights.numel() != observations:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-                           f"{weights.numel()} != {observations}")
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+            f"{weights.numel()} != {observations}"
+        )
     if found(weights.detach() < 0):
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
@@ -40,8 +43,9 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     aweights: how much it counts. Raises RuntimeError for more than two dimensions, bool and unfitting weights.
     """
     if input.dim() > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()} "
-                           "dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions"
+        )
     if input.dtype is bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if input.dim() == 2 else input.reshape(1, -1)
@@ -49,8 +53,9 @@ def cov(input: Tensor, *, correction=1, fweights: Tensor | None = None, aweights
     weights = None
     if fweights is not None:
         dtype = fweights.dtype
-        _check_weights("fweights", fweights, "integral", not (dtype.is_floating_point or dtype.is_complex or dtype is bool_),
-                       observations)
+        _check_weights(
+            "fweights", fweights, "integral", not (dtype.is_floating_point or dtype.is_complex or dtype is bool_), observations
+        )
         weights = fweights
     if aweights is not None:
         _check_weights("aweights", aweights, "floating point", aweights.dtype.is_floating_point, observations)
@@ -85,8 +90,10 @@ def _node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
 @pointwise(method=False, function=False, inplace=False, node=_node, name="correlation")
 def _correlation(covariance: Tensor, deviation: Tensor, other: Tensor):
     """A covariance over two standard deviations, its parts within [-1, 1]."""
+
     def within(x: Any) -> Any:
-        return s.where(x > 1, 1, s.where(x < -1, -1, x))        # NaN stays
+        return s.where(x > 1, 1, s.where(x < -1, -1, x))  # NaN stays
+
     result = covariance / deviation / other
     return s.complex_(within(s.real(result)), within(s.imag(result))) if result.dtype.is_complex else within(result)
 
@@ -98,8 +105,9 @@ def corrcoef(input: Tensor) -> Tensor:
     input: (rows, columns) or fewer dimensions; returns (rows, rows) or a number. Raises RuntimeError for more dimensions.
     """
     if input.dim() > 2:
-        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
-                           f"{input.dim()} dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.dim()} dimensions"
+        )
     covariance = NAMESPACE["cov"](input)
     if covariance.dim() == 0:
         return covariance / covariance

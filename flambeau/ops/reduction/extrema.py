@@ -50,8 +50,9 @@ def extreme(name: str, x: Any, largest: builtins.bool) -> Fold:
     if x.dtype is bool_:
         return Fold((name,), (constant(not largest, bool_),), (x,), lambda a, b: (a[0] | b[0] if largest else a[0] & b[0],))
     choose = s.maximum if largest else s.minimum
-    return Fold((name,), (constant(least(x.dtype) if largest else greatest(x.dtype), x.dtype),), (x,),
-                lambda a, b: (choose(b[0], a[0]),))     # tests the first for NaN: b, which waits for no other element
+    return Fold(
+        (name,), (constant(least(x.dtype) if largest else greatest(x.dtype), x.dtype),), (x,), lambda a, b: (choose(b[0], a[0]),)
+    )  # tests the first for NaN: b, which waits for no other element
 
 
 def shift(name: str, x: Any) -> Fold:
@@ -80,6 +81,7 @@ def extreme_place(x: Any, largest: builtins.bool) -> Fold:
             later = later & ~(s.isnan(u) & ~s.isnan(v))
         takes = later | (same & (j < i))
         return s.where(takes, v, u), s.where(takes, j, i)
+
     start = constant(least(dtype) if largest else greatest(dtype), dtype)
     return Fold(("value", "index"), (start, constant((1 << 63) - 1, int64)), (x, position()), combine)
 
@@ -92,20 +94,22 @@ def _extreme_stages(elements: tuple, numbers: tuple, which: str, keepdim: Any) -
     return Loop((extreme("extreme", x, which == "max"),)), Row(((0, folded("extreme", x.dtype)),))
 
 
-_EXTREME = Rows("extreme", _extreme_stages,
-                lambda dtypes, which, keepdim: [(dtypes[0], form(keepdim))] * (2 if which == "both" else 1))
+_EXTREME = Rows(
+    "extreme", _extreme_stages, lambda dtypes, which, keepdim: [(dtypes[0], form(keepdim))] * (2 if which == "both" else 1)
+)
 
 
-def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepdim: Any, values: builtins.bool,
-                  twice: builtins.bool) -> tuple:
+def _place_stages(
+    elements: tuple, numbers: tuple, largest: builtins.bool, keepdim: Any, values: builtins.bool, twice: builtins.bool
+) -> tuple:
     """twice: the row stays in cache, so first its extreme and then where that is, which takes fewer instructions."""
     x = elements[0]
     value = folded("value", x.dtype)
     if twice:
         here = ~(x ^ value) if x.dtype is bool_ else x == value
         if x.dtype.is_floating_point:
-            here = here | s.isnan(x)    # then the extreme is NaN as well
-        never = constant((1 << 31) - 1, int32)      # a row that stays in cache is shorter
+            here = here | s.isnan(x)  # then the extreme is NaN as well
+        never = constant((1 << 31) - 1, int32)  # a row that stays in cache is shorter
         place = s.where(here, s.cast(position(), int32), never)
         first = Fold(("index",), (never,), (place,), lambda a, b: (s.minimum(a[0], b[0]),))
         loops = Loop((extreme("value", x, largest),)), Loop((first,))
@@ -116,10 +120,12 @@ def _place_stages(elements: tuple, numbers: tuple, largest: builtins.bool, keepd
     return *loops, Row(tuple(enumerate((value, index) if values else (index,))))
 
 
-_PLACE = Rows("argextreme", _place_stages,
-              lambda dtypes, largest, keepdim, values, twice: [
-                  *([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
-              ordered=True)
+_PLACE = Rows(
+    "argextreme",
+    _place_stages,
+    lambda dtypes, largest, keepdim, values, twice: [*([(dtypes[0], form(keepdim))] if values else []), (int64, form(keepdim))],
+    ordered=True,
+)
 
 
 def _check_nonempty(name: str, layout: Layout, dims: Sequence[int]) -> None:
@@ -132,19 +138,21 @@ def _check_real(name: str, kernel: str, layout: Layout) -> None:
     if layout.dtype.is_complex:
         if name in ("argmax", "argmin", "max", "min"):
             raise RuntimeError(f"{name}(): does not support complex input")
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{layout.dtype.scalar_name}'")
 
 
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
     layout = input._layout
     dims = reduction_dims(name, dim, layout.ndim)
     if layout.numel == 0 and (dim is None or (dim.__class__ in (tuple, list) and not dim)):
-        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                           "reduction dim with the 'dim' argument.")
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
     for d in [dim] if dim.__class__ is int else dims:
         if layout.ndim and layout.shape[d] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
-    if layout.dtype.is_complex and not layout.numel:    # nothing is compared
+    if layout.dtype.is_complex and not layout.numel:  # nothing is compared
         return lambda out, input: input.detach().sum(dims, keepdim)
     _check_real(name, "max_values_cpu" if name == "amax" else "min_values_cpu", layout)
     return _EXTREME.launcher((input,), dims, (), (name[1:], bool(keepdim)))
@@ -155,7 +163,8 @@ _extreme_plans = _extremes.plans
 
 
 _EXTREME_DTYPE = worded(
-    "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype.")
+    "Expected the dtype for input and out to match, but got {have} for input's dtype and {got} for out's dtype."
+)
 
 
 @operator(real_gradients="amax", out=Out(dtype=_EXTREME_DTYPE))
@@ -189,7 +198,7 @@ def shared_gradient(g: Tensor, out: Tensor, input: Tensor, dim: Any, keepdim: An
     """The gradient of an extreme value, shared evenly among the elements that reach it."""
     layout = input._layout
     mask = input.detach() == kept(out.detach(), layout, dim, keepdim)
-    if layout.dtype.is_floating_point:      # a NaN is the extreme of what holds one
+    if layout.dtype.is_floating_point:  # a NaN is the extreme of what holds one
         mask = mask | (input.detach().isnan() & kept(out.detach().isnan(), layout, dim, keepdim))
     every = tuple(range(layout.ndim))
     count = mask.sum(dim if dim not in (None, (), []) else every, True)
@@ -209,10 +218,12 @@ def _(g, out, input, dim, keepdim):
 def _prepare_whole(input: Tensor, dim: Any, keepdim: Any, which: str) -> Callable:
     layout = input._layout
     if layout.numel == 0:
-        raise RuntimeError(f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                           "reduction dim with the 'dim' argument.")
+        raise RuntimeError(
+            f"{which}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the 'dim' argument."
+        )
     if layout.dtype.is_complex:
-        raise NotImplementedError(f'"{which}_all" not implemented for \'{layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{which}_all\" not implemented for '{layout.dtype.scalar_name}'")
     return _EXTREME.launcher((input,), tuple(range(layout.ndim)), (), (which, False))
 
 
@@ -272,8 +283,14 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return run(input)
 
 
-_AT_PLACE = Pointwise("at_place", lambda g, index, place: s.where(index == place, g, 0), ["g", "index", "place"],
-                      kind=lambda common: (common, common), undecided=("index", "place"), node="ValueSelectingReduction")
+_AT_PLACE = Pointwise(
+    "at_place",
+    lambda g, index, place: s.where(index == place, g, 0),
+    ["g", "index", "place"],
+    kind=lambda common: (common, common),
+    undecided=("index", "place"),
+    node="ValueSelectingReduction",
+)
 
 
 def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdim: Any) -> Tensor:
@@ -287,14 +304,16 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
     return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])
 
 
-@operator(function=False, method=False, node="MaxBackward1", name="max",
-          out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
+@operator(
+    function=False, method=False, node="MaxBackward1", name="max", out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT)
+)
 def _largest(input: Tensor):
     return _wholes.specialize(input, None, False, "max")(None, input)
 
 
-@operator(function=False, method=False, node="MinBackward1", name="min",
-          out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT))
+@operator(
+    function=False, method=False, node="MinBackward1", name="min", out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT)
+)
 def _smallest(input: Tensor):
     return _wholes.specialize(input, None, False, "min")(None, input)
 
@@ -367,7 +386,7 @@ def min(input, dim: int | Tensor | None = None, keepdim=False, *, other=None, ax
 
 
 for _public, _generated in ((max, _max), (max, _largest), (min, _min), (min, _smallest)):
-    _generated.__globals__[_public.__name__] = _public      # what an override of __torch_function__ is given
+    _generated.__globals__[_public.__name__] = _public  # what an override of __torch_function__ is given
     NAMESPACE[_public.__name__] = _public
     setattr(Tensor, _public.__name__, _public)
 
@@ -379,7 +398,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
     if dim is None and layout.numel == 0:
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
     _check_real("aminmax", "aminmax_cpu", layout)
-    dims = tuple(range(layout.ndim)) if dim is None else (one_dim("aminmax", dim, layout.ndim),)[:layout.ndim or 0]
+    dims = tuple(range(layout.ndim)) if dim is None else (one_dim("aminmax", dim, layout.ndim),)[: layout.ndim or 0]
     if dim is not None:
         for d in dims:
             if layout.shape[d] == 0:
@@ -392,5 +411,3 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False):
 def _(gs, outs, input, dim, keepdim):
     parts = [shared_gradient(g, out, input, dim, keepdim) for g, out in zip(gs, outs) if g is not None]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-

@@ -34,22 +34,30 @@ def _spacings(spacing: Any, dims: list[int], dim: Any, ndim: int) -> list[Any]:
     """One number, or one tensor of coordinates, to a dimension."""
     if not isinstance(spacing, (tuple, list)):
         if isinstance(spacing, Tensor) and spacing.dim():
-            raise TypeError("gradient() received an invalid combination of arguments - got (Tensor, spacing=Tensor), but "
-                            "spacing must be a number, a list of numbers or a list of tensors")
+            raise TypeError(
+                "gradient() received an invalid combination of arguments - got (Tensor, spacing=Tensor), but "
+                "spacing must be a number, a list of numbers or a list of tensors"
+            )
         return [1 if spacing is None else _number(spacing)] * len(dims)
     if len(spacing) != len(dims):
         if dim is None:
-            raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
-                               f"'self.dim() = {ndim}', since dim argument was not given, but got a list of length "
-                               f"{len(spacing)}")
-        raise RuntimeError("torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
-                           "arguments to have "
-                           f"the same length, but got a spacing argument of length {len(spacing)} and a dim argument of length "
-                           f"{len(dims)}.")
+            raise RuntimeError(
+                "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+                f"'self.dim() = {ndim}', since dim argument was not given, but got a list of length "
+                f"{len(spacing)}"
+            )
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "
+            "arguments to have "
+            f"the same length, but got a spacing argument of length {len(spacing)} and a dim argument of length "
+            f"{len(dims)}."
+        )
     for x in spacing:
         if isinstance(x, Tensor) and x.dim() != 1:
-            raise RuntimeError("torch.gradient expected each element of spacing to have one dimension, but got an element with "
-                               f"{x.dim()} dimensions!")
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
+                f"{x.dim()} dimensions!"
+            )
     return list(spacing)
 
 
@@ -59,6 +67,7 @@ def _even(x: Tensor, d: int, step: Any, order: int) -> Tensor:
 
     def at(i: int) -> Tensor:
         return x.narrow(d, i % size, 1)
+
     centre = (x.narrow(d, 2, size - 2) - x.narrow(d, 0, size - 2)) / (2 * step)
     if order == 1:
         first, last = (at(1) - at(0)) / step, (at(-1) - at(-2)) / step
@@ -84,6 +93,7 @@ def _uneven(x: Tensor, d: int, coordinates: Tensor, order: int) -> Tensor:
     def weights(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         both = before + after
         return -after / (before * both), (after - before) / (before * after), before / (after * both)
+
     before, after = steps.narrow(d, 0, steps.size(d) - 1), steps.narrow(d, 1, steps.size(d) - 1)
     a, b, c = weights(before, after)
     centre = x.narrow(d, 0, size - 2) * a + x.narrow(d, 1, size - 2) * b + x.narrow(d, 2, size - 2) * c
@@ -114,5 +124,9 @@ def gradient(input: Tensor, *, spacing=None, dim=None, edge_order=1):
     for d in dims:
         if input.size(d) < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    return tuple(_uneven(input, d, step, edge_order) if isinstance(step, Tensor) and step.dim()
-                 else _even(input, d, _number(step), edge_order) for d, step in zip(dims, steps))
+    return tuple(
+        _uneven(input, d, step, edge_order)
+        if isinstance(step, Tensor) and step.dim()
+        else _even(input, d, _number(step), edge_order)
+        for d, step in zip(dims, steps)
+    )

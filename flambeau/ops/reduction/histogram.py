@@ -29,8 +29,16 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.indexing.gather_plans import plans
 
 
-def _count(points: Tensor, bins: tuple[int, ...], way: str | None, edges: Sequence[Tensor] = (), weights: Tensor | None = None,
-           ends: tuple[float, ...] = (), dtype: DType | None = None, in_order: bool = False) -> Tensor:
+def _count(
+    points: Tensor,
+    bins: tuple[int, ...],
+    way: str | None,
+    edges: Sequence[Tensor] = (),
+    weights: Tensor | None = None,
+    ends: tuple[float, ...] = (),
+    dtype: DType | None = None,
+    in_order: bool = False,
+) -> Tensor:
     """The counts (or sums of weights) in all bins, in one row of `dtype` (default: that of the points)."""
     layout = points._layout
     dtype = dtype or layout.dtype
@@ -40,7 +48,8 @@ def _count(points: Tensor, bins: tuple[int, ...], way: str | None, edges: Sequen
     if launch is None:
         out = Layout.contiguous((math.prod(bins),), dtype, layout.device)
         launch = plans[key] = counting.counting_plan(
-            out, layout, bins, way, [e._layout for e in edges], None if weights is None else weights._layout, in_order)
+            out, layout, bins, way, [e._layout for e in edges], None if weights is None else weights._layout, in_order
+        )
     return launch(None, *given, *ends)
 
 
@@ -92,8 +101,8 @@ def _refuse_bins(bins: int, dim: int = 0) -> None:
 
 
 _HISTC_DTYPE = worded(
-    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {own} and hist "
-    "{other}")
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {own} and hist {other}"
+)
 
 
 @composite(out=Out(dtype=_HISTC_DTYPE, graph=UNRECORDED, refuses_first=True))
@@ -145,28 +154,41 @@ def _given_edges(edges: Tensor, dtype: DType, dim: int) -> Tensor:
     """Edges as the caller gave them; RuntimeError for another dtype, more dimensions or none at all."""
     layout = edges._layout
     if layout.dtype is not dtype:
-        raise RuntimeError("torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
-                           f"dtype {dtype.c_name} and bins for dimension {dim} with dtype {layout.dtype.c_name}")
+        raise RuntimeError(
+            "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with "
+            f"dtype {dtype.c_name} and bins for dimension {dim} with dtype {layout.dtype.c_name}"
+        )
     if layout.ndim != 1:
-        raise RuntimeError(f"torch.histogramdd: bins tensor should have one dimension, but got {layout.ndim} dimensions in the "
-                           f"bins tensor for dimension {dim}")
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have one dimension, but got {layout.ndim} dimensions in the "
+            f"bins tensor for dimension {dim}"
+        )
     if not layout.numel:
-        raise RuntimeError("torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
-                           f"for dimension {dim}")
+        raise RuntimeError(
+            "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
+            f"for dimension {dim}"
+        )
     _refuse_bins(layout.numel - 1, dim)
     return contiguous(edges.detach())
 
 
-def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends: Sequence[float] | None, weight: Tensor | None,
-               density: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _histogram(
+    points: Tensor,
+    shape: tuple[int, ...],
+    bins: Sequence[Any],
+    ends: Sequence[float] | None,
+    weight: Tensor | None,
+    density: bool,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(counts, edges) of points of `shape`, (*, dims); bins: numbers of equal bins, or edges, for each coordinate."""
     layout = points._layout
     dtype, dims = layout.dtype, shape[-1]
     if dtype not in (float32, float64):
         raise NotImplementedError(f"\"histogramdd\" not implemented for '{dtype.scalar_name}'")
     if ends is not None and len(ends) != 2 * dims:
-        raise RuntimeError(f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but "
-                           f"got {len(ends)}")
+        raise RuntimeError(
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(ends)}"
+        )
     plain = contiguous(tensor_from(points._storage, points._offset, layout))
     rows = tensor_from(plain._storage, plain._offset, Layout.contiguous((math.prod(shape[:-1]), dims), dtype, layout.device))
     way = "searched" if any(isinstance(b, Tensor) for b in bins) else "near"
@@ -174,16 +196,21 @@ def _histogram(points: Tensor, shape: tuple[int, ...], bins: Sequence[Any], ends
         edges = tuple(_given_edges(b, dtype, d) for d, b in enumerate(bins))
     else:
         columns = [None] * dims if not layout.numel else [plain] if dims == 1 else rows.unbind(1)
-        edges = tuple([_edges(points, columns[d], int(b), None if ends is None else ends[2 * d:2 * d + 2], d)
-                       for d, b in enumerate(bins)])
+        edges = tuple(
+            [_edges(points, columns[d], int(b), None if ends is None else ends[2 * d : 2 * d + 2], d) for d, b in enumerate(bins)]
+        )
     if weight is not None:
         if weight._layout.dtype is not dtype:
-            raise RuntimeError("torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the "
-                               f"same dtype, but got input({dtype.c_name}), and weight({weight._layout.dtype.c_name})")
+            raise RuntimeError(
+                "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the "
+                f"same dtype, but got input({dtype.c_name}), and weight({weight._layout.dtype.c_name})"
+            )
         if tuple(weight._layout.shape) != shape[:-1]:
-            raise RuntimeError("torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
-                               f"tensor excluding its innermost dimension, but got input with shape {list(shape)} and "
-                               f"weight with shape {list(weight._layout.shape)}")
+            raise RuntimeError(
+                "torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
+                f"tensor excluding its innermost dimension, but got input with shape {list(shape)} and "
+                f"weight with shape {list(weight._layout.shape)}"
+            )
         weight = contiguous(weight.detach()).reshape(-1)
     sizes = tuple([e._layout.numel - 1 for e in edges])
     if not dims or not all(sizes):
@@ -225,14 +252,17 @@ def histogram(
         return made
     for name, tensor in zip(("hist", "bin_edges"), out if isinstance(out, (tuple, list)) else ()):
         if isinstance(tensor, Tensor) and tensor._layout.dtype is not input._layout.dtype:
-            raise RuntimeError(f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
-                               f"{input._layout.dtype.c_name} and {name} {tensor._layout.dtype.c_name}")
+            raise RuntimeError(
+                f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
+                f"{input._layout.dtype.c_name} and {name} {tensor._layout.dtype.c_name}"
+            )
     return deliver(out, made, record_of("histogram"), (input,))
 
 
 @composite(method=False)
-def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None,
-                density: bool = False) -> Any:
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False
+) -> Any:
     """Counts of points in a grid of bins: a named tuple (hist, bin_edges), a tuple of edges per coordinate.
 
     input: (*, dims), float32 or float64; bins: a number of equal bins, one number per coordinate, or a tensor of edges per
@@ -248,8 +278,10 @@ def histogramdd(input: Tensor, bins: Any, *, range: Sequence[float] | None = Non
             if not isinstance(b, Tensor):
                 raise TypeError(f"expected Tensor as element {at} in argument 1, but got {type(b).__name__}")
         if len(given) != dims:
-            raise RuntimeError(f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-dimensional histogram "
-                               f"but got {len(given)}")
+            raise RuntimeError(
+                f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-dimensional histogram "
+                f"but got {len(given)}"
+            )
     elif len(given) != dims:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if ndim < 2:

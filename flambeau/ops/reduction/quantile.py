@@ -38,7 +38,7 @@ def _check(name: str, layout: Layout, d: int, kernel: str, booleans: bool = Fals
     if layout.ndim and layout.shape[d] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
     if layout.dtype.is_complex or (layout.dtype is bool_ and not booleans):
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{layout.dtype.scalar_name}'")
 
 
 def _fresh(x: Tensor) -> Tensor:
@@ -77,10 +77,10 @@ def _declare(name: str) -> tuple[Callable, Callable]:
     def whole(input: Tensor):
         return _median(name, input, None, False)
 
-    @operator(method=False, function=False, name=name, node=f"{title}Backward1", differentiable=1,
-              real_gradients=name)
+    @operator(method=False, function=False, name=name, node=f"{title}Backward1", differentiable=1, real_gradients=name)
     def along(input: Tensor, dim, keepdim=False):
         return _median(name, input, dim, keepdim)
+
     whole.vjp(whole_gradient)
     along.vjp(along_gradient)
     return whole, along
@@ -92,7 +92,8 @@ _whole_nanmedian, _nanmedian_along = _declare("nanmedian")
 
 _INDICES = worded(
     "Expected tensor for argument #1 'indices' to have scalar type {have}; but got torch.{got}Tensor instead (while "
-    "checking arguments for median)")
+    "checking arguments for median)"
+)
 
 
 @composite(out=Out(dtype=_INDICES, overlap=DISTINCT, needs_dim=True))
@@ -111,16 +112,19 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False):
 
 
 _mode_plans: dict[Layout, Callable] = register_cache({})
-SHORT = 256     # rows up to this length have each element compared with all; longer ones are sorted
+SHORT = 256  # rows up to this length have each element compared with all; longer ones are sorted
 
 
-@operator(differentiable=1, real_gradients="mode",
-          out=Out(dtype=worded("expected scalar type '{have}' but got '{got}' for indices output"), overlap=DISTINCT))
+@operator(
+    differentiable=1,
+    real_gradients="mode",
+    out=Out(dtype=worded("expected scalar type '{have}' but got '{got}' for indices output"), overlap=DISTINCT),
+)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(values, indices): the most frequent element along `dim` (the smallest of equally frequent ones), and where it last is."""
     layout = input._layout
     d = one_dim("mode", dim, layout.ndim)
-    if layout.dtype.is_complex and not layout.numel and layout.shape[d]:        # nothing is compared
+    if layout.dtype.is_complex and not layout.numel and layout.shape[d]:  # nothing is compared
         none = input.select(d, 0)
         none = (none.unsqueeze(d) if keepdim else none).contiguous()
         return return_types.mode((none.clone(), NAMESPACE["zeros"](none.shape, dtype=int64, device=layout.device)))
@@ -157,8 +161,9 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     if not isinstance(q, Tensor) and not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     if interpolation not in INTERPOLATIONS:
-        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-                           f"{interpolation}")
+        raise RuntimeError(
+            f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if not input._layout.numel:
         raise RuntimeError("quantile() input tensor must be non-empty")
     number = not isinstance(q, Tensor)
@@ -181,7 +186,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     values = NAMESPACE["sort"](moved, -1)[0]
     size = values.size(-1)
     places = q.reshape(-1)
-    last = values.detach().narrow(-1, size - 1, 1)      # NaN if there is one: those are sorted to the end
+    last = values.detach().narrow(-1, size - 1, 1)  # NaN if there is one: those are sorted to the end
     if skip_nan:
         rank = _rank_among(places, moved.detach().isnan().sum(-1, True), size, interpolation)
     else:
@@ -219,8 +224,14 @@ def _rank_among(q: Tensor, missing: Tensor, size: Number = 1, interpolation="lin
     return _settled(q * s.maximum(size - 1 - s.cast(missing, q.dtype), 0), interpolation)
 
 
-@pointwise(kind=lambda common, above: (common, int64), method=False, function=False, inplace=False, differentiable=False,
-           name="_quantile_place")
+@pointwise(
+    kind=lambda common, above: (common, int64),
+    method=False,
+    function=False,
+    inplace=False,
+    differentiable=False,
+    name="_quantile_place",
+)
 def _place(rank: Tensor, above=False):
     return s.cast(s.ceil(rank) if above else s.floor(rank), int64)
 

@@ -44,10 +44,7 @@ def _complex_log_add(a: tuple, b: tuple) -> tuple:
     return (s.where(s.isinf(s.real(low)), high, high + s.log1p(s.exp(low - high))),)
 
 
-_COMBINE: dict[str, tuple[Any, Callable]] = {
-    "sum": (0, lambda a, b: (a[0] + b[0],)),
-    "prod": (1, lambda a, b: (a[0] * b[0],)),
-}
+_COMBINE: dict[str, tuple[Any, Callable]] = {"sum": (0, lambda a, b: (a[0] + b[0],)), "prod": (1, lambda a, b: (a[0] * b[0],))}
 
 
 def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> tuple:
@@ -58,8 +55,12 @@ def _scan_stages(elements: tuple, numbers: tuple, kind: str, result: DType) -> t
         fold = Fold(("running",), (start,), (x,), _complex_log_add)
         return (Loop((fold,), ((0, folded("running", x.dtype)),), scan=True),)
     if kind == "logsumexp":
-        parts = Fold(("largest", "rest"), (constant(float("-inf"), total), constant(0, total)),
-                     (cast(x, total), constant(1, total)), _log_add)
+        parts = Fold(
+            ("largest", "rest"),
+            (constant(float("-inf"), total), constant(0, total)),
+            (cast(x, total), constant(1, total)),
+            _log_add,
+        )
         largest, rest = parts.leaves()
         return (Loop((parts,), ((0, cast(largest + s.log(rest), x.dtype)),), scan=True, grouped=True),)
     start, combine = _COMBINE[kind]
@@ -77,7 +78,7 @@ def _prepare_scan(input: Tensor, dim: Any, kind: str, dtype: DType | None) -> Ca
     result = dtype or (own if own.is_floating_point or own.is_complex or kind == "logsumexp" else int64)
     d = one_dim("logcumsumexp" if kind == "logsumexp" else f"cum{kind}", dim, layout.ndim)
     if kind == "logsumexp" and not (result.is_floating_point or result.is_complex):
-        raise NotImplementedError(f'"logcumsumexp_out_cpu" not implemented for \'{result.scalar_name}\'')
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{result.scalar_name}'")
     if result is bool_ and layout.ndim and layout.numel:
         raise NotImplementedError(f"\"cum{kind}_out_cpu\" not implemented for 'Bool'")
     launch = _SCAN.launcher((input,), (d,) if layout.ndim else (), (), (kind, result))
@@ -100,12 +101,14 @@ def _scan(kind: str, input: Tensor, dim: Any, dtype: DType | None) -> Tensor:
 
 def _refuse_bool(kind: str) -> Callable:
     """What an in-place scan does first: NotImplementedError for booleans, which it would have to compute in."""
+
     def writer(self: Tensor, dim: int, dtype: DType | None = None) -> bool:
         layout = self._layout
         one_dim(f"cum{kind}", dim, layout.ndim)
         if layout.dtype is bool_ and layout.numel and layout.ndim and dtype in (None, bool_):
             raise NotImplementedError(f"\"cum{kind}_out_cpu\" not implemented for 'Bool'")
         return False
+
     return writer
 
 
@@ -134,8 +137,12 @@ def _recurrence_stages(elements: tuple, numbers: tuple) -> tuple:
     """r = g + x r of the step before, in order."""
     g, x = elements
     total = wide(g.dtype)
-    fold = Fold(("factor", "r"), (constant(1, total), constant(0, total)), (cast(x, total), cast(g, total)),
-                lambda a, b: (a[0] * b[0], b[1] + b[0] * a[1]))
+    fold = Fold(
+        ("factor", "r"),
+        (constant(1, total), constant(0, total)),
+        (cast(x, total), cast(g, total)),
+        lambda a, b: (a[0] * b[0], b[1] + b[0] * a[1]),
+    )
     return (Loop((fold,), ((0, cast(folded("r", total), g.dtype)),), scan=True),)
 
 
@@ -210,13 +217,15 @@ def _extreme_scan_stages(elements: tuple, numbers: tuple, largest: bool) -> tupl
         if dtype.is_floating_point:
             takes = s.isnan(v) | takes
         return s.where(takes, v, u), s.where(takes, j, i)
+
     start = constant(least(dtype) if largest else greatest(dtype), dtype)
     fold = Fold(("value", "index"), (start, constant(0, int64)), (x, position()), combine)
     return (Loop((fold,), ((0, folded("value", dtype)), (1, folded("index", int64))), scan=True, grouped=True),)
 
 
-_EXTREME_SCAN = Rows("extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)],
-                     ordered=True)
+_EXTREME_SCAN = Rows(
+    "extreme_scan", _extreme_scan_stages, lambda dtypes, largest: [(dtypes[0], FULL), (int64, FULL)], ordered=True
+)
 
 
 def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callable:
@@ -227,11 +236,11 @@ def _prepare_extreme(input: Tensor, dim: Any, keepdim: Any, name: str) -> Callab
         d = one_dim(name, dim, layout.ndim)
     if layout.ndim == 0 and layout.dtype.is_complex:
         return lambda input: getattr(return_types, name)((input.clone(), input.new_zeros((), dtype=int64)))
-    if not layout.numel:    # nothing is compared, along whatever dimension
+    if not layout.numel:  # nothing is compared, along whatever dimension
         nothing = layout.contiguous(layout.shape, layout.dtype, layout.device)
         return lambda input: getattr(return_types, name)((empty_layout(nothing), empty_layout(nothing.with_dtype(int64))))
     if layout.dtype.is_complex:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{layout.dtype.scalar_name}'")
     launch = _EXTREME_SCAN.launcher((input,), (d,) if layout.ndim else (), (), (name == "cummax",))
     named, make = getattr(return_types, name), tuple.__new__
     return lambda input: make(named, launch(None, None, input))
@@ -295,9 +304,11 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         for other, (own, size) in enumerate(zip(layout.shape, x._layout.shape)):
             if own != size and other != d:
-                raise RuntimeError("diff expects the shape of tensor to prepend or append to match that of input except along "
-                                   f"the differencing dimension; input.size({other}) = {own}, but got tensor.size({other}) "
-                                   f"= {size}")
+                raise RuntimeError(
+                    "diff expects the shape of tensor to prepend or append to match that of input except along "
+                    f"the differencing dimension; input.size({other}) = {own}, but got tensor.size({other}) "
+                    f"= {size}"
+                )
     x = NAMESPACE["cat"](parts, d) if len(parts) > 1 else input
     for _ in range(min(n, x._layout.shape[d])):
         size = x._layout.shape[d] - 1

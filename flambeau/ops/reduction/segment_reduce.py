@@ -31,7 +31,7 @@ def _members(lengths: Tensor | None, offsets: Tensor | None, size: int) -> tuple
     arange = functools.partial(NAMESPACE["arange"], device=counts._layout.device)
     starts = starts.reshape(batch, -1) + arange(batch).unsqueeze(1) * size
     flat = counts.reshape(-1).to(int64)
-    total = None if known(flat) else batch * size       # then every row is taken to be in a segment
+    total = None if known(flat) else batch * size  # then every row is taken to be in a segment
     segments = NAMESPACE["repeat_interleave"](arange(flat.numel()), flat, output_size=total)
     before = flat.cumsum(0) - flat
     rows = starts.reshape(-1)[segments] + arange(segments.numel()) - before[segments]
@@ -51,7 +51,7 @@ def _check(
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     if data.dtype not in (float32, float64) and data.dtype.name not in ("float16", "bfloat16"):
-        raise NotImplementedError(f'"_segment_reduce_cpu" not implemented for \'{data.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"_segment_reduce_cpu\" not implemented for '{data.dtype.scalar_name}'")
     if not -data.dim() <= axis < data.dim():
         raise IndexError(f"Dimension out of range (expected to be in range of [{-data.dim()}, {data.dim() - 1}], but got {axis})")
     axis %= data.dim()
@@ -62,13 +62,14 @@ def _check(
         if found(lengths < 0):
             raise RuntimeError("lengths contains negative value!")
         if found(lengths.sum(-1) != data.size(axis)):
-            raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) "
-                               "when !unsafe.")
+            raise RuntimeError(
+                "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+            )
     return axis
 
 
 def _rows_of(data: Tensor, axis: int) -> Tensor:
-    return data.reshape(-1, *data.shape[axis + 1:])
+    return data.reshape(-1, *data.shape[axis + 1 :])
 
 
 @operator(method=False)
@@ -83,7 +84,7 @@ def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=
     axis = _check(data, reduce, lengths, indices, offsets, axis, unsafe)
     rows, segments, counts = _members(lengths, offsets, data.size(axis))
     values = _rows_of(data, axis)[rows]
-    tail = tuple(data.shape[axis + 1:])
+    tail = tuple(data.shape[axis + 1 :])
     start = START[reduce] if initial is None else initial
     flat = NAMESPACE["full"]((counts.numel(), *tail), start, dtype=data.dtype, device=data._layout.device)
     places = segments.reshape(-1, *(1,) * len(tail)).expand(values.shape)
@@ -100,7 +101,7 @@ def segment_reduce(data: Tensor, reduce, *, lengths=None, indices=None, offsets=
 def _(g, out, data, reduce, lengths, offsets, axis, initial):
     axis %= data.dim()
     rows, segments, counts = _members(lengths, offsets, data.size(axis))
-    tail = tuple(data.shape[axis + 1:])
+    tail = tuple(data.shape[axis + 1 :])
     ones = (1,) * len(tail)
     flat, values = g.reshape(-1, *tail), _rows_of(data, axis)[rows]
     if reduce == "sum":
@@ -115,8 +116,9 @@ def _(g, out, data, reduce, lengths, offsets, axis, initial):
             zero, missing = values == 0, values.isnan()
             ordinary = values.masked_fill(zero | missing, 1)
             product = (nothing + start).scatter_reduce(0, places, ordinary, "prod")[segments]
-            zeros, nans = (nothing.scatter_add(0, places, kind.to(g.dtype))[segments] - kind.to(g.dtype)
-                           for kind in (zero, missing))
+            zeros, nans = (
+                nothing.scatter_add(0, places, kind.to(g.dtype))[segments] - kind.to(g.dtype) for kind in (zero, missing)
+            )
             # the product of the others of the segment, zeros and NaNs among which are counted
             others = (product / ordinary).masked_fill(zeros > 0, 0).masked_fill(nans > 0, float("nan"))
             part = flat[segments] * others

@@ -26,13 +26,13 @@ def rows_along(layout: Layout, out: Layout, dim: int) -> tuple[tuple[int, ...], 
     if not layout.ndim:
         return (1, 1, 0, 0, 1, 0, 0, 1), 1
     shape = layout.shape
-    before, after = math.prod(shape[:dim]), math.prod(shape[dim + 1:])
+    before, after = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
     if not layout.numel:
         return (shape[dim], max(after, 1), 0, 0, 0, 0, 0, 0), before * after
     steps = []
     for owner in (out, layout):
         pair = []
-        for sizes, strides in ((shape[:dim], owner.strides[:dim]), (shape[dim + 1:], owner.strides[dim + 1:])):
+        for sizes, strides in ((shape[:dim], owner.strides[:dim]), (shape[dim + 1 :], owner.strides[dim + 1 :])):
             n = math.prod(sizes)
             step = geometry.reshape_strides(tuple(sizes), tuple(strides), (n,)) if n else (0,)
             if step is None:
@@ -58,7 +58,7 @@ def select(input: Tensor, dim: int | None, keepdim: bool, which: str, place: int
         rows: Any = ((layout.numel, 1, 0, 0, 1), 1)
     else:
         assert dim is not None
-        shape = (*layout.shape[:dim], *([1] if keepdim else []), *layout.shape[dim + 1:])
+        shape = (*layout.shape[:dim], *([1] if keepdim else []), *layout.shape[dim + 1 :])
         found = rows_along(layout, layout, dim)
         if found is None:
             return select(contiguous(input), dim, keepdim, which, place)

@@ -30,15 +30,16 @@ def _softmax_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -
     shifted = x - folded("largest", x.dtype)
     total = folded("total", x.dtype)
     largest = Loop((shift("largest", x),))
-    if not log and compute_dtype(result) is result:     # the exponentials wait in the output for their sum
+    if not log and compute_dtype(result) is result:  # the exponentials wait in the output for their sum
         e = s.exp_normal(shifted)
         return largest, Loop((adding("total", e),), ((0, e),)), Loop((), ((0, stored(0, result) * (1 / total)),))
     out = shifted - s.log(total) if log else s.exp_normal(shifted) * (1 / total)
     return largest, Loop((adding("total", s.exp_normal(shifted)),)), Loop((), ((0, out),))
 
 
-_SOFTMAX = Rows("softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)], kernel="softmax_kernel_impl",
-                converts=True)
+_SOFTMAX = Rows(
+    "softmax", _softmax_stages, lambda dtypes, log, result: [(result, FULL)], kernel="softmax_kernel_impl", converts=True
+)
 
 
 def _gradient_stages(elements: tuple, numbers: tuple, log: bool, result: DType) -> tuple:
@@ -65,7 +66,7 @@ def _specialize(name: str, input: Tensor, dim: int, dtype: DType | None) -> Any:
     if not result.is_floating_point:
         last = dim in (-1, layout.ndim - 1) or not layout.ndim
         kernel = f"{name}_lastdim_kernel_impl" if last else f"{name}_kernel_impl"
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{result.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{result.scalar_name}'")
     launch = _SOFTMAX.launcher((input,), (d,) if layout.ndim else (), (), (name == "log_softmax", result))
     _plans[layout, dim, dtype, name] = launch
     return launch
@@ -125,8 +126,10 @@ def softmax_backward(grad: Tensor, output: Tensor, dim, dtype):
 @softmax_backward.vjp
 def _(g, grad, output, dim, need):
     inner = (grad * output).sum(dim, True)
-    return (softmax_backward(g, output, dim, grad._layout.dtype) if need["grad"] else None,
-            g * (grad - inner) - grad * (g * output).sum(dim, True) if need["output"] else None)
+    return (
+        softmax_backward(g, output, dim, grad._layout.dtype) if need["grad"] else None,
+        g * (grad - inner) - grad * (g * output).sum(dim, True) if need["output"] else None,
+    )
 
 
 @operator(function=False, method=False, node="LogSoftmaxBackwardDataBackward0")
@@ -138,14 +141,19 @@ def log_softmax_backward(grad: Tensor, output: Tensor, dim, dtype):
 @log_softmax_backward.vjp
 def _(g, grad, output, dim, need):
     likely = output.exp()
-    return (g - (g * likely).sum(dim, True) if need["grad"] else None,
-            -(g * likely) * grad.sum(dim, True) if need["output"] else None)
+    return (
+        g - (g * likely).sum(dim, True) if need["grad"] else None,
+        -(g * likely) * grad.sum(dim, True) if need["output"] else None,
+    )
 
 
 def implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     """The dimension that softmax takes when none is given: an old convention, with PyTorch's warning."""
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-                  UserWarning, stacklevel=stacklevel)
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 

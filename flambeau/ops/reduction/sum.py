@@ -121,7 +121,7 @@ def count_of(layout: Layout, dims: Sequence[int]) -> int:
     return math.prod([layout.shape[d] for d in dims])
 
 
-CACHED_ROW = 1 << 16    # elements of a row that stay in cache between two passes over it
+CACHED_ROW = 1 << 16  # elements of a row that stay in cache between two passes over it
 
 
 def stays_cached(layout: Layout, dims: Sequence[int]) -> builtins.bool:
@@ -156,8 +156,13 @@ def _sum_stages(elements: tuple, numbers: tuple, dtype: DType, keepdim: Any, ski
     return Loop((adding("sum", cast(x, total)),)), Row(((0, cast(result, compute_dtype(dtype))),))
 
 
-_SUM = Rows("sum", _sum_stages, lambda dtypes, dtype, keepdim, skip_nan: [(dtype, form(keepdim))],
-            number_dtype=lambda dtypes: float64, converts=True)
+_SUM = Rows(
+    "sum",
+    _sum_stages,
+    lambda dtypes, dtype, keepdim, skip_nan: [(dtype, form(keepdim))],
+    number_dtype=lambda dtypes: float64,
+    converts=True,
+)
 
 
 def _sum_dtype(dtype: DType, wanted: DType | None) -> DType:
@@ -203,7 +208,7 @@ def nansum(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool 
         raise RuntimeError("nansum on CPU does not support complex inputs")
     if dtype is not None and dtype.is_complex and input._layout.dtype.is_floating_point and input._layout.numel:
         reduction_dims("nansum", dim, input._layout.ndim)
-        raise NotImplementedError(f'"nansum_cpu" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype.scalar_name}'")
     return _sums.specialize(input, dim, keepdim, dtype, input._layout.dtype.is_floating_point)(None, input)
 
 
@@ -218,8 +223,10 @@ def _prepare_mean(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) ->
     result = dtype or layout.dtype
     if not (result.is_floating_point or result.is_complex):
         which = "Input" if dtype is None else "Optional"
-        raise RuntimeError(f"mean(): could not infer output dtype. {which} dtype must be either a floating point or "
-                           f"complex dtype. Got: {result.scalar_name}")
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or "
+            f"complex dtype. Got: {result.scalar_name}"
+        )
     dims = reduction_dims("mean", dim, layout.ndim)
     count = float(count_of(layout, dims))
     launch = _SUM.launcher((input,), dims, (count,), (result, bool(keepdim), False))
@@ -256,8 +263,9 @@ def _(g, layouts, dim, keepdim):
 def nanmean(input: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """The mean over `dim` of the elements that are not NaN."""
     if not (input._layout.dtype.is_floating_point or input._layout.dtype.is_complex):
-        raise RuntimeError("nanmean(): expected input to have floating point or complex dtype but got "
-                           f"{input._layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {input._layout.dtype.scalar_name}"
+        )
     count = sum(input.detach().isnan().logical_not(), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / count
 
@@ -275,14 +283,20 @@ def _product_stages(elements: tuple, numbers: tuple, dtype: DType, keepdim: Any)
     return Loop((fold,)), Row(((0, cast(folded("product", x.dtype), compute_dtype(dtype))),))
 
 
-_PRODUCT = Rows("prod", _product_stages, lambda dtypes, dtype, keepdim: [(dtype, form(keepdim))],
-                kernel="prod_out_cpu", converts=True)
+_PRODUCT = Rows(
+    "prod", _product_stages, lambda dtypes, dtype, keepdim: [(dtype, form(keepdim))], kernel="prod_out_cpu", converts=True
+)
 
 
 def _prepare_product(input: Tensor, dim: Any, keepdim: Any, dtype: DType | None) -> Callable:
     dtype = asked_for(dtype)
-    dims = (tuple(range(input._layout.ndim)) if dim is None else
-            (one_dim("prod", dim, input._layout.ndim),) if input._layout.ndim else (one_dim("prod", dim, 0),)[:0])
+    dims = (
+        tuple(range(input._layout.ndim))
+        if dim is None
+        else (one_dim("prod", dim, input._layout.ndim),)
+        if input._layout.ndim
+        else (one_dim("prod", dim, 0),)[:0]
+    )
     return _PRODUCT.launcher((input,), dims, (), (_sum_dtype(input._layout.dtype, dtype), bool(keepdim)))
 
 
@@ -315,8 +329,7 @@ def _product_gradient(g: Tensor, out: Tensor, input: Tensor, dim: int) -> Tensor
     size = input._layout.shape[dim]
     one = input.narrow(dim, 0, 1).detach() * 0 + 1
     before = one if size == 1 else NAMESPACE["cat"]([one, input.narrow(dim, 0, size - 1).cumprod(dim)], dim)
-    after = one if size == 1 else NAMESPACE["cat"](
-        [input.narrow(dim, 1, size - 1).flip(dim).cumprod(dim).flip(dim), one], dim)
+    after = one if size == 1 else NAMESPACE["cat"]([input.narrow(dim, 1, size - 1).flip(dim).cumprod(dim).flip(dim), one], dim)
     others = before * after
     return g * (others.conj() if others.is_complex() else others)
 
@@ -330,8 +343,7 @@ def _truth_stages(elements: tuple, numbers: tuple, which: str, result: DType, ke
         return Loop((adding("count", cast(true, int64)),)), Row(((0, folded("count", int64)),))
     some = which == "any"
     fold = Fold(("truth",), (constant(not some, bool_),), (true,), lambda a, b: (a[0] | b[0] if some else a[0] & b[0],))
-    return (Loop((fold,)),
-            Row(((0, cast(folded("truth", bool_), compute_dtype(result))),)))
+    return (Loop((fold,)), Row(((0, cast(folded("truth", bool_), compute_dtype(result))),)))
 
 
 _TRUTH = Rows("truth", _truth_stages, lambda dtypes, which, result, keepdim: [(result, form(keepdim))], float8=True)

@@ -41,12 +41,15 @@ def deviations(name: str, x: Any) -> Fold:
         share = n2 / s.where(n == 0, 1, n)
         square = s.square(delta) if not delta.dtype.is_complex else s.square(s.real(delta)) + s.square(s.imag(delta))
         return n, mean1 + delta * share, m1 + m2 + square * n1 * share
-    return Fold((f"{name}.n", f"{name}.mean", f"{name}.m2"), (zero, constant(0, x.dtype), zero),
-                (constant(1, real), x, zero), combine)
+
+    return Fold(
+        (f"{name}.n", f"{name}.mean", f"{name}.m2"), (zero, constant(0, x.dtype), zero), (constant(1, real), x, zero), combine
+    )
 
 
-def _variance_stages(elements: tuple, numbers: tuple, root: builtins.bool, mean_too: builtins.bool, keepdim: Any,
-                     once: builtins.bool) -> tuple:
+def _variance_stages(
+    elements: tuple, numbers: tuple, root: builtins.bool, mean_too: builtins.bool, keepdim: Any, once: builtins.bool
+) -> tuple:
     x = elements[0]
     total = wide(x.dtype) if x.dtype is float32 else x.dtype
     x = cast(x, total)
@@ -71,18 +74,25 @@ def _variance_stages(elements: tuple, numbers: tuple, root: builtins.bool, mean_
     return (*folds, Row(tuple(stores)))
 
 
-_VARIANCE = Rows("variance", _variance_stages,
-                 lambda dtypes, root, mean_too, keepdim, once: [
-                     (dtypes[0].to_real() if dtypes[0].is_complex else dtypes[0], form(keepdim)),
-                     *([(dtypes[0], form(keepdim))] if mean_too else [])],
-                 number_dtype=lambda dtypes: float64)
+_VARIANCE = Rows(
+    "variance",
+    _variance_stages,
+    lambda dtypes, root, mean_too, keepdim, once: [
+        (dtypes[0].to_real() if dtypes[0].is_complex else dtypes[0], form(keepdim)),
+        *([(dtypes[0], form(keepdim))] if mean_too else []),
+    ],
+    number_dtype=lambda dtypes: float64,
+)
 
 
 def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, name: str) -> Callable:
     layout = input._layout
     if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
-        raise RuntimeError("std and var only support floating point and complex dtypes" if "mean" not in name else
-                           f"{name} only support floating point and complex dtypes")
+        raise RuntimeError(
+            "std and var only support floating point and complex dtypes"
+            if "mean" not in name
+            else f"{name} only support floating point and complex dtypes"
+        )
     dims = reduction_dims(name, dim, layout.ndim)
     count = count_of(layout, dims)
     freedom = builtins.max(count - correction, 0)
@@ -94,9 +104,12 @@ def _prepare_variance(input: Tensor, dim: Any, keepdim: Any, correction: Any, na
         return lambda input: launch(*outs, input, *numbers)
 
     def warning(input: Tensor) -> Any:
-        warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-             "numel divided by output numel).")
+        warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
+            "numel divided by output numel)."
+        )
         return launch(*outs, input, *numbers)
+
     return warning
 
 

@@ -59,8 +59,12 @@ def _norm_stages(elements: tuple, numbers: tuple, kind: str, result: DType, keep
     return Loop((adding("norm", term),)), Row(((0, cast(out, magnitude.dtype)),))
 
 
-_NORM = Rows("vector_norm", _norm_stages, lambda dtypes, kind, result, keepdim: [(result, form(keepdim))],
-             number_dtype=lambda dtypes: float64)
+_NORM = Rows(
+    "vector_norm",
+    _norm_stages,
+    lambda dtypes, kind, result, keepdim: [(result, form(keepdim))],
+    number_dtype=lambda dtypes: float64,
+)
 _KINDS = {0.0: "0", 1.0: "1", 2.0: "2", math.inf: "inf", -math.inf: "-inf"}
 
 
@@ -72,8 +76,10 @@ def _check_result(own: DType, dtype: DType | None) -> None:
         kind = "complex for complex" if own.is_complex else "real for real"
         raise RuntimeError(f"linalg.vector_norm: dtype should be {kind} inputs, but got {dtype.scalar_name}")
     if promote_types(own, dtype) is not dtype:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without "
-                           f"narrowing to the specified dtype ({dtype.scalar_name})")
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({own.scalar_name}) should be convertible without "
+            f"narrowing to the specified dtype ({dtype.scalar_name})"
+        )
 
 
 _REAL = frozenset((float, int))
@@ -91,8 +97,9 @@ def _order(ord: Any) -> float:
 def _prepare_norm(input: Tensor, dim: Any, keepdim: Any, order: float, dtype: DType | None) -> Callable:
     layout = input._layout
     if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
-        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-                           f"{layout.dtype.scalar_name}")
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {layout.dtype.scalar_name}"
+        )
     _check_result(layout.dtype, dtype)
     result = dtype or layout.dtype
     result = result.to_real() if result.is_complex else result
@@ -100,10 +107,13 @@ def _prepare_norm(input: Tensor, dim: Any, keepdim: Any, order: float, dtype: DT
     if order < 0 or order == math.inf:
         for d in dims:
             if layout.shape[d] == 0:
-                raise RuntimeError(f"linalg.vector_norm cannot compute the {order:g} norm on an empty tensor because the "
-                                   "operation does not have an identity" if dim is None else
-                                   f"linalg.vector_norm cannot compute the {order:g} norm on the dimension {d} because this "
-                                   "dimension is empty and the operation does not have an identity")
+                raise RuntimeError(
+                    f"linalg.vector_norm cannot compute the {order:g} norm on an empty tensor because the "
+                    "operation does not have an identity"
+                    if dim is None
+                    else f"linalg.vector_norm cannot compute the {order:g} norm on the dimension {d} because this "
+                    "dimension is empty and the operation does not have an identity"
+                )
     kind = _KINDS.get(order, "p")
     numbers = (order,) if kind == "p" else ()
     launch = _NORM.launcher((input,), dims, numbers, (kind, result, bool(keepdim)))
@@ -176,7 +186,7 @@ def _nuclear_norm(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -
 def norm(input: Tensor, p="fro", dim=None, keepdim=False, dtype=None) -> Tensor:
     """The vector norm of order p ("fro": 2) over `dim`; "nuc": the sum of the singular values of a matrix."""
     if p in ("fro", "nuc") and isinstance(dim, (tuple, list)) and len(dim) > 2:
-        return OPERATORS["linalg_matrix_norm"].public(input, p, dim, keepdim, dtype=dtype)     # which refuses them
+        return OPERATORS["linalg_matrix_norm"].public(input, p, dim, keepdim, dtype=dtype)  # which refuses them
     if p == "nuc":
         return _nuclear_norm(input, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
@@ -230,8 +240,11 @@ def _logsumexp_stages(elements: tuple, numbers: tuple, result: DType, keepdim: A
     x = cast(elements[0], compute_dtype(result))
     largest = folded("largest", x.dtype)
     base = s.where(s.isinf(largest), 0, largest)
-    return (Loop((shift("largest", x),)), Loop((adding("total", s.exp(x - base)),)),
-            Row(((0, s.log(folded("total", x.dtype)) + base),)))
+    return (
+        Loop((shift("largest", x),)),
+        Loop((adding("total", s.exp(x - base)),)),
+        Row(((0, s.log(folded("total", x.dtype)) + base),)),
+    )
 
 
 _LOGSUMEXP = Rows("logsumexp", _logsumexp_stages, lambda dtypes, result, keepdim: [(result, form(keepdim))])

@@ -31,7 +31,7 @@ from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.reduction.selection import rows_along, select
 
 _plans: dict[Any, Callable] = register_cache({})
-FEW = 4096      # pairs that isin compares without sorting
+FEW = 4096  # pairs that isin compares without sorting
 
 
 def _check(name: str, layout: Layout) -> None:
@@ -47,27 +47,26 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
         layout = input._layout
         at = wrap_dim(dim, layout.ndim)
         _check("sort", layout)
-        out = Layout.of(
-            layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
-        )
+        out = Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
         rows = rows_along(layout, out, at)
-        if rows is None:        # rows of a copy whose dimensions are ordered as they lie in memory
+        if rows is None:  # rows of a copy whose dimensions are ordered as they lie in memory
             order = sorted(range(layout.ndim), key=lambda d: -out.strides[d])
             shape, strides = (tuple([x[d] for d in order]) for x in (layout.shape, layout.strides))
             ordered = Layout.of(shape, strides, layout.dtype, layout.device)
             copied = contiguous(tensor_from(input._storage, input._offset, ordered))
             values, indices = sort_along(copied, order.index(at), descending)
-            return (tensor_from(values._storage, values._offset, out),
-                    tensor_from(indices._storage, indices._offset, out.with_dtype(int64)))
-        launch = _plans[key] = sorting.sort_plan(
-            layout, (out, out.with_dtype(int64)), rows[0], rows[1], bool(descending)
-        )
+            return (
+                tensor_from(values._storage, values._offset, out),
+                tensor_from(indices._storage, indices._offset, out.with_dtype(int64)),
+            )
+        launch = _plans[key] = sorting.sort_plan(layout, (out, out.with_dtype(int64)), rows[0], rows[1], bool(descending))
     return launch(None, None, input)
 
 
 _INDEX_DTYPE = worded(
     "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on "
-    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is False")
+    "whether out_int32 flag is True, but we got output tensor's dtype {got} and out_int32 flag is False"
+)
 
 
 def _index_dtype(have: DType, got: DType) -> None:
@@ -143,10 +142,10 @@ def _topk(input: Tensor, k: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
         k = k if layout.ndim else 1
         shape = tuple(k if d == at else n for d, n in enumerate(layout.shape))
         out = Layout.contiguous(shape, layout.dtype, layout.device)
-        whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)   # only strides matter
+        whole = Layout.of(layout.shape, out.strides, layout.dtype, layout.device)  # only strides matter
         rows = rows_along(layout, whole, at) if k else ((0,) * 8, 0)
         if rows is not None and k:
-            after = math.prod(layout.shape[at + 1:]) if layout.ndim else 1
+            after = math.prod(layout.shape[at + 1 :]) if layout.ndim else 1
             outer = k * after
             steps = list(rows[0])
             steps[2:5] = [outer, 1, after]
@@ -191,7 +190,7 @@ def _kthvalue(input: Tensor, k: int, dim: int, keepdim: bool) -> tuple[Tensor, T
     if not layout.ndim:
         return input.clone(), NAMESPACE["zeros"]((), dtype=int64, device=layout.device)
     if layout.dtype.is_complex or layout.dtype is bool_:
-        raise NotImplementedError(f'"kthvalue_cpu" not implemented for \'{layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{layout.dtype.scalar_name}'")
     return select(input, at, keepdim, "place", k - 1)
 
 
@@ -235,15 +234,9 @@ def _search(
             )
         right = side == "right"
     mine, theirs = boundaries._layout, values._layout
-    if (
-        name == "searchsorted"
-        and mine.ndim != 1
-        and (mine.ndim == 0 or tuple(mine.shape[:-1]) != tuple(theirs.shape[:-1]))
-    ):
+    if name == "searchsorted" and mine.ndim != 1 and (mine.ndim == 0 or tuple(mine.shape[:-1]) != tuple(theirs.shape[:-1])):
         if mine.ndim == 0:
-            raise RuntimeError(
-                "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
-            )
+            raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
             f"tensor and input value tensor must match, but we got boundaries tensor {list(mine.shape)} and input "
@@ -257,8 +250,9 @@ def _search(
                 f"{list(mine.shape)}and got sorter tensor {list(sorter._layout.shape)}"
             )
         if sorter._layout.dtype is not int64:
-            raise RuntimeError("torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
-                               f"{sorter._layout.dtype.scalar_name}")
+            raise RuntimeError(
+                f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter._layout.dtype.scalar_name}"
+            )
         if found((sorter < 0) | (sorter >= mine.shape[-1])):
             raise RuntimeError("torch.searchsorted(): sorter index out of range")
         sorter = contiguous(sorter)
@@ -267,9 +261,11 @@ def _search(
         raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{dtype.scalar_name}'")
     for name, given in (("boundary", boundaries), ("input value", values)):
         if not given._layout.is_contiguous:
-            warn_once(f"torch.searchsorted(): {name} tensor is non-contiguous, this will lower the performance due to extra data "
-                      f"copy when converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if "
-                      "possible. This message will only appear once per program.")
+            warn_once(
+                f"torch.searchsorted(): {name} tensor is non-contiguous, this will lower the performance due to extra data "
+                f"copy when converting non-contiguous tensor to contiguous, please use contiguous {name} tensor if "
+                "possible. This message will only appear once per program."
+            )
     boundaries, values = contiguous(boundaries.detach().to(dtype)), contiguous(values.detach().to(dtype))
     key = ("search", boundaries._layout, values._layout, out_int32, right, None if sorter is None else sorter._layout)
     launch = _plans.get(key)
@@ -281,13 +277,17 @@ def _search(
     return launch(None, boundaries, values) if sorter is None else launch(None, boundaries, values, sorter)
 
 
-def _search_plan(sorted_sequence: Tensor, input: Any, *, out_int32: bool, right: bool, side: str | None,
-                 sorter: Tensor | None) -> Callable | None:
+def _search_plan(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool, right: bool, side: str | None, sorter: Tensor | None
+) -> Callable | None:
     """The plan that served a search, where it took the tensors as they are."""
     if sorter is not None or not isinstance(input, Tensor):
         return None
-    return _plans.get(("search", sorted_sequence._layout, input._layout, out_int32, right or side == "right", None)) \
-        if sorted_sequence._layout.dtype is input._layout.dtype else None
+    return (
+        _plans.get(("search", sorted_sequence._layout, input._layout, out_int32, right or side == "right", None))
+        if sorted_sequence._layout.dtype is input._layout.dtype
+        else None
+    )
 
 
 def _bucket_plan(input: Any, boundaries: Tensor, *, out_int32: bool, right: bool) -> Callable | None:

@@ -50,10 +50,12 @@ def _numbered(counts: Tensor) -> Tensor:
 
 def _found_by(name: str, node: str) -> Any:
     """The operator that stands in the graph for a search: it hands on the values found in a tensor, and has no gradient."""
+
     @operator(method=False, function=False, name=name, node=node)
     def found(input: Tensor, values: Tensor) -> Tensor:
         """These values, as found in `input`."""
         return values
+
     return found
 
 
@@ -74,11 +76,7 @@ def _check_dimensions(input: Tensor, dim: int) -> None:
 
 @composite(method=False, underneath="_unique2", written_in_python=True)
 def unique(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The distinct elements in ascending order (with `dim`: distinct slices), and on request for each element the
     position of its value,
@@ -100,8 +98,9 @@ def unique(
 
 
 @named("unique")
-def _unique_method(self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-                   dim: int | None = None) -> Any:
+def _unique_method(
+    self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """torch.unique of this tensor."""
     return NAMESPACE["unique"](self, sorted, return_inverse, return_counts, dim)
 
@@ -126,7 +125,7 @@ def _back(rows: Tensor, input: Tensor, at: int) -> Tensor:
 def _orderable(kernel: str, input: Tensor) -> None:
     """NotImplementedError for complex numbers."""
     if input._layout.dtype.is_complex:
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{input._layout.dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{input._layout.dtype.scalar_name}'")
 
 
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool) -> Any:
@@ -144,9 +143,7 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
 
 
 @composite(written_in_python=True)
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The first of every run of equal neighbours (slices along `dim`), and on request each element's run and the
     runs' lengths."""
     _orderable("unique", input)
@@ -189,5 +186,5 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if not sizes:
         return ()
     as_row = functools.partial(NAMESPACE["tensor"], dtype=int64, device=indices._layout.device)
-    steps = [math.prod(sizes[d + 1:]) for d in range(len(sizes))]
+    steps = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
     return tuple((indices.unsqueeze(-1).div(as_row(steps), rounding_mode="floor") % as_row(sizes)).unbind(-1))

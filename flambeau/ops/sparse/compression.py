@@ -15,16 +15,7 @@ from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.sparse.places import added_up, bounds_of, by_columns, by_rows, places_of_values
-from flambeau.ops.sparse.tensor import (
-    NAMES,
-    RULES,
-    SparseCompressed,
-    SparseCoo,
-    SparseTensor,
-    compressed,
-    layout_of,
-    renamed,
-)
+from flambeau.ops.sparse.tensor import NAMES, RULES, SparseCompressed, SparseCoo, SparseTensor, compressed, layout_of, renamed
 
 COMPRESSED = (layouts.sparse_csr, layouts.sparse_csc, layouts.sparse_bsr, layouts.sparse_bsc)
 BLOCKED = (layouts.sparse_bsr, layouts.sparse_bsc)
@@ -71,6 +62,7 @@ def check_conversion(x: Any, target: Any, blocksize: Any, dense_dim: int | None,
 
     def refuse(words: str) -> RuntimeError:
         return RuntimeError(f"{name}: conversion from {NAMES[own]} to {NAMES[target]} {words} is not supported")
+
     if dense_dim is not None and own is not layouts.strided:
         raise refuse("with dense_dim argument given")
     if (target in BLOCKED) != (blocksize is not None):
@@ -84,16 +76,20 @@ def check_conversion(x: Any, target: Any, blocksize: Any, dense_dim: int | None,
             raise refuse("for input tensors with sparse_dim()!=2")
     elif own in BLOCKED:
         if target not in BLOCKED:
-            raise RuntimeError(f"sparse_compressed_to_sparse_{NAMES[target][6:].lower()}: expected SparseCsr or SparseCsc layout "
-                               f"but got {NAMES[own]}")
+            raise RuntimeError(
+                f"sparse_compressed_to_sparse_{NAMES[target][6:].lower()}: expected SparseCsr or SparseCsc layout "
+                f"but got {NAMES[own]}"
+            )
     elif target in BLOCKED:
         if x._bounds._layout.ndim > 1:
             raise refuse("for batched inputs")
     if target in BLOCKED and own not in BLOCKED:
         sizes = x._layout.shape[:2]
         if any(n % b for n, b in zip(sizes, blocksize)):
-            raise RuntimeError(f"{name}: tensor sparse size ({sizes[0]},{sizes[1]}) must be divisible by given blocksize "
-                               f"({blocksize[0]},{blocksize[1]})")
+            raise RuntimeError(
+                f"{name}: tensor sparse size ({sizes[0]},{sizes[1]}) must be divisible by given blocksize "
+                f"({blocksize[0]},{blocksize[1]})"
+            )
 
 
 # ---------------------------------------------------------------- from sparse tensors
@@ -106,7 +102,7 @@ def _converted(x: Any, target: Any, blocks: tuple[int, ...]) -> SparseCompressed
     if blocks and not getattr(x, "blocks", ()):
         return _in_blocks(x, target, blocks)
     grid = x
-    if blocks:      # the blocks of another order: those of a matrix that has one element for each
+    if blocks:  # the blocks of another order: those of a matrix that has one element for each
         sizes = tuple(n // b for n, b in zip(x._layout.shape, blocks))
         grid = compressed(x._bounds, x._others, x._entries, sizes, layouts.sparse_csr if x.by_rows else layouts.sparse_csc)
     found = (by_rows if target in BY_ROWS else by_columns)(grid)

@@ -139,8 +139,7 @@ def validate_coo(places: Tensor, entries: Tensor, shape: Sequence[int], is_coale
                 raise RuntimeError(f"found negative index {lowest[dim]} for dim {dim}")
             if highest[dim] >= shape[dim]:
                 raise RuntimeError(
-                    f"size is inconsistent with indices: for dim {dim}, size is {shape[dim]} but found index "
-                    f"{highest[dim]}"
+                    f"size is inconsistent with indices: for dim {dim}, size is {shape[dim]} but found index {highest[dim]}"
                 )
         if is_coalesced:
             from flambeau.ops.sparse.places import keys_of
@@ -234,9 +233,7 @@ def _of_layout(name: str, layout: Any, first: str, second: str) -> Callable[...,
         )
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = (
-        f"A tensor of layout {layout} from its {first}, {second}, values and size: see sparse_compressed_tensor."
-    )
+    make.__doc__ = f"A tensor of layout {layout} from its {first}, {second}, values and size: see sparse_compressed_tensor."
     return make
 
 
@@ -281,9 +278,7 @@ def validate_compressed(bounds: Tensor, others: Tensor, entries: Tensor, shape: 
             f"{others._layout.dtype.scalar_name}, respectively"
         )
     if bounds._layout.dtype not in (int32, int64):
-        raise RuntimeError(
-            f"{first} and {second} must be an int32 or int64 type, but got {bounds._layout.dtype.scalar_name}"
-        )
+        raise RuntimeError(f"{first} and {second} must be an int32 or int64 type, but got {bounds._layout.dtype.scalar_name}")
     count = others._layout.shape[-1]
     lines = math.prod(bounds._layout.shape[:-1])
     limits, places = bounds.numpy().reshape(lines, majors + 1), others.numpy().reshape(lines, count)
@@ -311,9 +306,7 @@ def validate_compressed(bounds: Tensor, others: Tensor, entries: Tensor, shape: 
 
 
 def _validating(layout: Any) -> Callable[..., None]:
-    def validate(
-        compressed_indices: Tensor, plain_indices: Tensor, values: Tensor, size: Sequence[int], *_: Any
-    ) -> None:
+    def validate(compressed_indices: Tensor, plain_indices: Tensor, values: Tensor, size: Sequence[int], *_: Any) -> None:
         """RuntimeError unless these are parts of a tensor of the layout."""
         validate_compressed(compressed_indices, plain_indices, values, size, layout)
 
@@ -359,8 +352,7 @@ def empty_sparse(shape: Sequence[int], layout: Any, dtype: Any, sparse_dim: int 
         raise NotImplementedError("layout=torch._mkldnn is not implemented in flambeau: use strided tensors")
     if layout not in (layouts.sparse_csr, layouts.sparse_csc):
         raise RuntimeError(
-            "empty_sparse_compressed expected sparse compressed (non-block) tensor layout but got "
-            f"{NAMES.get(layout, layout)}"
+            f"empty_sparse_compressed expected sparse compressed (non-block) tensor layout but got {NAMES.get(layout, layout)}"
         )
     if len(shape) < 2:
         raise RuntimeError(
@@ -393,13 +385,10 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
         raise RuntimeError("Offsets must be scalar or vector")
     if matrix._layout.shape[0] != given._layout.shape[0]:
         raise RuntimeError(
-            f"Number of diagonals ({matrix._layout.shape[0]}) does not match the number of offsets "
-            f"({given._layout.shape[0]})"
+            f"Number of diagonals ({matrix._layout.shape[0]}) does not match the number of offsets ({given._layout.shape[0]})"
         )
     if layout is not None and layout not in (layouts.sparse_coo, layouts.sparse_csr, layouts.sparse_csc):
-        raise RuntimeError(
-            f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {NAMES.get(layout, layout)}"
-        )
+        raise RuntimeError(f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {NAMES.get(layout, layout)}")
     steps = given.tolist()
     if not steps:
         return empty_sparse(tuple(shape), layout or layouts.sparse_coo, matrix._layout.dtype)

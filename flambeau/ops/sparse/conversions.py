@@ -107,9 +107,7 @@ def _dense(x: Any) -> Tensor:
         return NAMESPACE["stack"](parts).reshape(x._layout.shape)
     places, blocks = places_of_values(x), x.blocks
     if not blocks:
-        return added_up(x._entries, keys_of(places, x._layout.shape[:2]), count_of(x._layout.shape[:2])).reshape(
-            x._layout.shape
-        )
+        return added_up(x._entries, keys_of(places, x._layout.shape[:2]), count_of(x._layout.shape[:2])).reshape(x._layout.shape)
     high, wide = (n // b for n, b in zip(x._layout.shape, blocks))
     tiles = added_up(x._entries, keys_of(places, (high, wide)), high * wide)
     tiles = tiles.reshape((high, wide, *tiles._layout.shape[1:]))
@@ -146,14 +144,15 @@ def to_sparse(
     if isinstance(x, SparseCoo):
         if sparse_dim is not None and sparse_dim != x._places._layout.shape[0]:
             raise RuntimeError(
-                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not "
-                "supported"
+                "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported"
             )
         return x
     if isinstance(x, SparseCompressed):
         if sparse_dim not in (None, 2):
-            raise RuntimeError(f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with sparse_dim argument "
-                               "!=2 is not supported")
+            raise RuntimeError(
+                f"sparse_compressed_to_sparse: conversion from {NAMES[own]} to Sparse with sparse_dim argument "
+                "!=2 is not supported"
+            )
         return renamed(_uncompressed(x), "ToSparseBackward1")
     if not known(x):
         raise needs_values(x, "_to_sparse")
@@ -196,9 +195,7 @@ def to_sparse_bsc(x: Any, blocksize: Sequence[int], dense_dim: int | None = None
 def _sparse(x: Tensor, sparse_dim: int) -> SparseCoo:
     shape, ndim = x._layout.shape, x._layout.ndim
     if not 0 <= sparse_dim <= ndim:
-        raise RuntimeError(
-            f"dense_to_sparse: sparse_dim argument must be in [0,{ndim}] range, but {sparse_dim} is given"
-        )
+        raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{ndim}] range, but {sparse_dim} is given")
     if ndim and not sparse_dim:
         raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     if not ndim:
@@ -258,9 +255,7 @@ def sparse_mask(x: Any, mask: Any) -> Any:
 
 def at_places(x: Any, mask: Any) -> Tensor:
     """The elements of x, dense or sparse, at the places of a sparse tensor, as its values lie."""
-    if isinstance(x, SparseCompressed) or (
-        isinstance(mask, SparseCompressed) and (mask.blocks or mask._bounds._layout.ndim > 1)
-    ):
+    if isinstance(x, SparseCompressed) or (isinstance(mask, SparseCompressed) and (mask.blocks or mask._bounds._layout.ndim > 1)):
         x = to_dense(x) if isinstance(x, SparseTensor) else x
     if isinstance(mask, SparseCompressed) and (mask.blocks or mask._bounds._layout.ndim > 1):
         return _at_blocks(x, mask)
@@ -383,8 +378,10 @@ def _check_places(x: Any, source: Any) -> None:
     along = x._bounds._layout.ndim - 1 + (not x.by_rows)
     own, other = x._layout.shape, source._layout.shape
     if batch:
-        raise NotImplementedError(f"copy_() of {source._layout.ndim} dimensions to {x._layout.ndim} is not implemented in "
-                                  "flambeau for sparse compressed tensors; repeat the source's places first")
+        raise NotImplementedError(
+            f"copy_() of {source._layout.ndim} dimensions to {x._layout.ndim} is not implemented in "
+            "flambeau for sparse compressed tensors; repeat the source's places first"
+        )
     if own[along] != other[along]:
         raise RuntimeError(
             f"torch.copy_: expected shapes of self and src to match along dimension {along} for {NAMES[x.layout]} layout but the "
@@ -392,8 +389,9 @@ def _check_places(x: Any, source: Any) -> None:
         )
     for dim, (one, two) in enumerate(zip(own, other)):
         if one != two:
-            raise RuntimeError(f"The size of tensor a ({one}) must match the size of tensor b ({two}) at non-singleton dimension "
-                               f"{dim}")
+            raise RuntimeError(
+                f"The size of tensor a ({one}) must match the size of tensor b ({two}) at non-singleton dimension {dim}"
+            )
     if x.blocks != source.blocks:
         raise RuntimeError(
             "torch.copy_: copy of sparse compressed tensors having different block sizes is not supported. self and src block "
@@ -423,10 +421,7 @@ def replace(x: Any, other: Any) -> Any:
 def empty_like_shape(shape: Sequence[int], sparse_dim: int, dense: Sequence[int], dtype: Any) -> SparseCoo:
     """A COO tensor without elements."""
     return coo(
-        NAMESPACE["zeros"]((sparse_dim, 0), dtype=int64),
-        NAMESPACE["zeros"]((0, *dense), dtype=dtype),
-        shape,
-        sparse_dim > 0,
+        NAMESPACE["zeros"]((sparse_dim, 0), dtype=int64), NAMESPACE["zeros"]((0, *dense), dtype=dtype), shape, sparse_dim > 0
     )
 
 
@@ -477,7 +472,7 @@ def _convert_indices_from_csr_to_coo(
 __all__ = [
     "_convert_indices_from_coo_to_csr",
     "_convert_indices_from_csr_to_coo",
-        "at_places",
+    "at_places",
     "coalesce",
     "positions",
     "replace",

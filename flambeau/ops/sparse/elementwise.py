@@ -14,17 +14,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise.arithmetic import SUBTRACTS_BOOL, SUBTRACTS_BOOLS
 from flambeau.ops.sparse.conversions import at_places, coalesce, positions, replace, to, to_dense, without_elements
 from flambeau.ops.sparse.places import count_of, kept, keys, keys_of, places_of_values
-from flambeau.ops.sparse.tensor import (
-    NAMES,
-    SparseCompressed,
-    SparseCoo,
-    SparseTensor,
-    coo,
-    layout_of,
-    refused,
-    renamed,
-    rule,
-)
+from flambeau.ops.sparse.tensor import NAMES, SparseCompressed, SparseCoo, SparseTensor, coo, layout_of, refused, renamed, rule
 
 SPARSE_FIRST = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
 UNARY = """abs absolute asin arcsin asinh arcsinh atan arctan atanh arctanh ceil deg2rad erf erfinv expm1 floor frac log1p
@@ -119,8 +109,7 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
 def _same_size(a: Any, b: Any, name: str = "add") -> None:
     if a._layout.shape != b._layout.shape:
         raise RuntimeError(
-            f"{name}: expected sizes of 'self' and 'other' to match, but {list(a._layout.shape)} != "
-            f"{list(b._layout.shape)}"
+            f"{name}: expected sizes of 'self' and 'other' to match, but {list(a._layout.shape)} != {list(b._layout.shape)}"
         )
 
 
@@ -297,9 +286,14 @@ def _meet(a: Any, b: Any) -> Any:
         return other.like(other._entries * to_dense(scalar))
     sparse = a._places._layout.shape[0]
     if (a._layout.ndim, sparse, a._layout.shape[:sparse]) != (
-            b._layout.ndim, b._places._layout.shape[0], b._layout.shape[:sparse]):
-        raise RuntimeError("sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of "
-                           "sparse dimensions, and shape of sparse dimensions")
+        b._layout.ndim,
+        b._places._layout.shape[0],
+        b._layout.shape[:sparse],
+    ):
+        raise RuntimeError(
+            "sparse_binary_op_intersection_cpu(): expects sparse inputs with equal dimensionality, number of "
+            "sparse dimensions, and shape of sparse dimensions"
+        )
     b = coalesce(b)
     if a._ordered and _same_places(a, b):
         places, entries = a._places, a._entries * b._entries
@@ -320,7 +314,7 @@ def mul_(a: Any, b: Any) -> Any:
             return a
         return _written(a, mul(a, b), "mul")
     made = mul(a, b)
-    _check_holds(a, made._layout.dtype, "add")      # so PyTorch calls it
+    _check_holds(a, made._layout.dtype, "add")  # so PyTorch calls it
     return a.copy_(to_dense(made))
 
 
@@ -331,8 +325,7 @@ def div(a: Any, b: Any, *, rounding_mode: Any = None) -> Any:
         raise RuntimeError(f"unsupported tensor layout: {NAMES[a.layout]}")
     if not _scalar(b):
         raise RuntimeError(
-            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
-            f"{list(b._layout.shape)} for divisor)"
+            f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {list(b._layout.shape)} for divisor)"
         )
     a = a if rounding_mode is None else coalesce(a)
     return a.like(a._entries.div(b, rounding_mode=rounding_mode))

@@ -109,9 +109,7 @@ def _part(name: str, kinds: tuple[Any, ...], words: str, attribute: str) -> Call
     @rule(name)
     def part(x: Any) -> Tensor:
         if layout_of(x) not in kinds:
-            raise RuntimeError(
-                f"{name} expected sparse {words} compressed tensor layout but got {NAMES[layout_of(x)]}"
-            )
+            raise RuntimeError(f"{name} expected sparse {words} compressed tensor layout but got {NAMES[layout_of(x)]}")
         return owned(getattr(x, attribute).alias())
 
     part.__name__ = part.__qualname__ = name
@@ -280,9 +278,12 @@ def new(x: Any, *args: Any, device: Any = None) -> Any:
 @rule("result_type")
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """What arithmetic of two tensors, or of a tensor and a number, gives; sparse tensors count as dense ones."""
-    return NAMESPACE["result_type"](*[
-        NAMESPACE["empty"](x._layout.shape, dtype=x._layout.dtype, device="meta") if isinstance(x, SparseTensor) else x
-        for x in (tensor1, tensor2)])
+    return NAMESPACE["result_type"](
+        *[
+            NAMESPACE["empty"](x._layout.shape, dtype=x._layout.dtype, device="meta") if isinstance(x, SparseTensor) else x
+            for x in (tensor1, tensor2)
+        ]
+    )
 
 
 @rule("resize_as_sparse_", "resize_as_")

@@ -20,7 +20,7 @@ def of_rows(gradient: Tensor, indices: Tensor, rows: int, padding: int = -1) -> 
     the index `padding` get none."""
     width = gradient._layout.shape[-1]
     entries = gradient.reshape((indices._layout.numel, width))
-    places = indices.reshape((1, -1)).to(int64, copy=True)      # the program may write to its own
+    places = indices.reshape((1, -1)).to(int64, copy=True)  # the program may write to its own
     if padding >= 0:
         chosen = NAMESPACE["nonzero"](places[0] != padding).reshape(-1)
         places, entries = places.index_select(1, chosen), entries.index_select(0, chosen)
@@ -32,12 +32,10 @@ def of_elements(gradient: Tensor, dim: int, index: Tensor, shape: Sequence[int])
     if not len(shape):
         return coo(NAMESPACE["zeros"]((0, 1), dtype=int64), gradient.sum().reshape(1), shape, True)
     own = index._layout.shape
-    if not len(own):        # one element of a row
+    if not len(own):  # one element of a row
         return coo(index.to(int64).reshape((1, 1)), gradient.reshape(1), shape)
     lines = []
     for d, size in enumerate(own):
-        line: Any = (
-            index if d == dim else NAMESPACE["arange"](size).reshape([-1 if e == d else 1 for e in range(len(own))])
-        )
+        line: Any = index if d == dim else NAMESPACE["arange"](size).reshape([-1 if e == d else 1 for e in range(len(own))])
         lines.append(line.to(int64).expand(own).reshape(-1))
     return coo(NAMESPACE["stack"](lines), gradient.reshape(-1), shape)

@@ -27,8 +27,16 @@ def _strided_only(x: Any, layout: Any, memory_format: Any) -> None:
 
 
 @rule("zeros_like")
-def zeros_like(x: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None, pin_memory: bool = False) -> Any:
+def zeros_like(
+    x: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Any:
     """A tensor of the same shape without elements, in the same layout or the one asked for."""
     _strided_only(x, layout, memory_format)
     target = x.layout if layout is None else layout
@@ -44,18 +52,19 @@ def zeros_like(x: Any, *, dtype: Any = None, layout: Any = None, device: Any = N
 
 
 def _other_layout(x: Any, target: Any) -> RuntimeError:
-    return RuntimeError(f"empty_like with different sparse layout is not supported (self is {NAMES[x.layout]} but you requested "
-                        f"{NAMES[target]})")
+    return RuntimeError(
+        f"empty_like with different sparse layout is not supported (self is {NAMES[x.layout]} but you requested {NAMES[target]})"
+    )
 
 
 def _empty_in(x: Any, target: Any, dtype: Any) -> Any:
     """A tensor without elements in another sparse layout."""
     shape, dense = x._layout.shape, dense_shape(x) if isinstance(x, SparseCoo) else ()
     blocks: tuple[int, ...] = ()
-    batch: tuple[int, ...] = tuple(shape[:max(0, len(shape) - len(dense) - 2)])
+    batch: tuple[int, ...] = tuple(shape[: max(0, len(shape) - len(dense) - 2)])
     if not isinstance(x, SparseCoo):
         batch, blocks = tuple(x._bounds._layout.shape[:-1]), x.blocks
-        dense = tuple(shape[len(batch) + 2:])
+        dense = tuple(shape[len(batch) + 2 :])
     if target is layouts.sparse_coo:
         return empty_like_shape(shape, len(shape) - len(dense), dense, dtype)
     function = "sparse_compressed_tensor_with_dims"
@@ -63,7 +72,7 @@ def _empty_in(x: Any, target: Any, dtype: Any) -> Any:
         raise RuntimeError(f"{function}: blocksize needs to be a tuple of size 2, but got 0")
     if blocks and target not in BLOCKED:
         raise RuntimeError(f"{function}: blocksize cannot be specified for non-block layout {NAMES[target]}")
-    rows, columns = (n // b for n, b in zip(shape[len(batch):], blocks or (1, 1)))
+    rows, columns = (n // b for n, b in zip(shape[len(batch) :], blocks or (1, 1)))
     lines = rows if target in (layouts.sparse_csr, layouts.sparse_bsr) else columns
     bounds = NAMESPACE["zeros"]((*batch, lines + 1), dtype=int64)
     entries = NAMESPACE["zeros"]((*batch, 0, *blocks, *dense), dtype=dtype)
@@ -81,8 +90,16 @@ def _same_places(x: Any, dtype: Any, layout: Any, memory_format: Any) -> Any:
 
 
 @rule("empty_like")
-def empty_like(x: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-               memory_format: Any = None, pin_memory: bool = False) -> Any:
+def empty_like(
+    x: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Any:
     """Of a compressed tensor: its places, and uninitialised values; of a COO tensor: no elements."""
     if isinstance(x, SparseCoo):
         if layout is not None and layout is not x.layout and layout is not layouts.strided:
@@ -94,14 +111,25 @@ def empty_like(x: Any, *, dtype: Any = None, layout: Any = None, device: Any = N
 
 def _filled_like(name: str, writer: str, *value: Any) -> None:
     """The rule of a function whose result is like its argument, with values that a method writes."""
+
     @rule(name)
-    def like(x: Any, *args: Any, dtype: Any = None, layout: Any = None, requires_grad: bool = False, memory_format: Any = None,
-             **_: Any) -> Any:
+    def like(
+        x: Any,
+        *args: Any,
+        dtype: Any = None,
+        layout: Any = None,
+        requires_grad: bool = False,
+        memory_format: Any = None,
+        **_: Any,
+    ) -> Any:
         _strided_only(x, layout, memory_format)
         if isinstance(x, SparseCoo) and layout is not layouts.strided:
             raise refused(name, x)
-        made = zeros_like(x, dtype=dtype, layout=layout) if isinstance(x, SparseCoo) else _same_places(
-            x, dtype, layout, memory_format)
+        made = (
+            zeros_like(x, dtype=dtype, layout=layout)
+            if isinstance(x, SparseCoo)
+            else _same_places(x, dtype, layout, memory_format)
+        )
         getattr(made if isinstance(x, SparseCoo) else made._entries, writer)(*value, *args)
         return made.requires_grad_() if requires_grad else made
 

@@ -33,9 +33,7 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     """
     if not isinstance(data, tuple) or not all(isinstance(part, Tensor) for part in data[:2]):
         raise TypeError("a sparse tensor in a file must be made of tensors")
-    check = Invariants.enabled and not getattr(
-        reading, "values_follow", False
-    )  # there the numbers come after the pickle
+    check = Invariants.enabled and not getattr(reading, "values_follow", False)  # there the numbers come after the pickle
     if layout is layouts.sparse_coo:
         places, entries, size, *ordered = data
         ordered = ordered[0] if ordered else False

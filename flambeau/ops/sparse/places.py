@@ -122,6 +122,6 @@ def added_up(entries: Tensor, at: Tensor, count: int) -> Tensor:
     if entries._layout.dtype is bool_:
         return added_up(entries.to(int8), at, count).ne(0)
     zeros = NAMESPACE["zeros"](shape, dtype=entries._layout.dtype)
-    if entries._layout.dtype in (bfloat16, float16):    # rounded after every step, as gradients of dense tables are
+    if entries._layout.dtype in (bfloat16, float16):  # rounded after every step, as gradients of dense tables are
         return zeros.index_put((at,), entries, True)
     return zeros.index_add(0, at, entries)

@@ -27,16 +27,13 @@ def _check(a: Any, b: Any) -> None:
             raise RuntimeError(
                 f"mat1 dtype {a._layout.dtype.scalar_name} does not match mat2 dtype {b._layout.dtype.scalar_name}"
             )
-        raise RuntimeError(
-            f"expected scalar type {a._layout.dtype.scalar_name} but found {b._layout.dtype.scalar_name}"
-        )
+        raise RuntimeError(f"expected scalar type {a._layout.dtype.scalar_name} but found {b._layout.dtype.scalar_name}")
     rows, wanted = b._layout.shape[0], a._layout.shape[1]
     if rows != wanted:
         if isinstance(a, SparseCoo) and not isinstance(b, SparseTensor):
             raise RuntimeError(f"addmm: Argument #3 (dense): Expected dim 0 size {wanted}, got {rows}")
         raise RuntimeError(
-            "mat1 and mat2 shapes cannot be multiplied "
-            f"({a._layout.shape[0]}x{wanted} and {rows}x{b._layout.shape[1]})"
+            f"mat1 and mat2 shapes cannot be multiplied ({a._layout.shape[0]}x{wanted} and {rows}x{b._layout.shape[1]})"
         )
 
 
@@ -130,8 +127,7 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     count, high, deep = input._layout.shape
     if mat2._layout.shape[0] != count or mat2._layout.shape[1] != deep:
         raise RuntimeError(
-            "bmm_sparse: Tensor 'mat1' and 'mat2' don't fit: "
-            f"{list(input._layout.shape)} and {list(mat2._layout.shape)}"
+            f"bmm_sparse: Tensor 'mat1' and 'mat2' don't fit: {list(input._layout.shape)} and {list(mat2._layout.shape)}"
         )
     batch, row, column = input._places.unbind(0)
     tall = coo(
@@ -201,15 +197,11 @@ def _reduced(mat1: Any, mat2: Any, reduce: str | None) -> Tensor:
         terms = mat2.index_select(0, rows.columns) * mat1._entries.unsqueeze(1)
         shape = (sizes._layout.numel, mat2._layout.shape[1])
         at = rows.own.to(int64).unsqueeze(1).expand(terms._layout.shape)
-        made = NAMESPACE["zeros"](shape, dtype=terms._layout.dtype).scatter_reduce(
-            0, at, terms, reduce, include_self=False
-        )
+        made = NAMESPACE["zeros"](shape, dtype=terms._layout.dtype).scatter_reduce(0, at, terms, reduce, include_self=False)
     return renamed(made, "SparseMmReduceImplBackward0")
 
 
-def sampled_addmm(
-    input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
-) -> Any:
+def sampled_addmm(input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None) -> Any:
     """beta * input + alpha * (mat1 @ mat2), of which only the elements at the places of a CSR matrix are computed."""
     if not isinstance(input, SparseCompressed) or input.layout is not layouts.sparse_csr:
         raise refused("sparse_sampled_addmm", input)

@@ -12,25 +12,14 @@ from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import coalesce, to_sparse
 from flambeau.ops.sparse.places import added_up, count_of, keys_of, places_of_values
-from flambeau.ops.sparse.tensor import (
-    SparseCompressed,
-    SparseCoo,
-    SparseTensor,
-    compressed,
-    coo,
-    refused,
-    renamed,
-    rule,
-)
+from flambeau.ops.sparse.tensor import SparseCompressed, SparseCoo, SparseTensor, compressed, coo, refused, renamed, rule
 
 
 def _dims(x: Any, dim: Any) -> list[int]:
     given = dim if isinstance(dim, (tuple, list)) else (dim,)
     dims = sorted(wrap_dim(d, x._layout.ndim) for d in given)
     if len(set(dims)) < len(dims):
-        raise RuntimeError(
-            f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims"
-        )
+        raise RuntimeError(f"dim {next(d for d in dims if dims.count(d) > 1)} appears multiple times in the list of dims")
     return dims
 
 
@@ -43,7 +32,7 @@ def sum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) ->
         return _sum_compressed(x, _dims(x, dim), keepdim, dtype)
     own = x._layout.dtype
     if dtype is None and not (own.is_floating_point or own.is_complex):
-        dtype = int64       # as of a strided tensor; torch.sparse.sum keeps the dtype
+        dtype = int64  # as of a strided tensor; torch.sparse.sum keeps the dtype
     made = sparse_sum(x, dim, dtype)
     if keepdim:
         for d in _dims(x, dim):

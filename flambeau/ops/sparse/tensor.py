@@ -291,9 +291,7 @@ for _kind in (SparseCoo, SparseCompressed):  # PyTorch has no classes for them: 
     _kind.__module__ = Tensor.__module__
 
 
-def compressed(
-    bounds: Tensor, others: Tensor, entries: Tensor, shape: Sequence[int], layout: Any
-) -> SparseCompressed:
+def compressed(bounds: Tensor, others: Tensor, entries: Tensor, shape: Sequence[int], layout: Any) -> SparseCompressed:
     """The tensor of this shape and layout from its parts, which nobody checks."""
     made: SparseCompressed = _blank(SparseCompressed, shape, entries)
     made._bounds, made._others, made._kind, made._kept = bounds, others, layout, {}

@@ -16,16 +16,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.sparse.conversions import copy_, replace, to_dense
 from flambeau.ops.sparse.elementwise import conj
 from flambeau.ops.sparse.places import by_columns, by_rows, dense_shape, rows_of_bounds
-from flambeau.ops.sparse.tensor import (
-    SparseCompressed,
-    SparseCoo,
-    SparseTensor,
-    compressed,
-    coo,
-    refused,
-    renamed,
-    rule,
-)
+from flambeau.ops.sparse.tensor import SparseCompressed, SparseCoo, SparseTensor, compressed, coo, refused, renamed, rule
 
 TURNED = {
     layouts.sparse_csr: layouts.sparse_csc,
@@ -111,9 +102,7 @@ def _flipped(x: Any) -> Any:
 
 SparseTensor.T = property(_flipped, doc="The dimensions in reverse order.")
 SparseTensor.mT = property(lambda x: transpose(x, -2, -1), doc="The last two dimensions exchanged.")
-SparseTensor.mH = property(
-    lambda x: conj(transpose(x, -2, -1)), doc="The last two dimensions exchanged, and conjugated."
-)
+SparseTensor.mH = property(lambda x: conj(transpose(x, -2, -1)), doc="The last two dimensions exchanged, and conjugated.")
 SparseTensor.H = property(lambda x: conj(transpose(x, 0, 1)), doc="The transposed conjugate.")
 SparseTensor.real = property(lambda x: x.like(x._entries.real) if x.is_complex() else x)
 SparseTensor.imag = property(lambda x: x.like(x._entries.imag))
@@ -164,9 +153,7 @@ def unsqueeze(x: Any, dim: int) -> Any:
     shape = list(x._layout.shape)
     shape.insert(dim, 1)
     if dim > sparse:
-        return renamed(
-            coo(x._places, x._entries.unsqueeze(dim - sparse + 1), shape, x._ordered), "UnsqueezeBackward0"
-        )
+        return renamed(coo(x._places, x._entries.unsqueeze(dim - sparse + 1), shape, x._ordered), "UnsqueezeBackward0")
     none = NAMESPACE["zeros"]((1, x._places._layout.shape[1]), dtype=int64)
     places = NAMESPACE["cat"]([x._places[:dim], none, x._places[dim:]])
     return renamed(coo(places, x._entries.alias(), shape, x._ordered), "UnsqueezeBackward0")
@@ -192,9 +179,7 @@ def select(x: Any, dim: int, index: int) -> Any:
     sparse = x._places._layout.shape[0]
     rest = [*shape[:dim], *shape[dim + 1 :]]
     if dim >= sparse:
-        return renamed(
-            coo(x._places, x._entries.select(dim - sparse + 1, index), rest, x._ordered), "SelectBackward0"
-        )
+        return renamed(coo(x._places, x._entries.select(dim - sparse + 1, index), rest, x._ordered), "SelectBackward0")
     chosen = NAMESPACE["nonzero"](x._places[dim].eq(index)).reshape(-1)
     entries = x._entries.index_select(0, chosen)
     if sparse == 1:
@@ -211,27 +196,19 @@ def _select_compressed(x: SparseCompressed, dim: int, index: int) -> Any:
     if dim < batch:
         return renamed(
             compressed(
-                x._bounds.select(dim, index),
-                x._others.select(dim, index),
-                x._entries.select(dim, index),
-                shape,
-                x.layout,
+                x._bounds.select(dim, index), x._others.select(dim, index), x._entries.select(dim, index), shape, x.layout
             ),
             "SelectBackward0",
         )
     if batch:
-        raise RuntimeError(
-            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors."
-        )
+        raise RuntimeError("select(): selecting sparse dimensions is not supported for batched sparse compressed tensors.")
     if x.blocks:
         raise refused("select", x)
     if dim >= 2:
         return compressed(x._bounds, x._others, x._entries.select(dim - 1, index), shape, x.layout)
     if x.by_rows == (dim == 0):
         low, high = int(x._bounds[index]), int(x._bounds[index + 1])
-        return renamed(
-            coo(x._others[low:high].reshape(1, -1).to(int64), x._entries[low:high], shape, True), "SelectBackward0"
-        )
+        return renamed(coo(x._others[low:high].reshape(1, -1).to(int64), x._entries[low:high], shape, True), "SelectBackward0")
     chosen = NAMESPACE["nonzero"](x._others.eq(index)).reshape(-1)
     places = rows_of_bounds(x._bounds).index_select(0, chosen).reshape(1, -1).to(int64)
     return renamed(coo(places, x._entries.index_select(0, chosen), shape, True), "SelectBackward0")
@@ -308,8 +285,7 @@ def index_select(x: Any, dim: int, index: Tensor) -> Any:
     sparse = x._places._layout.shape[0]
     if dim >= sparse:
         return renamed(
-            coo(x._places, x._entries.index_select(dim - sparse + 1, index), shape, x._ordered),
-            "IndexSelectBackward0",
+            coo(x._places, x._entries.index_select(dim - sparse + 1, index), shape, x._ordered), "IndexSelectBackward0"
         )
     # the elements by their position along the dimension, and for each wanted position as many as there are
     order = NAMESPACE["argsort"](x._places[dim], stable=True)
@@ -382,9 +358,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
 @rule("stack")
 def stack(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     """COO tensors along a new dimension."""
-    return renamed(
-        cat([unsqueeze(x, dim) if isinstance(x, SparseTensor) else x for x in tensors], dim), "StackBackward0"
-    )
+    return renamed(cat([unsqueeze(x, dim) if isinstance(x, SparseTensor) else x for x in tensors], dim), "StackBackward0")
 
 
 @rule("hstack")

@@ -46,7 +46,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     """What load_state_dict puts in the place of this parameter: other itself if it is assigned, else a copy of it."""
-    of_a_program = other.__class__ not in overrides.PLAIN and not hasattr(other, "answered_first")     # no transform's
+    of_a_program = other.__class__ not in overrides.PLAIN and not hasattr(other, "answered_first")  # no transform's
     if of_a_program and overrides.any_override([other]):
         return overrides.dispatch(Tensor.module_load, [self, other], {"assign": assign})  # type: ignore[attr-defined]
     if assign:
@@ -61,9 +61,11 @@ def _resized(self: Tensor, sizes: Any) -> Tensor:
         count *= n
     if count != self.numel():
         wanted, own = "x".join(map(str, sizes)), "x".join(map(str, self.shape))
-        raise RuntimeError(f"requested resize to {wanted} ({count} elements in total), but the given tensor has a size of "
-                           f"{own} ({self.numel()} elements). autograd's resize can only change the shape of a given "
-                           "tensor, while preserving the number of elements. ")
+        raise RuntimeError(
+            f"requested resize to {wanted} ({count} elements in total), but the given tensor has a size of "
+            f"{own} ({self.numel()} elements). autograd's resize can only change the shape of a given "
+            "tensor, while preserving the number of elements. "
+        )
     return self.contiguous().view(*sizes)
 
 
@@ -80,8 +82,9 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 def reinforce(self: Tensor, reward: Any) -> None:
     """Removed from PyTorch; raises RuntimeError."""
-    raise RuntimeError("reinforce() was removed.\nUse torch.distributions instead.\n"
-                       "See https://pytorch.org/docs/main/distributions.html")
+    raise RuntimeError(
+        "reinforce() was removed.\nUse torch.distributions instead.\nSee https://pytorch.org/docs/main/distributions.html"
+    )
 
 
 def _fix_weakref(self: Tensor) -> None:
@@ -99,17 +102,23 @@ def _keep_volatile(self: Tensor, value: Any) -> None:
 
 def _keep_grad_dtype(self: Tensor, value: Any) -> None:
     if value is not self._layout.dtype:
-        raise NotImplementedError("torch.Tensor.grad_dtype is not implemented in flambeau for other dtypes than the tensor's: "
-                                  "gradients have the dtype of their tensor; convert .grad instead")
+        raise NotImplementedError(
+            "torch.Tensor.grad_dtype is not implemented in flambeau for other dtypes than the tensor's: "
+            "gradients have the dtype of their tensor; convert .grad instead"
+        )
 
 
 for _method in (narrow_copy, map2_, module_load, resize, resize_as, reinforce, _fix_weakref):
     setattr(Tensor, _method.__name__, _method)
 Tensor.volatile = property(_volatile, _keep_volatile, doc="Removed from PyTorch: always False.")  # type: ignore[attr-defined]
-Tensor.grad_dtype = property(lambda self: self._layout.dtype, _keep_grad_dtype,  # type: ignore[attr-defined]
-                             doc="The dtype of the gradient, which is that of the tensor.")
+Tensor.grad_dtype = property(
+    lambda self: self._layout.dtype,
+    _keep_grad_dtype,  # type: ignore[attr-defined]
+    doc="The dtype of the gradient, which is that of the tensor.",
+)
 Tensor.index = unsupported.function(  # type: ignore[attr-defined]
-    "Tensor.index", "dimensions are numbers here; write tensor[...]")
+    "Tensor.index", "dimensions are numbers here; write tensor[...]"
+)
 Tensor.slice_inverse = unsupported.function("Tensor.slice_inverse", "use slice_scatter")  # type: ignore[attr-defined]
 
 
@@ -120,8 +129,7 @@ def _hash_stages(elements: tuple, numbers: tuple, keepdim: bool) -> tuple:
     (x,) = elements
     pattern = s.bitcast(s.cast(x, float64 if x.dtype.is_floating_point else int64), uint64)
     start = s.constant(0, uint64)
-    return (Loop((Fold(("hash",), (start,), (pattern,), lambda a, b: (a[0] ^ b[0],)),)),
-            Row(((0, folded("hash", uint64)),)))
+    return (Loop((Fold(("hash",), (start,), (pattern,), lambda a, b: (a[0] ^ b[0],)),)), Row(((0, folded("hash", uint64)),)))
 
 
 _HASH = Rows("hash_tensor", _hash_stages, lambda dtypes, keepdim: [(uint64, form(keepdim))])
@@ -135,8 +143,10 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim:
     """
     if not input._layout.numel:
         if dim == ():
-            raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                               "reduction dim with the 'dim' argument.")
+            raise RuntimeError(
+                "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                "reduction dim with the 'dim' argument."
+            )
         for each in (dim,) if isinstance(dim, int) else dim:
             if not (input._layout.shape[wrap_dim(each, input._layout.ndim)] if input._layout.ndim else 1):
                 raise IndexError(f"hash_tensor: Expected reduction dim {each} to have non-zero size.")
@@ -144,6 +154,6 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] | None = (), *, keepdim:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     dtype = input._layout.dtype
     if dtype.is_complex:
-        raise NotImplementedError(f'"xor_sum_cpu" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{dtype.scalar_name}'")
     over = reduction_dims("hash_tensor", dim, input._layout.ndim)
     return _HASH((input.detach(),), over, statics=(bool(keepdim),))

@@ -42,9 +42,15 @@ def _alias(name: str, of: str) -> None:
     setattr(Tensor, name, method)
 
 
-for _name, _of in (("_dimI", "sparse_dim"), ("_dimV", "dense_dim"), *((f"_{own}", own) for own in (
-        "to_dense", "to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc"))):
+for _name, _of in (
+    ("_dimI", "sparse_dim"),
+    ("_dimV", "dense_dim"),
+    *((f"_{own}", own) for own in ("to_dense", "to_sparse", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc")),
+):
     _alias(_name, _of)
-for _name, _advice in (("_philox_normal_", "use normal_"), ("_philox_uniform_", "use uniform_"),
-                       ("_sparse_mask_projection", "use sparse_mask")):
+for _name, _advice in (
+    ("_philox_normal_", "use normal_"),
+    ("_philox_uniform_", "use uniform_"),
+    ("_sparse_mask_projection", "use sparse_mask"),
+):
     setattr(Tensor, _name, unsupported.function(f"Tensor.{_name}", _advice))

@@ -15,9 +15,9 @@ from flambeau.core.tensor.tensor import Tensor
 def _rule(self: Tensor, name: str) -> Any:
     """What answers for a nested tensor. NotImplementedError for a dense one."""
     if getattr(self, "is_nested", False):
-        found = self.rules.get(name)    # type: ignore[attr-defined]
+        found = self.rules.get(name)  # type: ignore[attr-defined]
         if found is None:
-            raise self.refused(name, ())    # type: ignore[attr-defined]
+            raise self.refused(name, ())  # type: ignore[attr-defined]
         return found
     raise NotImplementedError(not_run(name, "CPU"))
 

@@ -31,9 +31,7 @@ def result_type(tensor: Any = None, other: Any = None, *, scalar: Any = None, sc
     if len(given) != 2:
         raise no_combination("result_type", given)
     ranks = [
-        (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM)
-        if isinstance(x, Tensor)
-        else (number_dtype(x), NUMBER)
+        (x._layout.dtype, DIMENSIONED if x._layout.ndim else ZERO_DIM) if isinstance(x, Tensor) else (number_dtype(x), NUMBER)
         for x in given
     ]
     return result_dtype(ranks)
@@ -81,15 +79,17 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     in none or in several of them. TypeError for anything else.
     """
     formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-    if not isinstance(ambiguity_check, bool) and not (isinstance(ambiguity_check, list) and all(
-            isinstance(f, layouts.memory_format) for f in formats)):
+    if not isinstance(ambiguity_check, bool) and not (
+        isinstance(ambiguity_check, list) and all(isinstance(f, layouts.memory_format) for f in formats)
+    ):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     shape, strides = self._layout.shape, self._layout.strides
     if ambiguity_check and (1 in shape or 0 in strides or len(set(strides)) < len(strides)):
         fitting = [f for f in formats if self.is_contiguous(memory_format=f)]  # type: ignore[attr-defined]
         if len(fitting) != 1:
-            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory "
-                               "formats.")
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+            )
         order = list(range(len(strides)))
         return tuple(order if fitting[0] is layouts.contiguous_format else [0, *order[2:], 1])
     return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
@@ -169,10 +169,7 @@ _QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float1
 for _advice, _names in (
     (
         _QUANTIZED,
-        (
-            "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale "
-            "q_zero_point qscheme"
-        ),
+        ("dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"),
     ),
     ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn"),
 ):
@@ -181,24 +178,44 @@ for _advice, _names in (
             setattr(Tensor, _name, unsupported.function(f"Tensor.{_name}", _advice))
 
 #: What PyTorch took out of the namespace and of Tensor: torch._linalg_utils and the namespace offer it too.
-REMOVED = {name: unsupported.removed(name, instead) for name, instead in (
-    ("eig", "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking "
-     "complex tensors. torch.eig(A) is torch.linalg.eigvals(A), or torch.linalg.eig(A) with eigenvectors."),
-    ("lstsq", "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes the matrix first and gives the "
-     "residuals apart: torch.lstsq(B, A) is torch.linalg.lstsq(A, B)."),
-    ("matrix_rank", "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
-     "`torch.linalg.matrix_rank()` to 'hermitian'."),
-    ("solve", "`torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: "
-     "torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization."),
-    ("symeig", "The default behavior has changed from using the upper triangular portion of the matrix by default to using the "
-     "lower triangular portion: torch.symeig(A) is torch.linalg.eigvalsh(A, UPLO='U'), or torch.linalg.eigh with eigenvectors."))}
+REMOVED = {
+    name: unsupported.removed(name, instead)
+    for name, instead in (
+        (
+            "eig",
+            "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking "
+            "complex tensors. torch.eig(A) is torch.linalg.eigvals(A), or torch.linalg.eig(A) with eigenvectors.",
+        ),
+        (
+            "lstsq",
+            "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes the matrix first and gives the "
+            "residuals apart: torch.lstsq(B, A) is torch.linalg.lstsq(A, B).",
+        ),
+        (
+            "matrix_rank",
+            "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
+            "`torch.linalg.matrix_rank()` to 'hermitian'.",
+        ),
+        (
+            "solve",
+            "`torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the matrix first: "
+            "torch.solve(B, A).solution is torch.linalg.solve(A, B). torch.linalg.lu_factor gives the LU factorization.",
+        ),
+        (
+            "symeig",
+            "The default behavior has changed from using the upper triangular portion of the matrix by default to using "
+            "the lower triangular portion: "
+            "torch.symeig(A) is torch.linalg.eigvalsh(A, UPLO='U'), or torch.linalg.eigh with eigenvectors.",
+        ),
+    )
+}
 for _name in ("eig", "lstsq", "solve", "symeig"):
     setattr(Tensor, _name, REMOVED[_name])
 
 
 # ---------------------------------------------------------------- which tensor it is
 
-_identities: dict[int, int] = {}    # by address, where swaps have exchanged them: a permutation of addresses
+_identities: dict[int, int] = {}  # by address, where swaps have exchanged them: a permutation of addresses
 
 
 def _identity(self: Tensor) -> int:

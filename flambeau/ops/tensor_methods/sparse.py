@@ -20,12 +20,7 @@ def _room() -> Any:
 
 @public(namespace=False)
 def to_sparse(
-    self: Tensor,
-    sparse_dim: int | None = None,
-    *,
-    layout: Any = None,
-    blocksize: Any = None,
-    dense_dim: int | None = None,
+    self: Tensor, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None
 ) -> Any:
     """The tensor in a sparse layout (COO by default) with the elements that aren't zero.
 

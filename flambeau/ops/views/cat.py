@@ -37,7 +37,6 @@ _cats: dict[Any, Callable] = register_cache({})
 MOST_INPUTS = 200
 
 
-
 def _converted(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Raw tensors of the common dtype."""
     dtype = tensors[0]._layout.dtype
@@ -63,15 +62,17 @@ def _in_groups(out: Layout, moves: list[tuple[Move, Layout]]) -> Callable:
     if len(moves) <= MOST_INPUTS:
         return make_plan([m for m, _ in moves], [out], [layout for _, layout in moves])
 
-    groups, alike = [], {}      # groups that only begin at other places of the result share a plan
+    groups, alike = [], {}  # groups that only begin at other places of the result share a plan
     for first in range(0, len(moves), MOST_INPUTS):
-        part = moves[first:first + MOST_INPUTS]
+        part = moves[first : first + MOST_INPUTS]
         start = part[0][0].other.offset
         key = tuple([(layout, m.sizes, m.place.strides, m.other.offset - start, m.other.strides) for m, layout in part])
         found = alike.get(key)
         if found is None:
-            own = [Move(m.dtype, m.sizes, Buffer(1 + i, 0, m.place.strides), Buffer(0, m.other.offset - start, m.other.strides))
-                   for i, (m, _) in enumerate(part)]
+            own = [
+                Move(m.dtype, m.sizes, Buffer(1 + i, 0, m.place.strides), Buffer(0, m.other.offset - start, m.other.strides))
+                for i, (m, _) in enumerate(part)
+            ]
             reach = max(m.other.offset + memory_order.extent(m.sizes, m.other.strides) for m in own)
             written = Layout.contiguous((reach,), out.dtype, out.device)
             found = alike[key] = make_plan(own, [written], [layout for _, layout in part]), written
@@ -80,10 +81,11 @@ def _in_groups(out: Layout, moves: list[tuple[Move, Layout]]) -> Callable:
     def launch(target: Tensor | None, *tensors: Tensor) -> Tensor:
         made = empty_layout(out) if target is None else target
         for run, written, start, first in groups:
-            run(tensor_from(made._storage, made._offset + start, written), *tensors[first:first + MOST_INPUTS])
+            run(tensor_from(made._storage, made._offset + start, written), *tensors[first : first + MOST_INPUTS])
         if target is None:
             made._storage.writes = 0
         return made
+
     return launch
 
 
@@ -126,12 +128,7 @@ def _cat_plan(tensors: list[Tensor], dim: int) -> tuple[Callable, list[Tensor]]:
         sizes = layout.shape if layout.ndim == lead.ndim else (0,)
         strides = out.strides if layout.ndim == lead.ndim else (0,)
         moves.append(
-            (
-                Move(
-                    layout.dtype, sizes, Buffer(1 + i, 0, layout.strides), Buffer(0, offset * out.strides[at], strides)
-                ),
-                layout,
-            )
+            (Move(layout.dtype, sizes, Buffer(1 + i, 0, layout.strides), Buffer(0, offset * out.strides[at], strides)), layout)
         )
         if layout.ndim == lead.ndim and tuple(layout.shape) != (0,):
             offset += layout.shape[at]
@@ -213,15 +210,21 @@ def _cat_checked(tensors: Any, dim: int, out: Tensor | None) -> Tensor:
     if not is_int(dim):
         raise refused("cat", "dim", "int", dim, 2)
     if all([x._layout.shape == (0,) for x in given]):
-        dim = 0     # such tensors fit to anything, and lie along any dimension
+        dim = 0  # such tensors fit to anything, and lie along any dimension
     return _cat(given, dim, _sizes(given, dim), out=out)
 
 
 NAMESPACE.update(cat=cat, concat=renamed(cat, "concat"), concatenate=renamed(cat, "concatenate"))
 
 
-@operator(method=False, function=False, out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE), name="stack", autocast=widest,
-          jvp=JOINED)
+@operator(
+    method=False,
+    function=False,
+    out=Out(dtype=joined, overlap=APART, fitted=BEFORE_DTYPE),
+    name="stack",
+    autocast=widest,
+    jvp=JOINED,
+)
 def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension."""
     given = _is_list("stack", tensors)
@@ -243,19 +246,16 @@ def _stack(tensors: Tensors, dim: int = 0) -> Tensor:
         dtype = given[0]._layout.dtype
         if at == first.ndim or not first.numel:
             strides = contiguous_strides((*first.shape[:at], len(given), *first.shape[at:]))
-        else:       # what was put together along dimension `at`, seen with that dimension split
+        else:  # what was put together along dimension `at`, seen with that dimension split
             merged = tuple([n * len(given) if d == at else n for d, n in enumerate(first.shape)])
             own = _joined_strides(merged, [x._layout for x in given])
             strides = (*own[:at], own[at] * first.shape[at], *own[at:])
         out = Layout.of((*first.shape[:at], len(given), *first.shape[at:]), strides, dtype, first.device)
-        own = (*strides[:at], *strides[at + 1:])
+        own = (*strides[:at], *strides[at + 1 :])
         launch = _in_groups(
             out,
             [
-                (
-                    Move(dtype, first.shape, Buffer(1 + i, 0, x._layout.strides), Buffer(0, i * out.strides[at], own)),
-                    x._layout,
-                )
+                (Move(dtype, first.shape, Buffer(1 + i, 0, x._layout.strides), Buffer(0, i * out.strides[at], own)), x._layout)
                 for i, x in enumerate(given)
             ],
         )
@@ -312,16 +312,21 @@ def _raised(name: str, tensors: Any, least: Callable) -> list[Tensor]:
 
 def _seen(least: str | None, dim: Callable) -> Callable:
     """Plans of `cat` along dim(layouts) for tensors that are seen with more dimensions: their memory is the same."""
+
     def planned(tensors: Any) -> Callable | None:
         if not isinstance(tensors, (list, tuple)):
             return None
         raised = [(_as_column if least is None else NAMESPACE[least])(x)._layout for x in tensors]
         return _cats.get((dim(raised), *raised))
+
     return planned
 
 
-@composite(method=False, planned=_seen("atleast_1d", lambda layouts: 0 if layouts[0].ndim == 1 else 1),
-           out=Out(dtype=joined, step="cat", overlap=DISTINCT))
+@composite(
+    method=False,
+    planned=_seen("atleast_1d", lambda layouts: 0 if layouts[0].ndim == 1 else 1),
+    out=Out(dtype=joined, step="cat", overlap=DISTINCT),
+)
 def hstack(tensors: Tensors) -> Tensor:
     """cat along the second dimension (the first for vectors)."""
     given = _raised("hstack", tensors, NAMESPACE["atleast_1d"])
@@ -368,8 +373,7 @@ def block_diag(*tensors: Any) -> Tensor:
     for i, x in enumerate(given):
         if x._layout.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._layout.ndim} "
-                f"dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x._layout.ndim} dimensions"
             )
     given = [NAMESPACE["atleast_2d"](x) for x in given]
     dtype = given[0]._layout.dtype
@@ -404,8 +408,12 @@ def _blocks(tensors: Tensors, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
         moves, row, column = [], 0, 0
         for layout in layouts:
             corner = row * out.strides[0] + column
-            moves.append((Move(layout.dtype, layout.shape, Buffer(1 + len(moves), 0, layout.strides),
-                               Buffer(0, corner, out.strides)), layout))
+            moves.append(
+                (
+                    Move(layout.dtype, layout.shape, Buffer(1 + len(moves), 0, layout.strides), Buffer(0, corner, out.strides)),
+                    layout,
+                )
+            )
             row, column = row + layout.shape[0], column + layout.shape[1]
         if len(moves) <= MOST_INPUTS:
             known = zeros_and_move(out, layouts, [m for m, _ in moves])
@@ -417,6 +425,7 @@ def _blocks(tensors: Tensors, shapes: tuple[tuple[int, ...], ...]) -> Tensor:
                 place(made, *tensors)
                 made._storage.writes = 0
                 return made
+
         _plans["block_diag", *layouts] = known
     return known(None, *tensors)
 

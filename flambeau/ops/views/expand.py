@@ -101,8 +101,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     if indexing == "xy" and len(given) > 1:
         order[:2] = 1, 0
     shape = tuple(given[place]._layout.numel for place in order)
-    return tuple(_expand(view_to(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
-                 for tensor, place in zip(given, order, strict=True))
+    return tuple(
+        _expand(view_to(tensor, (1,) * place + (shape[place],) + (1,) * (len(given) - place - 1)), shape)
+        for tensor, place in zip(given, order, strict=True)
+    )
 
 
 def _each(function: Callable[[Any], Any], tensors: tuple[Any, ...]) -> Any:
@@ -122,17 +124,18 @@ def atleast_1d(*tensors: Any) -> Any:
 @public(method=False, written_in_python=True)
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions; a vector becomes a row."""
-    return _each(lambda x: x if x._layout.ndim > 1 else view.unsqueeze(x, 0) if x._layout.ndim else view_to(x, (1, 1)),
-                 tensors)
+    return _each(lambda x: x if x._layout.ndim > 1 else view.unsqueeze(x, 0) if x._layout.ndim else view_to(x, (1, 1)), tensors)
 
 
 @public(method=False, written_in_python=True)
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions; a vector becomes (1, n, 1), a matrix gets a last dimension."""
+
     def raised(x: Any) -> Any:
         if x._layout.ndim == 2:
             return view.unsqueeze(x, -1)
         if x._layout.ndim == 1:
             return view.unsqueeze(view.unsqueeze(x, 0), -1)
         return x if x._layout.ndim else view_to(x, (1, 1, 1))
+
     return _each(raised, tensors)

@@ -35,31 +35,22 @@ class _Blocks:
 
     def __init__(self, size: Sequence[int], kernel: Any, dilation: Any, padding: Any, stride: Any):
         self.size = tuple(size)
-        self.kernel, self.dilation, self.padding, self.stride = (
-            _pair(kernel),
-            _pair(dilation),
-            _pair(padding),
-            _pair(stride),
-        )
-        for name, values, least in (
-            ("kernel", self.kernel, 1),
-            ("stride", self.stride, 1),
-            ("dilation", self.dilation, 1),
-        ):
+        self.kernel, self.dilation, self.padding, self.stride = (_pair(kernel), _pair(dilation), _pair(padding), _pair(stride))
+        for name, values, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("dilation", self.dilation, 1)):
             if min(values) < least:
                 raise RuntimeError(
-                    f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: "
-                    f"{values[1]}"
+                    f"{name} size should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
                     if name == "kernel"
-                    else f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: "
-                    f"{values[1]}"
+                    else f"{name} should be greater than zero, but got {name}_height: {values[0]} {name}_width: {values[1]}"
                 )
         if min(self.padding) < 0:
             raise RuntimeError(
                 f"padding should be non-negative, but got pad_height: {self.padding[0]} pad_width: {self.padding[1]}"
             )
-        self.counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in
-                            zip(self.size, self.padding, self.dilation, self.kernel, self.stride))
+        self.counts = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, p, d, k, s in zip(self.size, self.padding, self.dilation, self.kernel, self.stride)
+        )
 
     def inside(self, axis: int, k: int) -> tuple[int, int, int]:
         """For kernel position k: (first block, number of blocks, first pixel) that lie in the image, not in the
@@ -92,26 +83,17 @@ class _Blocks:
                         ),
                     )
                     other = Buffer(
-                        slots[1],
-                        (i * kw + j) * rows + (top * ow + left) * step,
-                        (batch, rows * kh * kw, ow * step, step),
+                        slots[1], (i * kw + j) * rows + (top * ow + left) * step, (batch, rows * kh * kw, ow * step, step)
                     )
                     found.append(
-                        Move(
-                            image.dtype,
-                            (n, c, height, width),
-                            place,
-                            other,
-                            write=write,
-                            combine="add" if write else None,
-                        )
+                        Move(image.dtype, (n, c, height, width), place, other, write=write, combine="add" if write else None)
                     )
         return found
 
 
 def _refuse_integers(kernel: str, dtype: DType) -> None:
     if not (dtype.is_floating_point or dtype.is_complex or dtype is bool_):
-        raise NotImplementedError(f'"{kernel}" not implemented for \'{dtype.scalar_name}\'')
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
 
 
 @operator(function=False, method=False, name="im2col", node="Im2ColBackward0", jvp=LINEAR)
@@ -137,10 +119,7 @@ def _im2col(input: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride
         launch = make_plan(blocks.moves(layout, out, (1, 0), False), [out], [layout]), out if padded else None
         _plans[key] = launch
     run, cleared = launch
-    return run(
-        None if cleared is None else NAMESPACE["zeros"](cleared.shape, dtype=cleared.dtype, device=cleared.device),
-        input,
-    )
+    return run(None if cleared is None else NAMESPACE["zeros"](cleared.shape, dtype=cleared.dtype, device=cleared.device), input)
 
 
 @_im2col.vjp
@@ -176,9 +155,7 @@ def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pa
                 f"calculated number of sliding blocks {blocks.counts[0]} * {blocks.counts[1]} = "
                 f"{blocks.counts[0] * blocks.counts[1]}, but got input.size(2)={layout.shape[2]}."
             )
-        out = Layout.contiguous(
-            (layout.shape[0], layout.shape[1] // (kh * kw), *blocks.size), layout.dtype, layout.device
-        )
+        out = Layout.contiguous((layout.shape[0], layout.shape[1] // (kh * kw), *blocks.size), layout.dtype, layout.device)
         found = _plans[key] = make_plan(blocks.moves(out, layout, (0, 1), True), [out], [layout]), out
     launch, out = found
     made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
@@ -202,10 +179,18 @@ def unfold_backward(input: Tensor, input_sizes: Any, dim: int, size: int, step: 
         out = Layout.contiguous(shape, layout.dtype, layout.device)
         place = tuple(s * step if d == dim else s for d, s in enumerate(out.strides))
         moves = []
-        for start in range(0, size, step):      # as far as no two windows meet
+        for start in range(0, size, step):  # as far as no two windows meet
             sizes = (*layout.shape[:-1], min(step, size - start))
-            moves.append(Move(layout.dtype, sizes, Buffer(0, start * out.strides[dim], (*place, out.strides[dim])),
-                              Buffer(1, start * layout.strides[-1], layout.strides), write=True, combine="add"))
+            moves.append(
+                Move(
+                    layout.dtype,
+                    sizes,
+                    Buffer(0, start * out.strides[dim], (*place, out.strides[dim])),
+                    Buffer(1, start * layout.strides[-1], layout.strides),
+                    write=True,
+                    combine="add",
+                )
+            )
         found = _plans[key] = make_plan(moves, [out], [layout]), out
     launch, out = found
     made = launch(NAMESPACE["zeros"](out.shape, dtype=out.dtype, device=out.device), input)
@@ -240,7 +225,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     ndim = input._layout.ndim
     if not ndim:
         raise IndexError("Dimension specified as 1 but tensor has no dimensions")
-    if ndim < 2 or (ndim == 2 and input._layout.shape[1]):      # the sizes of dimensions 1 and 2 are asked for in turn
+    if ndim < 2 or (ndim == 2 and input._layout.shape[1]):  # the sizes of dimensions 1 and 2 are asked for in turn
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {ndim})")
     if ndim not in (3, 4) or 0 in input._layout.shape[-3:]:
         raise RuntimeError(
@@ -256,9 +241,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 
 @described(underneath="col2im")
 @explained
-def fold(
-    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Images (N, C, *output_size) in which overlapping columns (N, C * product of kernel_size, blocks) are summed;
     undoes `unfold`."""
     ndim = input._layout.ndim
@@ -325,8 +308,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
-    return _rearranged(input, key, (*lead, c // (r * r), r, r, h, w), (*range(n), n, n + 3, n + 1, n + 4, n + 2),
-                       (*lead, c // (r * r), h * r, w * r))
+    return _rearranged(
+        input,
+        key,
+        (*lead, c // (r * r), r, r, h, w),
+        (*range(n), n, n + 3, n + 1, n + 4, n + 2),
+        (*lead, c // (r * r), h * r, w * r),
+    )
 
 
 @pixel_shuffle.vjp
@@ -356,8 +344,13 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     lead, (c, h, w) = shape[:-3], shape[-3:]
     n = len(lead)
-    return _rearranged(input, key, (*lead, c, h // r, r, w // r, r), (*range(n), n, n + 2, n + 4, n + 1, n + 3),
-                       (*lead, c * r * r, h // r, w // r))
+    return _rearranged(
+        input,
+        key,
+        (*lead, c, h // r, r, w // r, r),
+        (*range(n), n, n + 2, n + 4, n + 1, n + 3),
+        (*lead, c * r * r, h // r, w // r),
+    )
 
 
 @pixel_unshuffle.vjp
@@ -377,9 +370,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if shape[1] % groups:
-        raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups."
-        )
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
     n, c, *spatial = shape
     return _rearranged(input, key, (n, groups, c // groups, *spatial), (0, 2, 1, *range(3, len(shape) + 1)), shape)
 

@@ -49,11 +49,9 @@ def _constant_moves(layout: Layout, out: Layout, pads: list[tuple[int, int]]) ->
         # slabs before and after along d: earlier dimensions without their pads, later ones with them
         start = sum(max(pads[e][0], 0) * out.strides[e] for e in range(d))
         for size, at in ((max(a, 0), 0), (max(b, 0), out.shape[d] - max(b, 0))):
-            slab = (*sizes[:d], size, *out.shape[d + 1:])
+            slab = (*sizes[:d], size, *out.shape[d + 1 :])
             if size:
-                moves.append(
-                    Move(layout.dtype, slab, Buffer(2, 0, zeros), Buffer(0, start + at * out.strides[d], out.strides))
-                )
+                moves.append(Move(layout.dtype, slab, Buffer(2, 0, zeros), Buffer(0, start + at * out.strides[d], out.strides)))
     return moves
 
 
@@ -87,7 +85,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor
                     f"which is "
                     f"invalid. Check dimension {d} of your input."
                 )
-        if all(a <= 0 and b <= 0 for a, b in pads):     # a copy of what is left
+        if all(a <= 0 and b <= 0 for a, b in pads):  # a copy of what is left
             out = _output(layout, pads, False)
             out = Layout.of(out.shape, memory_order.preserved_strides(out.shape, layout.strides), out.dtype, out.device)
         else:
@@ -127,10 +125,15 @@ def _moves(layout: Layout, out: Layout, pads: list[tuple[int, int]], mode: str) 
         if b > 0:
             first, own = _edge(mode, n, kept, a, b, True)
             parts.append((b, own * stride, first * stride, (max(a, 0) + kept) * step))
-        pieces = [((*sizes, size), (*strides, own), source + first, target + at)
-                  for sizes, strides, source, target in pieces for size, own, first, at in parts]
-    return [Move(layout.dtype, sizes, Buffer(1, source, strides), Buffer(0, target, out.strides))
-            for sizes, strides, source, target in pieces]
+        pieces = [
+            ((*sizes, size), (*strides, own), source + first, target + at)
+            for sizes, strides, source, target in pieces
+            for size, own, first, at in parts
+        ]
+    return [
+        Move(layout.dtype, sizes, Buffer(1, source, strides), Buffer(0, target, out.strides))
+        for sizes, strides, source, target in pieces
+    ]
 
 
 def _in_float32(given: Sequence[Any], named: dict[str, Any]) -> Any:
@@ -171,8 +174,12 @@ def _(g, pad, mode, layouts):
     return (g,)
 
 
-@operator(function=False, method=False, name="pad_backward",
-          node=lambda arguments: _title((None, *arguments[2:])).replace("Backward0", "BackwardBackward0"))
+@operator(
+    function=False,
+    method=False,
+    name="pad_backward",
+    node=lambda arguments: _title((None, *arguments[2:])).replace("Backward0", "BackwardBackward0"),
+)
 def _unmirrored(grad: Tensor, layout: Layout, pad: tuple[int, ...], mode: str) -> Tensor:
     """The gradient before padding: what went to several places gets the sum of their gradients."""
     key = ("backward", mode, layout, pad, grad._layout)
@@ -181,10 +188,18 @@ def _unmirrored(grad: Tensor, layout: Layout, pad: tuple[int, ...], mode: str) -
         pads = _per_dimension(pad, layout.ndim)
         out = _output(layout, [(0, 0)] * layout.ndim, mode != "circular" and layout.ndim == 4)
         out = Layout.of(out.shape, out.strides, grad._layout.dtype, layout.device)
-        moves = [replace(move, place=replace(move.place, slot=0), other=replace(move.other, slot=1), write=True, combine="add",
-                         serial=any(step == 0 and n > 1 for step, n in zip(move.place.strides, move.sizes)))
-                 for move in _moves(out, grad._layout, pads, mode)]
-        if min(map(min, pads)) < 0:     # what was cropped has no gradient
+        moves = [
+            replace(
+                move,
+                place=replace(move.place, slot=0),
+                other=replace(move.other, slot=1),
+                write=True,
+                combine="add",
+                serial=any(step == 0 and n > 1 for step, n in zip(move.place.strides, move.sizes)),
+            )
+            for move in _moves(out, grad._layout, pads, mode)
+        ]
+        if min(map(min, pads)) < 0:  # what was cropped has no gradient
             zeros = Move(out.dtype, out.shape, Buffer(2, 0, (0,) * out.ndim), Buffer(0, 0, out.strides))
             moves.insert(0, zeros)
         else:
@@ -200,13 +215,10 @@ def _(g, pad, mode):
 
 def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
     """The gradient before padding along one dimension of n elements."""
+
     def placed(part: Tensor, before: int) -> Tensor:
         after = n - before - part._layout.shape[d]
-        return (
-            constant_pad_nd(part, (*[0] * (2 * (part._layout.ndim - 1 - d)), before, after))
-            if before or after
-            else part
-        )
+        return constant_pad_nd(part, (*[0] * (2 * (part._layout.ndim - 1 - d)), before, after)) if before or after else part
 
     left, right = max(a, 0), max(b, 0)
     total = placed(g.narrow(d, left, g._layout.shape[d] - left - right), max(-a, 0))
@@ -221,8 +233,13 @@ def _folded(g: Tensor, d: int, n: int, a: int, b: int, mode: str) -> Tensor:
         )
     if right:
         part = g.narrow(d, g._layout.shape[d] - right, right)
-        total = total + (placed(flip_dims(part, (d,)), n - 1 - right) if mode == "reflect" else placed(
-            part.sum(d, keepdim=True), n - 1) if mode == "replicate" else placed(part, max(-a, 0)))
+        total = total + (
+            placed(flip_dims(part, (d,)), n - 1 - right)
+            if mode == "reflect"
+            else placed(part.sum(d, keepdim=True), n - 1)
+            if mode == "replicate"
+            else placed(part, max(-a, 0))
+        )
     return total
 
 
@@ -235,7 +252,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     batch, or of a single sample.
     """
     pad = tuple(pad)
-    if mode != "constant" and value is None and (mode, input._layout, pad) in _plans:      # such a call was checked
+    if mode != "constant" and value is None and (mode, input._layout, pad) in _plans:  # such a call was checked
         return _mirrored(input, pad, mode)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -272,7 +289,7 @@ Supported combinations for non-constant padding:
 
 def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
     spatial = len(pad) // 2
-    if mode != "circular" and any(n == 0 for n in layout.shape[layout.ndim - spatial - 1:]):
+    if mode != "circular" and any(n == 0 for n in layout.shape[layout.ndim - spatial - 1 :]):
         raise RuntimeError(
             f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly 0 batch size and other "
             f"non-zero "
@@ -293,5 +310,3 @@ def _check(layout: Layout, pad: tuple[int, ...], mode: str) -> None:
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
         if n + a + b < 1 or not n:
             raise RuntimeError(f"input ({list(layout.shape)}) is too small for the padding ({a}, {b}) of dimension {d}")
-
-

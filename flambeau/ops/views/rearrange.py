@@ -30,9 +30,7 @@ _plans: dict[Any, Callable] = register_cache({})
 # ---------------------------------------------------------------- one tensor rearranged
 
 
-def _moved(
-    kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layout], tuple[Layout, list[Move]]]
-) -> Tensor:
+def _moved(kind: str, input: Tensor, arguments: tuple, describe: Callable[[Layout], tuple[Layout, list[Move]]]) -> Tensor:
     """Run the moves that describe(layout) gives, keeping the plan by (kind, layout, arguments)."""
     key = (kind, input._layout, arguments)
     launch = _plans.get(key)
@@ -43,14 +41,13 @@ def _moved(
 
 
 def _like(layout: Layout) -> Layout:
-    return Layout.of(
-        layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device
-    )
+    return Layout.of(layout.shape, memory_order.preserved_strides(layout.shape, layout.strides), layout.dtype, layout.device)
 
 
 @operator(name="flip", jvp=LINEAR)
 def flip_dims(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     """`input` with the order along `dims` reversed; a copy."""
+
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         given = (dims,) if isinstance(dims, int) else dims
         if layout.ndim > geometry.MOST_DIMS:
@@ -65,6 +62,7 @@ def flip_dims(input: Tensor, dims: tuple[int, ...]) -> Tensor:
         strides = tuple(-s if d in chosen else s for d, s in enumerate(layout.strides))
         offset = sum((layout.shape[d] - 1) * layout.strides[d] for d in chosen)
         return out, [Move(layout.dtype, layout.shape, Buffer(1, offset, strides), Buffer(0, 0, out.strides))]
+
     return _moved("flip", input, tuple(dims) if not isinstance(dims, int) else dims, describe)
 
 
@@ -75,6 +73,7 @@ def _(g, dims):
 
 def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
     """x.name(1, 2) for x.name((1, 2))."""
+
     def method(self: Tensor, *given: Any, **keywords: Any) -> Tensor:
         if argument in keywords:
             if given:
@@ -85,6 +84,7 @@ def _method_with_sizes(name: str, argument: str, function: Callable) -> None:
         if keywords:
             raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'")
         return function(self, tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given)
+
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
     setattr(Tensor, name, method)
@@ -122,9 +122,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:0")
         whole = contiguous(tensor_from(input._storage, input._offset, input._layout))
         layout = whole._layout
-        flat = tensor_from(
-            whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device)
-        )
+        flat = tensor_from(whole._storage, whole._offset, Layout.contiguous((layout.numel,), layout.dtype, layout.device))
         made = rolled(flat, steps, (0,))
         return tensor_from(made._storage, 0, layout)
     if len(steps) != len(along):
@@ -138,6 +136,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
 
 def rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Tensor:
     """`roll` of a plain tensor, without a graph."""
+
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         strides = memory_order.suggested_strides(layout.shape, layout.strides)
         out = Layout.of(layout.shape, strides, layout.dtype, layout.device)
@@ -148,11 +147,12 @@ def rolled(input: Tensor, steps: tuple[int, ...], along: tuple[int, ...]) -> Ten
         for d, n in enumerate(layout.shape):
             k = shift[d] % n if n else 0
             parts = [(n - k, 0, k), (k, n - k, 0)] if k else [(n, 0, 0)]
-            pieces = [((*sizes, size), a + start * layout.strides[d], b + to * out.strides[d])
-                      for sizes, a, b in pieces for size, start, to in parts]
-        return out, [
-            Move(layout.dtype, sizes, Buffer(1, a, layout.strides), Buffer(0, b, out.strides)) for sizes, a, b in pieces
-        ]
+            pieces = [
+                ((*sizes, size), a + start * layout.strides[d], b + to * out.strides[d])
+                for sizes, a, b in pieces
+                for size, start, to in parts
+            ]
+        return out, [Move(layout.dtype, sizes, Buffer(1, a, layout.strides), Buffer(0, b, out.strides)) for sizes, a, b in pieces]
 
     return _moved("roll", input, (steps, along), describe)
 
@@ -165,12 +165,11 @@ def _(g, shifts, dims):
 @operator(name="repeat", function=False, method=False, jvp=LINEAR)
 def _repeat(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     """`input` repeated along each dimension (new ones in front)."""
+
     def describe(layout: Layout) -> tuple[Layout, list[Move]]:
         new = len(repeats) - layout.ndim
         if new < 0:
-            raise RuntimeError(
-                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-            )
+            raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
         if any(r < 0 for r in repeats):
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(repeats)}: {list(repeats)}")
         shape = (*[1] * new, *layout.shape)
@@ -180,6 +179,7 @@ def _repeat(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
         source = tuple(x for s in strides for x in (0, s))
         target = tuple(x for n, s in zip(shape, out.strides) for x in (n * s, s))
         return out, [Move(layout.dtype, sizes, Buffer(1, 0, source), Buffer(0, 0, target))]
+
     return _moved("repeat", input, repeats, describe)
 
 
@@ -220,7 +220,7 @@ def _tile(input: Tensor, dims: Any) -> Tensor:
 _method_with_sizes("tile", "dims", _tile)
 
 
-FEW = 4096      # elements that are moved sooner than a copy is looked up
+FEW = 4096  # elements that are moved sooner than a copy is looked up
 
 
 def _repeat_plan(input: Tensor, repeats: Any, dim: int | None, *, output_size: int | None) -> Callable | None:
@@ -232,9 +232,9 @@ def _repeat_plan(input: Tensor, repeats: Any, dim: int | None, *, output_size: i
         return None
     shape, strides = (layout.shape, layout.strides) if dim is not None and layout.ndim else ((layout.numel,), (1,))
     at = wrap_dim(dim or 0, len(shape))
-    sizes = (*shape[:at + 1], repeats, *shape[at + 1:])
-    out = Layout.contiguous((*shape[:at], shape[at] * repeats, *shape[at + 1:]), layout.dtype, layout.device)
-    place = (*strides[:at + 1], 0, *strides[at + 1:])
+    sizes = (*shape[: at + 1], repeats, *shape[at + 1 :])
+    out = Layout.contiguous((*shape[:at], shape[at] * repeats, *shape[at + 1 :]), layout.dtype, layout.device)
+    place = (*strides[: at + 1], 0, *strides[at + 1 :])
     return make_plan([Move(layout.dtype, sizes, Buffer(1, 0, place), Buffer(0, 0, contiguous_strides(sizes)))], [out], [layout])
 
 
@@ -273,14 +273,16 @@ def repeat_interleave(
             raise RuntimeError("Repeats must be non-negative")
         if output_size is not None and output_size != n * repeats:
             raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {n * repeats} but got {output_size}")
-        lead, tail = input._layout.shape[:at], input._layout.shape[at + 1:]
+        lead, tail = input._layout.shape[:at], input._layout.shape[at + 1 :]
         whole = input.unsqueeze(at + 1).expand(*lead, n, repeats, *tail)
         return whole.clone(memory_format=_C_ORDER).reshape((*lead, n * repeats, *tail))
     if repeats._layout.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if repeats._layout.numel != n:
-        raise RuntimeError("repeats must have the same size as input along dim, but got repeats.size(0) = "
-                           f"{repeats._layout.numel} and input.size({at}) = {n}")
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats._layout.numel} and input.size({at}) = {n}"
+        )
     return input.index_select(at, _counted(repeats, output_size))
 
 

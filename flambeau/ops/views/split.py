@@ -37,8 +37,9 @@ class _PartsBackward(MultiNode):
     def _filled(self, gradients: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
         """The parts' gradients, zeros for those nobody asked for."""
         known = next(gradient for gradient in gradients if gradient is not None)
-        return [known.new_zeros(shape) if gradient is None else gradient
-                for gradient, shape in zip(gradients, shapes, strict=True)]
+        return [
+            known.new_zeros(shape) if gradient is None else gradient for gradient, shape in zip(gradients, shapes, strict=True)
+        ]
 
 
 class SplitBackward0(_PartsBackward):
@@ -49,7 +50,7 @@ class SplitBackward0(_PartsBackward):
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         dim, sizes = self.saved  # type: ignore[misc]
         shape = self.inputs[0].shape  # type: ignore[union-attr]
-        shapes = [(*shape[:dim], size, *shape[dim + 1:]) for size in sizes]
+        shapes = [(*shape[:dim], size, *shape[dim + 1 :]) for size in sizes]
         return (NAMESPACE["cat"](self._filled(gradients, shapes), dim),)
 
 
@@ -67,7 +68,7 @@ class UnbindBackward0(_PartsBackward):
     def apply(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
         (dim,) = self.saved  # type: ignore[misc]
         shape = self.inputs[0].shape  # type: ignore[union-attr]
-        part = (*shape[:dim], *shape[dim + 1:])
+        part = (*shape[:dim], *shape[dim + 1 :])
         return (NAMESPACE["stack"](self._filled(gradients, [part] * shape[dim]), dim),)
 
 
@@ -100,7 +101,7 @@ def _split_sizes(input: Any, sizes: Sequence[int], dim: int, kind: type[MultiNod
     layout, start = input._layout, 0
     made: list[tuple[Layout, int]] = []
     for size in sizes:
-        part = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1:]), layout.strides, layout.dtype, layout.device)
+        part = Layout.of((*layout.shape[:dim], size, *layout.shape[dim + 1 :]), layout.strides, layout.dtype, layout.device)
         made.append((part.with_pending(layout.pending) if layout.pending else part, start * layout.strides[dim]))
         start += size
     places = (made, kind, (dim, tuple(sizes)))
@@ -118,8 +119,13 @@ def _parts(input: Any, places: tuple) -> tuple[Any, ...]:
 
 
 @public(asks="split", written_in_python=True, jvp=LINEAR)
-def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *,
-          split_size: int | Sequence[int] | None = None) -> tuple[Any, ...]:
+def split(
+    tensor: Any,
+    split_size_or_sections: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | None = None,
+) -> tuple[Any, ...]:
     """Parts of one size (the last may be smaller), or of the given sizes, along a dimension."""
     if split_size is not None:
         split_size_or_sections = split_size
@@ -145,8 +151,9 @@ def split(tensor: Any, split_size_or_sections: int | Sequence[int] | None = None
         return _split_sizes(tensor, (0,), place, SplitBackward0)
     count = max((length + size - 1) // size, 1)
     _need_room(count)
-    return _split_sizes(tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0,
-                        (layout, "split", size, dim))
+    return _split_sizes(
+        tensor, [size] * (count - 1) + [length - size * (count - 1)], place, SplitBackward0, (layout, "split", size, dim)
+    )
 
 
 @public(jvp=LINEAR)
@@ -161,11 +168,14 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
         place = geometry.wrap_dim(dim, layout.ndim)
         sizes = list(plain(tuple(split_sizes)))
         if any(size < 0 for size in sizes):
-            raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
-                           f"{sizes}")
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}"
+            )
         if sum(sizes) != layout.shape[place]:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
-                           f"tensor's size at dimension {place}), but got split_sizes={sizes}")
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {layout.shape[place]} (input "
+                f"tensor's size at dimension {place}), but got split_sizes={sizes}"
+            )
         return _split_sizes(input, sizes, place, SplitWithSizesBackward0)
     except Exception as error:
         filter_traceback(error)
@@ -179,7 +189,7 @@ def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> 
     layout = input._layout
     if chunks.__class__ is int and dim.__class__ is int:
         places = _places.get((layout, "chunk", chunks, dim))
-        if places is not None and not active.count:     # a mode sees the split that it is
+        if places is not None and not active.count:  # a mode sees the split that it is
             return _parts(input, places)
     wrong.only_ints(chunks, dim)
     chunks, dim = operator.index(chunks), operator.index(dim)
@@ -250,8 +260,12 @@ def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, .
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     place = geometry.wrap_dim(dim, layout.ndim)
     _need_room(layout.shape[place])
-    made = Layout.of(layout.shape[:place] + layout.shape[place + 1:], layout.strides[:place] + layout.strides[place + 1:],
-                     layout.dtype, layout.device).with_pending(layout.pending)
+    made = Layout.of(
+        layout.shape[:place] + layout.shape[place + 1 :],
+        layout.strides[:place] + layout.strides[place + 1 :],
+        layout.dtype,
+        layout.device,
+    ).with_pending(layout.pending)
     places = ([(made, index * layout.strides[place]) for index in range(layout.shape[place])], UnbindBackward0, (place,))
     if layout.answering is None:
         _places[layout, "unbind", dim] = places
@@ -259,8 +273,9 @@ def unbind(input: Any, dim: int = 0, *, axis: int | None = None) -> tuple[Any, .
 
 
 @public(jvp=LINEAR)
-def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
-                 ) -> tuple[Any, ...]:
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple[Any, ...]:
     """Parts along a dimension: as equal as can be, if a number of them is given, or cut at the given positions."""
     if indices_or_sections is None:
         indices_or_sections = sections if indices is None else indices
@@ -279,11 +294,15 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
     given = indices_or_sections
     if isinstance(given, Tensor):
         if given._layout.ndim > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                               f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                f"one-dimensional tensor, but got a tensor with {given._layout.ndim} dims"
+            )
         if given._layout.dtype is not int64:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-                               f"{given._layout.dtype.scalar_name}")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{given._layout.dtype.scalar_name}"
+            )
         if given.device.type != "cpu":
             raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {given.device}")
         given = given.tolist()
@@ -310,16 +329,19 @@ def _named_split(name: str, least: int, dim_of: Callable[[int], int]) -> Callabl
             indices_or_sections = sections if indices is None else indices
         ndim = input._layout.ndim
         if ndim < least:
-            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with "
-                               f"{ndim} dimensions!")
+            raise RuntimeError(
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
+            )
         if not isinstance(indices_or_sections, (tuple, list)) and not wrong.is_int(indices_or_sections):
             raise wrong.no_combination(name, (input, indices_or_sections))
         dim = dim_of(ndim)
         if isinstance(indices_or_sections, int):
             size = input._layout.shape[dim]
             if indices_or_sections <= 0 or size % indices_or_sections:
-                raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the "
-                                   f"dimension {size} is not divisible by the split_size {indices_or_sections}!")
+                raise RuntimeError(
+                    f"torch.{name} attempted to split along dimension {dim}, but the size of the "
+                    f"dimension {size} is not divisible by the split_size {indices_or_sections}!"
+                )
         return tensor_split(input, indices_or_sections, dim)
 
     splitter.__name__ = splitter.__qualname__ = name

@@ -41,7 +41,7 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Planned:
     if layout.ndim < 2:
         raise RuntimeError(f"{'tril' if lower else 'triu'}: input tensor must have at least 2 dimensions")
     batch = _batch(layout)
-    if batch is None:       # the matrices of a copy lie evenly
+    if batch is None:  # the matrices of a copy lie evenly
         dense = contiguous(tensor_from(input._storage, input._offset, layout))
         return _triangle(dense, diagonal, lower)(None, dense)
     out = Layout.contiguous(layout.shape, layout.dtype, layout.device)
@@ -51,6 +51,7 @@ def _triangle(input: Tensor, diagonal: int, lower: bool) -> Planned:
 
 def _into(lower: bool) -> Callable[[Tensor, int], bool]:
     """What writes a triangle in place."""
+
     def write(input: Tensor, diagonal: int) -> bool:
         layout = input._layout
         if not is_int(diagonal):
@@ -66,6 +67,7 @@ def _into(lower: bool) -> Callable[[Tensor, int], bool]:
             launch = _plans[key] = triangle_plan(layout, layout, (*batch, batch[1]), lower, int(diagonal), serial)
         launch(input, input)
         return True
+
     return write
 
 
@@ -157,9 +159,7 @@ def _fill_diagonal(input: Tensor, fill_value: Any, wrap: bool = False) -> None:
             for start in range(0, shape[0], shape[1] + 1):
                 raw[start:].diagonal().fill_(fill_value)
         return
-    tensor_from(input._storage, input._offset, input._layout).as_strided((size,), (step,), input._offset).fill_(
-        fill_value
-    )
+    tensor_from(input._storage, input._offset, input._layout).as_strided((size,), (step,), input._offset).fill_(fill_value)
 
 
 @_fill_diagonal.vjp
@@ -167,4 +167,4 @@ def _(g, wrap):
     return (_fill_diagonal(g, 0, wrap),)
 
 
-del Tensor.fill_diagonal      # the out-of-place form is the rule's alone
+del Tensor.fill_diagonal  # the out-of-place form is the rule's alone

@@ -17,12 +17,7 @@ from typing import Any
 from flambeau.base import geometry, memory_order
 from flambeau.base.dtype import bool_
 from flambeau.base.dtype import dtype as DType
-from flambeau.base.layout import (
-    CONJUGATE,
-    Layout,
-    contiguous_format,
-    register_cache,
-)
+from flambeau.base.layout import CONJUGATE, Layout, contiguous_format, register_cache
 from flambeau.base.naming import named
 from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.base.warn import warn_once
@@ -70,10 +65,16 @@ def _integer(function: str, argument: str, given: Any) -> int:
 # ---------------------------------------------------------------- shape
 
 
-view_to = declare("view", "ViewBackward0", geometry.view_geometry,
-                lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
-_reshape_alias = declare("reshape", "ReshapeAliasBackward0", geometry.view_geometry,
-                         lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",))
+view_to = declare(
+    "view", "ViewBackward0", geometry.view_geometry, lambda gradient, layout, sizes: gradient.reshape(layout.shape), ("size",)
+)
+_reshape_alias = declare(
+    "reshape",
+    "ReshapeAliasBackward0",
+    geometry.view_geometry,
+    lambda gradient, layout, sizes: gradient.reshape(layout.shape),
+    ("size",),
+)
 _unsafe_view_node = node_class("UnsafeViewBackward0", lambda gradient, layout: gradient.reshape(layout.shape))
 
 
@@ -102,8 +103,10 @@ def view(self: Any, *size: Any, dtype: DType | None = None, **keywords: Any) -> 
 
 def _no_overload(name: str, given: tuple[Any, ...]) -> TypeError:
     kinds = ", ".join(type(item).__name__ for item in given)
-    return TypeError(f"{name}() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
-                     " * (torch.dtype dtype)\n * (tuple of ints size)\n")
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
+        " * (torch.dtype dtype)\n * (tuple of ints size)\n"
+    )
 
 
 def view_dtype(input: Any, dtype: DType) -> Any:
@@ -158,7 +161,7 @@ def _reshape(input: Any, sizes: tuple[int, ...]) -> Any:
         if geometry.reshape_strides(layout.shape, layout.strides, shape) is not None:
             return _reshape_alias(input, shape)
         copy = input.clone(memory_format=contiguous_format)
-        if layout.flavor is not None:       # its memory is not a plain tensor's: all examples', or a value's and a tangent's
+        if layout.flavor is not None:  # its memory is not a plain tensor's: all examples', or a value's and a tangent's
             return view_to(copy, shape)
         return _unsafe_view(copy, shape)
     except Exception as error:
@@ -219,7 +222,7 @@ def _flat_shape(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[i
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if start == end and shape:
         return None
-    return (*shape[:start], math.prod(shape[start:end + 1]), *shape[end + 1:])
+    return (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
 
 @public(jvp=LINEAR)
@@ -261,23 +264,34 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     except RuntimeError as error:
         if "only one" in str(error):
             raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {place} "
-                           f"({size}) in the input tensor") from None
-    return view_to(input, (*layout.shape[:place], *filled, *layout.shape[place + 1:]))
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {place} ({size}) in the input tensor"
+        ) from None
+    return view_to(input, (*layout.shape[:place], *filled, *layout.shape[place + 1 :]))
 
 
-_squeeze_all = declare("squeeze", "SqueezeBackward0", lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
-                       lambda gradient, layout: gradient.reshape(layout.shape))
+_squeeze_all = declare(
+    "squeeze",
+    "SqueezeBackward0",
+    lambda shape, strides: geometry.squeeze_geometry(shape, strides, None),
+    lambda gradient, layout: gradient.reshape(layout.shape),
+)
 
 
 def _squeeze_one_geometry(shape: geometry.Shape, strides: geometry.Shape, dim: int) -> geometry.Geometry:
     return geometry.squeeze_geometry(shape, strides, (dim,))
 
 
-_squeeze_one = declare("squeeze", "SqueezeBackward1", _squeeze_one_geometry,
-                       lambda gradient, layout, dim: gradient.reshape(layout.shape), ("dim",))
-_squeeze_some = declare("squeeze", "SqueezeBackward2", geometry.squeeze_geometry,
-                        lambda gradient, layout, dims: gradient.reshape(layout.shape), ("dim",))
+_squeeze_one = declare(
+    "squeeze", "SqueezeBackward1", _squeeze_one_geometry, lambda gradient, layout, dim: gradient.reshape(layout.shape), ("dim",)
+)
+_squeeze_some = declare(
+    "squeeze",
+    "SqueezeBackward2",
+    geometry.squeeze_geometry,
+    lambda gradient, layout, dims: gradient.reshape(layout.shape),
+    ("dim",),
+)
 
 
 @public
@@ -301,8 +315,13 @@ def unsqueeze(input: Any, dim: int = wrong.MISSING, *, axis: int | None = None) 
 
 # ---------------------------------------------------------------- order of dimensions
 
-_transpose = declare("transpose", "TransposeBackward0", geometry.transpose_geometry,
-                     lambda gradient, layout, dim0, dim1: _transpose(gradient, dim0, dim1), ("dim0", "dim1"))
+_transpose = declare(
+    "transpose",
+    "TransposeBackward0",
+    geometry.transpose_geometry,
+    lambda gradient, layout, dim0, dim1: _transpose(gradient, dim0, dim1),
+    ("dim0", "dim1"),
+)
 
 
 @public(names=("swapdims",))
@@ -311,7 +330,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return _transpose(input, dim0, dim1)
 
 
-_transpose.public, transpose.as_view = transpose, _transpose    # overriding classes are told that the first was called
+_transpose.public, transpose.as_view = transpose, _transpose  # overriding classes are told that the first was called
 
 
 @public
@@ -342,8 +361,13 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(back)
 
 
-_permute = declare("permute", "PermuteBackward0", geometry.permute_geometry,
-                   lambda gradient, layout, dims: _permute(gradient, _inverse(dims)), ("dims",))
+_permute = declare(
+    "permute",
+    "PermuteBackward0",
+    geometry.permute_geometry,
+    lambda gradient, layout, dims: _permute(gradient, _inverse(dims)),
+    ("dims",),
+)
 
 
 def permute(input: Any, dims: Sequence[int]) -> Any:
@@ -368,8 +392,9 @@ def movedim(input: Any, source: int | Sequence[int], destination: int | Sequence
     if source.__class__ is int and destination.__class__ is int:
         return _permute(input, _one_moved(input._layout.ndim, source, destination))
     wrong.only_ints(*(given for given in (source, destination) if not isinstance(given, (tuple, list))))
-    return _permute(input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source),
-                                                  geometry.int_tuple(destination)))
+    return _permute(
+        input, geometry.movedim_order(input._layout.ndim, geometry.int_tuple(source), geometry.int_tuple(destination))
+    )
 
 
 @lru_cache(256)
@@ -385,8 +410,9 @@ def adjoint(input: Any) -> Any:
         warn_once("adjoint() is deprecated on 0-D tensors. Consider using x.conj().")
         return _conjugated(input)
     if input._layout.ndim < 2:
-        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got "
-                           f"{input._layout.ndim}-D tensor.")
+        raise RuntimeError(
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input._layout.ndim}-D tensor."
+        )
     return _conjugated(_transpose(input, -2, -1))
 
 
@@ -400,9 +426,11 @@ def _reversed(self: Any) -> Any:
     if ndim == 0:
         warn_once("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
     elif ndim > 2:
-        warn_once("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
-                  "it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-                  "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.")
+        warn_once(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
+            "it will throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
     return _permute(self, tuple(range(ndim - 1, -1, -1)))
 
 
@@ -412,8 +440,7 @@ def _matrix_transpose(self: Any) -> Any:
         warn_once("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.")
         return self
     if self._layout.ndim < 2:
-        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
-                           f"{self._layout.ndim}-D tensor.")
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self._layout.ndim}-D tensor.")
     return _transpose(self, -2, -1)
 
 
@@ -423,8 +450,7 @@ def _matrix_adjoint(self: Any) -> Any:
         warn_once("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().")
         return _conjugated(self)
     if self._layout.ndim < 2:
-        raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got "
-                           f"{self._layout.ndim}-D tensor.")
+        raise RuntimeError(f"tensor.mH is only supported on matrices or batches of matrices. Got {self._layout.ndim}-D tensor.")
     return _conjugated(_transpose(self, -2, -1))
 
 
@@ -453,8 +479,9 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @public
-def narrow(input: Any, dim: int | None = None, start: int | Tensor | None = None, length: int | None = None, *,
-           axis: int | None = None) -> Any:
+def narrow(
+    input: Any, dim: int | None = None, start: int | Tensor | None = None, length: int | None = None, *, axis: int | None = None
+) -> Any:
     """Positions start to start + length of a dimension; start may be an integer tensor of one element."""
     dim = dim if axis is None else axis
     if dim is None or start is None or length is None:
@@ -484,9 +511,13 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     return _unfold(self, dimension, size, step)
 
 
-_diagonal = declare("diagonal", "DiagonalBackward0", geometry.diagonal_geometry,
-                    lambda gradient, layout, *arguments: embed(gradient, layout, _diagonal, *arguments),
-                    ("offset", "dim1", "dim2"))
+_diagonal = declare(
+    "diagonal",
+    "DiagonalBackward0",
+    geometry.diagonal_geometry,
+    lambda gradient, layout, *arguments: embed(gradient, layout, _diagonal, *arguments),
+    ("offset", "dim1", "dim2"),
+)
 
 
 @public
@@ -495,7 +526,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return _diagonal(input, offset, dim1, dim2)
 
 
-_strided: dict[Any, tuple[Layout, int]] = register_cache({})     # geometry of a call: its layout, and the bytes that it spans
+_strided: dict[Any, tuple[Layout, int]] = register_cache({})  # geometry of a call: its layout, and the bytes that it spans
 
 
 @public
@@ -513,9 +544,10 @@ def as_strided(input: Any, size: Sequence[int], stride: Sequence[int], storage_o
     if storage_offset is not None and storage_offset.__class__ is not int:
         wrong.only_ints(storage_offset)
     offset = input._offset if storage_offset is None else storage_offset
-    capacity = input._storage.capacity if layout.device.type != "meta" else sys.maxsize     # there is no memory to run out of
-    shape, strides, start = geometry.as_strided_geometry(plain(tuple(size)), plain(tuple(stride)), offset,
-                                                         layout.dtype.itemsize, capacity)
+    capacity = input._storage.capacity if layout.device.type != "meta" else sys.maxsize  # there is no memory to run out of
+    shape, strides, start = geometry.as_strided_geometry(
+        plain(tuple(size)), plain(tuple(stride)), offset, layout.dtype.itemsize, capacity
+    )
     made = view_of(input, start, Layout.of(shape, strides, layout.dtype, layout.device).with_pending(layout.pending))
     if storage_offset is None and layout.answering is None and size.__class__ is stride.__class__ is tuple:
         _strided[layout, size, stride] = made._layout, memory_order.extent(shape, strides) * layout.dtype.itemsize
@@ -554,8 +586,11 @@ Tensor.__setitem__ = indexing.__setitem__  # type: ignore[attr-defined]
 
 
 # What the steps are called that a tensor takes in place.
-_IN_PLACE = {f"{name}Backward{k}": f"{name}Backward{k + count}" for name, count in (
-    ("Squeeze", 3), ("Unsqueeze", 1), ("Transpose", 1), ("T", 1), ("AsStrided", 1)) for k in range(count)}
+_IN_PLACE = {
+    f"{name}Backward{k}": f"{name}Backward{k + count}"
+    for name, count in (("Squeeze", 3), ("Unsqueeze", 1), ("Transpose", 1), ("T", 1), ("AsStrided", 1))
+    for k in range(count)
+}
 
 
 def _become(operate: Callable[..., Any], public: str) -> None:

@@ -6,14 +6,7 @@ from flambeau.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from flambeau.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from flambeau.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from flambeau.optim.lr_scheduler.cyclic import CyclicLR, OneCycleLR
-from flambeau.optim.lr_scheduler.decay import (
-    ConstantLR,
-    ExponentialLR,
-    LinearLR,
-    MultiStepLR,
-    PolynomialLR,
-    StepLR,
-)
+from flambeau.optim.lr_scheduler.decay import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR
 from flambeau.optim.lr_scheduler.functions import LambdaLR, MultiplicativeLR
 from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau
 

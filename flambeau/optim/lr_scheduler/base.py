@@ -224,9 +224,7 @@ class LRScheduler:
         """For `get_lr` to call: outside `step` it advances a rate that is already the present one."""
         if not self._get_lr_called_within_step:
             warnings.warn(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3
             )
 
     def _lrs(self) -> list[Any]:

@@ -55,9 +55,7 @@ class SequentialLR(_ComposedLR):
         ValueError: no schedulers, not one more than milestones, or of different optimizers.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
         if len(schedulers) < 1:
             raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
         self._check(schedulers, optimizer)

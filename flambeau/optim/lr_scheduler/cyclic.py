@@ -8,14 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.optim.lr_scheduler.base import (
-    LRScheduler,
-    check_optimizer,
-    cycles_beta1,
-    per_group,
-    set_momentum,
-    set_option,
-)
+from flambeau.optim.lr_scheduler.base import LRScheduler, check_optimizer, cycles_beta1, per_group, set_momentum, set_option
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -247,7 +240,7 @@ class OneCycleLR(LRScheduler):
 
     def _anneal_func(self, start: float, end: float, share: float) -> float:
         kind = getattr(self, "_anneal_func_type", None)
-        if kind is None:        # a state of PyTorch before 2.1 has the function itself
+        if kind is None:  # a state of PyTorch before 2.1 has the function itself
             return self.anneal_func(start, end, share)  # type: ignore[attr-defined]
         return (self._annealing_cos if kind == "cos" else self._annealing_linear)(start, end, share)
 

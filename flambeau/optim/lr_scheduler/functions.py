@@ -32,8 +32,7 @@ class _FunctionLR(LRScheduler):
         """Everything but the optimizer and the functions, except the attributes of callable objects."""
         state = super().state_dict()
         state["lr_lambdas"] = [
-            None if isinstance(function, types.FunctionType) else function.__dict__.copy()
-            for function in self.lr_lambdas
+            None if isinstance(function, types.FunctionType) else function.__dict__.copy() for function in self.lr_lambdas
         ]
         return state
 

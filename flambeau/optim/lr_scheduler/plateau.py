@@ -6,13 +6,7 @@ import math
 import warnings
 from typing import Any, SupportsFloat
 
-from flambeau.optim.lr_scheduler.base import (
-    EPOCH_DEPRECATION_WARNING,
-    LRScheduler,
-    check_optimizer,
-    option_of_groups,
-    set_option,
-)
+from flambeau.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, option_of_groups, set_option
 from flambeau.optim.optimizer import Optimizer
 
 

@@ -35,7 +35,10 @@ __all__ = [
 ]  # fmt: skip
 
 # PyTorch keeps its pipes of data sets for old programs only; of hints of their items' types nothing is made here.
-globals().update(unsupported.all_of(
-    "utils.data.", "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
-    "argument_validation guaranteed_datapipes_determinism non_deterministic runtime_validation "
-    "runtime_validation_disabled"))
+globals().update(
+    unsupported.all_of(
+        "utils.data.",
+        "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
+        "argument_validation guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled",
+    )
+)

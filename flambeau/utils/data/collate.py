@@ -89,9 +89,7 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
             if isinstance(item, types):
                 return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(item, Mapping):
-        content = {
-            key: collate([element[key] for element in batch], collate_fn_map=collate_fn_map) for key in item
-        }
+        content = {key: collate([element[key] for element in batch], collate_fn_map=collate_fn_map) for key in item}
         return _like_mapping(item, content)
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         columns = zip(*batch, strict=True)

@@ -47,9 +47,7 @@ class _InfiniteConstantSampler(Sampler[None]):
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     """ValueError for options of workers that don't go together."""
     if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
@@ -63,22 +61,19 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("persistent_workers option needs num_workers > 0")
 
 
-def _check_order(iterable: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any,
-                 drop_last: bool) -> None:
+def _check_order(
+    iterable: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
     """ValueError for orders and batches that don't go together, or don't go with an iterable dataset."""
     if iterable:
         for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
             if value is not None and (name != "shuffle" or value is not False):
-                raise ValueError(
-                    f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
-                )
+                raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
     if sampler is not None and shuffle:
         raise ValueError("sampler option is mutually exclusive with shuffle")
     if batch_sampler is not None:
         if batch_size != 1 or shuffle or sampler is not None or drop_last:
-            raise ValueError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-            )
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
     elif batch_size is None and drop_last:
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 

@@ -95,9 +95,7 @@ def fetch_many(dataset: Any, indices: list[Any]) -> list[Any]:
     if callable(getattr(dataset, "__getitems__", None)):
         items = dataset.__getitems__(indices)
         if len(items) != len(indices):
-            raise ValueError(
-                f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}"
-            )
+            raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}")
         return items
     return [dataset[index] for index in indices]
 
@@ -135,9 +133,7 @@ class ConcatDataset(Dataset[Item]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling of cumulative_sizes."""
-        warnings.warn(
-            "cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2)
         return self.cumulative_sizes
 
 
@@ -204,9 +200,7 @@ def random_split(dataset: Dataset[Item], lengths: Sequence[int | float], generat
             sizes[number % len(sizes)] += 1
         for number, size in enumerate(sizes):
             if size == 0:
-                warnings.warn(
-                    f"Length of split at index {number} is 0. This might result in an empty dataset.", stacklevel=2
-                )
+                warnings.warn(f"Length of split at index {number} is 0. This might result in an empty dataset.", stacklevel=2)
         lengths = sizes
     if sum(lengths) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")

@@ -40,7 +40,8 @@ def apply_sharding(
                 if divided is not None:
                     raise RuntimeError(
                         "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
-                        f"Sharding already applied to {divided} while trying to apply to {pipe}")
+                        f"Sharding already applied to {divided} while trying to apply to {pipe}"
+                    )
                 if isinstance(pipe, _ShardingIterDataPipe):
                     pipe.apply_sharding(num_of_instances, instance_id, sharding_group)
                 else:

@@ -67,8 +67,10 @@ class _BaseDataLoaderIter:
         if isinstance(self._dataset, IterDataPipe):
             distributed = sys.modules.get("flambeau.distributed")
             if distributed is not None and distributed.is_initialized() and distributed.get_world_size() > 1:
-                raise NotImplementedError("a DataLoader of an IterDataPipe in several processes is not implemented in flambeau: "
-                                          "give it a Dataset and a DistributedSampler")
+                raise NotImplementedError(
+                    "a DataLoader of an IterDataPipe in several processes is not implemented in flambeau: "
+                    "give it a Dataset and a DistributedSampler"
+                )
             self._shared_seed = draw_seed(self.loader.generator)
             begin_epoch(self._dataset, self._shared_seed)
 
@@ -133,7 +135,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         if loader.timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         self.fetch = _DatasetKind.create_fetcher(
-            loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last).fetch
+            loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
+        ).fetch
 
     def _next_data(self) -> Any:
         return self.fetch(next(self._sampler_iter))

@@ -57,9 +57,7 @@ class RandomSampler(Sampler[int]):
     data_source: Sized
     replacement: bool
 
-    def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Any = None
-    ):
+    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Any = None):
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -67,9 +65,7 @@ class RandomSampler(Sampler[int]):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
-            )
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
     @property
     def num_samples(self) -> int:
@@ -130,9 +126,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         tensor = flambeau.as_tensor(weights, dtype=flambeau.float64)
         if len(tensor.shape) != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}"
-            )
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(tensor.shape)}")
         self.weights = tensor
         self.num_samples = num_samples
         self.replacement = replacement

@@ -37,9 +37,7 @@ def convert_to_HWC(tensor: np.ndarray, input_format: str) -> np.ndarray:
     Several pictures become one; grey ones get three channels. Raises AssertionError for a format that doesn't fit.
     """
     if len(set(input_format)) != len(input_format):
-        raise AssertionError(
-            f"You can not use the same dimension shorthand twice.             input_format: {input_format}"
-        )
+        raise AssertionError(f"You can not use the same dimension shorthand twice.             input_format: {input_format}")
     if len(tensor.shape) != len(input_format):
         raise AssertionError(
             "size of input tensor and input format are different.         "

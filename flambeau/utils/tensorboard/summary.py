@@ -59,9 +59,7 @@ def _shape(sizes: Sequence[int]) -> Any:
 # ---------------------------------------------------------------- numbers
 
 
-def scalar(
-    name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
-) -> Any:
+def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False) -> Any:
     """A number: a Python number, or a tensor or array of one element.
 
     new_style: as a tensor of the plugin "scalars"; double_precision: of that in 64 bits.
@@ -75,8 +73,10 @@ def scalar(
     number = float(array)
     if not new_style:
         return Summary(value=[Summary.Value(tag=name, simple_value=number)])
-    proto = TensorProto(double_val=[number], dtype="DT_DOUBLE") if double_precision else TensorProto(
-        float_val=[number], dtype="DT_FLOAT"
+    proto = (
+        TensorProto(double_val=[number], dtype="DT_DOUBLE")
+        if double_precision
+        else TensorProto(float_val=[number], dtype="DT_FLOAT")
     )
     return Summary(value=[Summary.Value(tag=name, tensor=proto, metadata=_metadata("scalars"))])
 
@@ -279,15 +279,7 @@ def text(tag: str, text: str) -> Any:
 
 
 def pr_curve_raw(
-    tag: str,
-    tp: Any,
-    fp: Any,
-    tn: Any,
-    fn: Any,
-    precision: Any,
-    recall: Any,
-    num_thresholds: int = 127,
-    weights: Any = None,
+    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, num_thresholds: int = 127, weights: Any = None
 ) -> Any:
     """A curve of precision over recall that has been computed: six numbers for each threshold (127 at most)."""
     data = np.stack((tp, fp, tn, fn, precision, recall))
@@ -361,9 +353,7 @@ def mesh(
     values = []
     for part, kind in given:
         array = make_np(part)
-        proto = TensorProto(
-            dtype="DT_FLOAT", float_val=array.reshape(-1).tolist(), tensor_shape=_shape(array.shape)
-        )
+        proto = TensorProto(dtype="DT_FLOAT", float_val=array.reshape(-1).tolist(), tensor_shape=_shape(array.shape))
         about = metadata.create_summary_metadata(
             tag, display_name, kind, components, array.shape, description, json_config=config
         )
@@ -406,9 +396,7 @@ def hparams(
     for name, domain in domains.items():
         same = isinstance(domain, list) and name in hparam_dict
         if not (same and all(isinstance(value, type(hparam_dict[name])) for value in domain)):
-            raise TypeError(
-                f"parameter: hparam_domain_discrete[{name}] should be a list of same type as hparam_dict[{name}]."
-            )
+            raise TypeError(f"parameter: hparam_domain_discrete[{name}] should be a list of same type as hparam_dict[{name}].")
 
     start = SessionStartInfo()
     infos = []

@@ -350,9 +350,7 @@ class SummaryWriter:
         """Arrange charts of numbers: {category: {title: ["Multiline" or "Margin", tags]}}."""
         self._add(summary.custom_scalars(layout), None, None)
 
-    def add_custom_scalars_multilinechart(
-        self, tags: list[str], category: str = "default", title: str = "untitled"
-    ) -> None:
+    def add_custom_scalars_multilinechart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
         """Arrange one chart of several lines."""
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
@@ -360,9 +358,7 @@ class SummaryWriter:
         """Arrange one chart of a line between two others: tags are value, lower and upper."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
-    def add_graph(
-        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
-    ) -> None:
+    def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True) -> None:
         """Add the graph of the operators that one call of `model` makes, inside its modules. It is called for that."""
         from flambeau.utils.tensorboard.module_graph import graph
 

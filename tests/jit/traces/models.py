@@ -21,11 +21,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     F = nn.functional
     rows, image = torch.linspace(-1, 1, 12).reshape(3, 4), torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16)
     yield "linear", nn.Linear(4, 5), (rows,)
-    yield (
-        "mlp",
-        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 2), nn.Softmax(-1)).eval(),
-        (rows,),
-    )
+    yield ("mlp", nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 2), nn.Softmax(-1)).eval(), (rows,))
 
     class Block(nn.Module):
         def __init__(self, i, o, st=1):
@@ -35,9 +31,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
             self.relu = nn.ReLU(inplace=True)
             self.conv2 = nn.Conv2d(o, o, 3, 1, 1, bias=False)
             self.bn2 = nn.BatchNorm2d(o)
-            self.downsample = (
-                nn.Sequential(nn.Conv2d(i, o, 1, st, bias=False), nn.BatchNorm2d(o)) if st != 1 or i != o else None
-            )
+            self.downsample = nn.Sequential(nn.Conv2d(i, o, 1, st, bias=False), nn.BatchNorm2d(o)) if st != 1 or i != o else None
 
         def forward(self, x):
             identity = x
@@ -75,14 +69,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     yield "resnet_train", ResNet(), (image,)
     yield "lstm", nn.LSTM(4, 5, 2, batch_first=True), (rows[None],)
     yield "lstm_bi", nn.LSTM(4, 5, bidirectional=True), (rows[:, None],)
-    yield (
-        "lstm_hx",
-        nn.LSTM(4, 5),
-        (
-            rows[:, None],
-            (torch.zeros(1, 1, 5), torch.zeros(1, 1, 5)),
-        ),
-    )
+    yield ("lstm_hx", nn.LSTM(4, 5), (rows[:, None], (torch.zeros(1, 1, 5), torch.zeros(1, 1, 5))))
     yield "gru", nn.GRU(4, 5), (rows[:, None],)
     yield "rnn", nn.RNN(4, 5), (rows[:, None],)
 
@@ -184,14 +171,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
             h = self.norm(h + self.out(c))
             return h, torch.tanh(h[:, 0]), p
 
-    yield (
-        "bert",
-        Bert().eval(),
-        (
-            torch.tensor([[1, 2, 3, 4]]),
-            torch.ones(1, 4, dtype=torch.long),
-        ),
-    )
+    yield ("bert", Bert().eval(), (torch.tensor([[1, 2, 3, 4]]), torch.ones(1, 4, dtype=torch.long)))
     yield (
         "conv1d",
         nn.Sequential(nn.Conv1d(4, 6, 3, padding=1), nn.ReLU(), nn.MaxPool1d(2)),
@@ -214,14 +194,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
             u, v = torch.max(z, dim=1)
             return z, (u, v), [z, u]
 
-    yield (
-        "multi",
-        Multi(),
-        (
-            rows,
-            rows * 2,
-        ),
-    )
+    yield ("multi", Multi(), (rows, rows * 2))
 
     class UNet(nn.Module):
         def __init__(self):
@@ -262,20 +235,10 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     yield "shape", Shape(), (image,)
     yield (
         "act",
-        nn.Sequential(
-            nn.SiLU(), nn.Hardswish(), nn.ELU(), nn.Mish(), nn.Softplus(), nn.PReLU(), nn.Tanh(), nn.LogSoftmax(1)
-        ),
+        nn.Sequential(nn.SiLU(), nn.Hardswish(), nn.ELU(), nn.Mish(), nn.Softplus(), nn.PReLU(), nn.Tanh(), nn.LogSoftmax(1)),
         (rows,),
     )
-    yield (
-        "mha",
-        nn.MultiheadAttention(4, 2, batch_first=True),
-        (
-            rows[None],
-            rows[None],
-            rows[None],
-        ),
-    )
+    yield ("mha", nn.MultiheadAttention(4, 2, batch_first=True), (rows[None], rows[None], rows[None]))
 
     class DictOut(nn.Module):
         def __init__(self):
@@ -298,14 +261,7 @@ def models(torch: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
 
     yield "nested", Nested(), (rows,)
     yield "embbag", nn.EmbeddingBag(10, 3, mode="sum"), (torch.tensor([[1, 2], [3, 4]]),)
-    yield (
-        "loss",
-        nn.CrossEntropyLoss(),
-        (
-            rows,
-            torch.tensor([0, 1, 2]),
-        ),
-    )
+    yield ("loss", nn.CrossEntropyLoss(), (rows, torch.tensor([0, 1, 2])))
     yield (
         "sdpa",
         type("S", (nn.Module,), {"forward": lambda s, q: F.scaled_dot_product_attention(q, q, q, is_causal=True)})(),

@@ -395,8 +395,20 @@ lstm(b)[0]
 gru(b)[0]
 """.strip().splitlines()  # fmt: skip
 
-OPTIMIZERS = ["SGD", "SGD momentum", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop",
-              "ASGD"]
+OPTIMIZERS = [
+    "SGD",
+    "SGD momentum",
+    "Adam",
+    "AdamW",
+    "RMSprop",
+    "Adagrad",
+    "Adadelta",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "Rprop",
+    "ASGD",
+]
 
 
 def scope(torch):
@@ -409,8 +421,16 @@ def scope(torch):
 
     given |= {"x": leaf(2, 3), "y": leaf(2, 3), "m": leaf(3, 3), "v": leaf(3), "b": leaf(2, 3, 3)}
     given["c"] = leaf(2, 3, 3)
-    given |= {"image": leaf(1, 2, 6, 6), "signal": leaf(1, 2, 8), "kernel": leaf(2, 2, 3, 3), "kernel1": leaf(2, 2, 3),
-              "bias": leaf(2), "grid": leaf(1, 3, 3, 2), "theta": leaf(1, 2, 3), "q": leaf(1, 2, 4, 8)}
+    given |= {
+        "image": leaf(1, 2, 6, 6),
+        "signal": leaf(1, 2, 8),
+        "kernel": leaf(2, 2, 3, 3),
+        "kernel1": leaf(2, 2, 3),
+        "bias": leaf(2),
+        "grid": leaf(1, 3, 3, 2),
+        "theta": leaf(1, 2, 3),
+        "q": leaf(1, 2, 4, 8),
+    }
     given["mask"] = torch.tensor([[True, False, True], [False, True, False]])
     given["index"] = torch.tensor([0, 1])
     given["places"] = torch.tensor([[0, 1, 2], [2, 1, 0]])

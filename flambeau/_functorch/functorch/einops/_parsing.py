@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["AnonymousAxis", "ParsedExpression", "comma_separate", "parse_pattern", "validate_rearrange_expressions"]
 
-_ellipsis = "\u2026"    # one character, which no name of an axis has
+_ellipsis = "\u2026"  # one character, which no name of an axis has
 
 
 class AnonymousAxis:
@@ -45,7 +45,7 @@ class ParsedExpression:
                 raise ValueError("Expression may contain dots only inside ellipsis (...); only one ellipsis for tensor ")
             expression = expression.replace("...", _ellipsis)
             self.has_ellipsis = True
-        self._group: list[str | AnonymousAxis] | None = None    # of the brackets that are open
+        self._group: list[str | AnonymousAxis] | None = None  # of the brackets that are open
         word = ""
         for character in expression:
             if character in "() ":
@@ -115,8 +115,9 @@ class ParsedExpression:
         if keyword.iskeyword(name):
             warnings.warn(f"It is discouraged to use axes names that are keywords: {name}", RuntimeWarning, stacklevel=2)
         if name == "axis":
-            warnings.warn("It is discouraged to use 'axis' as an axis name and will raise an error in future", FutureWarning,
-                          stacklevel=2)
+            warnings.warn(
+                "It is discouraged to use 'axis' as an axis name and will raise an error in future", FutureWarning, stacklevel=2
+            )
         return True, ""
 
     @staticmethod
@@ -158,4 +159,5 @@ def validate_rearrange_expressions(left: ParsedExpression, right: ParsedExpressi
 def comma_separate(collection: Collection[str | Collection[str]]) -> str:
     """Names joined by commas, groups of them as tuples are written."""
     return ", ".join(
-        each if isinstance(each, str) else f"({comma_separate(each)}{',' if len(each) == 1 else ''})" for each in collection)
+        each if isinstance(each, str) else f"({comma_separate(each)}{',' if len(each) == 1 else ''})" for each in collection
+    )

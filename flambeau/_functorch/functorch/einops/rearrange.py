@@ -47,21 +47,22 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
     named = len(left.composition) - left.has_ellipsis
     if named > tensor.ndim if left.has_ellipsis else named != tensor.ndim:
         bound = "less than or equal" if left.has_ellipsis else "equal"
-        raise ValueError(f"Number of dimensions in pattern ({named}) must be {bound} to the number of dimensions in the tensor "
-                         f"({tensor.ndim})")
+        raise ValueError(
+            f"Number of dimensions in pattern ({named}) must be {bound} to the number of dimensions in the tensor ({tensor.ndim})"
+        )
     if not tensor.ndim:
         return tensor
     more = tensor.ndim - named
-    shape: list[int] = []                       # of the tensor with its axes split
-    places: dict[Any, list[int]] = {}           # which of those an axis is
+    shape: list[int] = []  # of the tensor with its axes split
+    places: dict[Any, list[int]] = {}  # which of those an axis is
     at = 0
     for axes in left.composition:
         if axes == _ellipsis:
             places[_ellipsis] = list(range(len(shape), len(shape) + more))
-            shape += tensor.shape[at:at + more]
+            shape += tensor.shape[at : at + more]
             at += more
             continue
-        if not axes:        # one of size 1, of which there is one element to take
+        if not axes:  # one of size 1, of which there is one element to take
             tensor = tensor.select(at, 0)
             continue
         for axis, size in zip(axes, _sizes(axes, tensor.shape[at], axes_lengths)):
@@ -83,7 +84,8 @@ def _sizes(axes: list[Any], whole: int, given: dict[str, int]) -> list[int]:
     known = math.prod(given[axis] for axis in axes if axis in given)
     if not open_axes and known != whole:
         raise DimensionBindError(
-            f"Dimension sizes to do not match ({whole} != {known}) when matching dimension pack {tuple(axes)}")
+            f"Dimension sizes to do not match ({whole} != {known}) when matching dimension pack {tuple(axes)}"
+        )
     if open_axes and (not known or whole % known):
         shown = tuple(given.get(axis, "?") for axis in axes)
         raise DimensionBindError(f"inferred dimension does not evenly fit into larger dimension: {whole} vs {shown}")

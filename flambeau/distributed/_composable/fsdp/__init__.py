@@ -7,7 +7,11 @@ from flambeau.distributed._composable.fsdp import fully_shard as _module
 globals().update(
     (name, getattr(_fsdp, name))
     for name in (
-        "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "fully_shard",
+        "CPUOffloadPolicy",
+        "FSDPModule",
+        "MixedPrecisionPolicy",
+        "OffloadPolicy",
+        "fully_shard",
         "register_fsdp_forward_method",
     )
 )

@@ -65,7 +65,7 @@ class ActivationWrapper(Module):
 
 def _rename(state_dict: dict[str, Any], old: str, new: str) -> None:
     for key in [key for key in state_dict if key.startswith(old)]:
-        state_dict[new + key[len(old):]] = state_dict.pop(key)
+        state_dict[new + key[len(old) :]] = state_dict.pop(key)
 
 
 class OffloadWrapper(ActivationWrapper):

@@ -24,8 +24,9 @@ def _register(comm_hook: Any, model: Any, state: Any) -> None:
     model.register_comm_hook(state, comm_hook)
 
 
-def _register_power(comm_hook: Any, model: Any, state: Any, matrix_approximation_rank: int, start_powerSGD_iter: int = 1000
-                    ) -> None:
+def _register_power(
+    comm_hook: Any, model: Any, state: Any, matrix_approximation_rank: int, start_powerSGD_iter: int = 1000
+) -> None:
     """state: the process group."""
     settings = powerSGD_hook.PowerSGDState(state, matrix_approximation_rank, start_powerSGD_iter)
     model.register_comm_hook(settings, comm_hook)
@@ -43,9 +44,11 @@ class DDPCommHookType(Enum):
     POWER_SGD = member(partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=1))
     POWER_SGD_RANK2 = member(partial(_register_power, comm_hook=powerSGD_hook.powerSGD_hook, matrix_approximation_rank=2))
     BATCHED_POWER_SGD = member(
-        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=1))
+        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=1)
+    )
     BATCHED_POWER_SGD_RANK2 = member(
-        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=2))
+        partial(_register_power, comm_hook=powerSGD_hook.batched_powerSGD_hook, matrix_approximation_rank=2)
+    )
     NOOP = member(partial(_register, comm_hook=debugging_hooks.noop_hook))
 
 

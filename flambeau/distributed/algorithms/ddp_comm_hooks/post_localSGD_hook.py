@@ -29,8 +29,9 @@ class PostLocalSGDState:
 
     __slots__ = ["process_group", "subgroup", "start_localSGD_iter", "post_local_gradient_allreduce", "iter"]
 
-    def __init__(self, process_group: Any, subgroup: Any, start_localSGD_iter: int, post_local_gradient_allreduce: bool = True
-                 ) -> None:
+    def __init__(
+        self, process_group: Any, subgroup: Any, start_localSGD_iter: int, post_local_gradient_allreduce: bool = True
+    ) -> None:
         self.process_group, self.subgroup, self.start_localSGD_iter = process_group, subgroup, start_localSGD_iter
         self.post_local_gradient_allreduce, self.iter = post_local_gradient_allreduce, 0
         logger.info("Local SGD will be started after %s iterations", start_localSGD_iter)

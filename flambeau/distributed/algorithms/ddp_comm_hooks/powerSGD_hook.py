@@ -80,8 +80,10 @@ class PowerSGDState:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.process_group = get_default_group()
-        logger.warning("NOTE: Process group will be set to a default group (i.e. the world size).                "
-                       "If a different group is desired, please set `self.process_group` after PowerSGD state is loaded.")
+        logger.warning(
+            "NOTE: Process group will be set to a default group (i.e. the world size).                "
+            "If a different group is desired, please set `self.process_group` after PowerSGD state is loaded."
+        )
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -101,8 +103,12 @@ class PowerSGDState:
         self.total_numel_before_compression += before
         self.total_numel_after_compression += after
         if bucket.is_last() and self.iter >= self.next_stats_report:
-            logger.info("Compression stats: iter %s, total before compression %s, total after compression %s, rate %s", self.iter,
-                        *self.compression_stats()[1:], self.compression_stats()[0])
+            logger.info(
+                "Compression stats: iter %s, total before compression %s, total after compression %s, rate %s",
+                self.iter,
+                *self.compression_stats()[1:],
+                self.compression_stats()[0],
+            )
             self.next_stats_report = self.iter + self.compression_stats_logging_frequency
 
     def _with_error(self, index: int, buffer: Any) -> Any:
@@ -196,7 +202,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> Any:
         _reduce(flat, group)
         for each, part in zip(whole, (flat / group.size()).split([each.numel() for each in whole]), strict=True):
             each.copy_(part.view(each.shape))
-    groups = low_rank.alike(thin)       # random numbers are drawn in this order, whether batches are made or not
+    groups = low_rank.alike(thin)  # random numbers are drawn in this order, whether batches are made or not
     if not state.batch_tensors_with_same_shape:
         groups = [[each] for members in groups for each in members]
     matrices = [torch.stack(each) if len(each) > 1 else each[0].unsqueeze(0) for each in groups]

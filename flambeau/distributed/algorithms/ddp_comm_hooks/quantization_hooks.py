@@ -15,7 +15,7 @@ from flambeau.distributed.registry import get_default_group
 __all__ = ["quantization_perchannel_hook", "quantization_pertensor_hook"]
 
 _LEVELS = 255
-_SMALLEST = 2.0**-23      # of a scale: float32's epsilon
+_SMALLEST = 2.0**-23  # of a scale: float32's epsilon
 
 
 def _scales(rows: Any) -> Any:

@@ -27,8 +27,9 @@ class HierarchicalModelAverager(averagers.ModelAverager):
     it makes groups. Raises ValueError for periods or sizes that don't fit.
     """
 
-    def __init__(self, period_group_size_dict: OrderedDict[int, int] | None = None, warmup_steps: int = 0,
-                 process_group: Any = None) -> None:
+    def __init__(
+        self, period_group_size_dict: OrderedDict[int, int] | None = None, warmup_steps: int = 0, process_group: Any = None
+    ) -> None:
         super().__init__(process_group)
         if not period_group_size_dict:
             raise ValueError("Arg ``period_group_size_dict`` must not be empty.")
@@ -46,10 +47,14 @@ class HierarchicalModelAverager(averagers.ModelAverager):
         self.period_process_group_dict: OrderedDict[int, Any] = OrderedDict()
         logger.info("Model averaging hierarchy:")
         for period, members in period_group_size_dict.items():
-            logger.info("\tEach group that has %s processes average parameters every %s iterations, if no larger one does.",
-                        members, period)
+            logger.info(
+                "\tEach group that has %s processes average parameters every %s iterations, if no larger one does.",
+                members,
+                period,
+            )
             self.period_process_group_dict[period] = (
-                self.process_group if members == size else dist.new_subgroups(group_size=members, group=self.process_group)[0])
+                self.process_group if members == size else dist.new_subgroups(group_size=members, group=self.process_group)[0]
+            )
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
         self.warmup_steps = warmup_steps

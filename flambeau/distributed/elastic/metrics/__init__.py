@@ -19,8 +19,21 @@ from flambeau.distributed.elastic.metrics.api import (
     put_metric,
 )
 
-__all__ = ["ConsoleMetricHandler", "MetricData", "MetricHandler", "MetricsConfig", "NullMetricHandler", "configure", "getStream",
-           "get_elapsed_time_ms", "initialize_metrics", "prof", "profile", "publish_metric", "put_metric"]
+__all__ = [
+    "ConsoleMetricHandler",
+    "MetricData",
+    "MetricHandler",
+    "MetricsConfig",
+    "NullMetricHandler",
+    "configure",
+    "getStream",
+    "get_elapsed_time_ms",
+    "initialize_metrics",
+    "prof",
+    "profile",
+    "publish_metric",
+    "put_metric",
+]
 
 
 def initialize_metrics(cfg: Any = None) -> None:

@@ -8,8 +8,21 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["ConsoleMetricHandler", "MetricData", "MetricHandler", "MetricStream", "MetricsConfig", "NullMetricHandler",
-           "configure", "getStream", "get_elapsed_time_ms", "prof", "profile", "publish_metric", "put_metric"]
+__all__ = [
+    "ConsoleMetricHandler",
+    "MetricData",
+    "MetricHandler",
+    "MetricStream",
+    "MetricsConfig",
+    "NullMetricHandler",
+    "configure",
+    "getStream",
+    "get_elapsed_time_ms",
+    "prof",
+    "profile",
+    "publish_metric",
+    "put_metric",
+]
 
 
 class MetricData(NamedTuple):

@@ -15,5 +15,17 @@ from flambeau.distributed.elastic.multiprocessing.api import (
 )
 from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-__all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "MultiprocessContext", "PContext", "ProcessFailure", "RunProcsResult",
-           "SignalException", "Std", "SubprocessContext", "start_processes", "to_map"]
+__all__ = [
+    "DefaultLogsSpecs",
+    "LogsDest",
+    "LogsSpecs",
+    "MultiprocessContext",
+    "PContext",
+    "ProcessFailure",
+    "RunProcsResult",
+    "SignalException",
+    "Std",
+    "SubprocessContext",
+    "start_processes",
+    "to_map",
+]

@@ -20,8 +20,20 @@ from flambeau.distributed.elastic.function_processes import FunctionCall, Functi
 from flambeau.distributed.elastic.multiprocessing.errors import ProcessFailure
 from flambeau.distributed.elastic.workers import Workers, streams_of
 
-__all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "MultiprocessContext", "PContext", "ProcessFailure", "RunProcsResult",
-           "SignalException", "Std", "SubprocessContext", "start_processes", "to_map"]
+__all__ = [
+    "DefaultLogsSpecs",
+    "LogsDest",
+    "LogsSpecs",
+    "MultiprocessContext",
+    "PContext",
+    "ProcessFailure",
+    "RunProcsResult",
+    "SignalException",
+    "Std",
+    "SubprocessContext",
+    "start_processes",
+    "to_map",
+]
 
 
 class SignalException(Exception):
@@ -40,7 +52,7 @@ class Std(enum.IntFlag):
 
     @classmethod
     def from_str(cls, vm: str) -> Std | dict[int, Std]:
-        """"3" is Std.ALL, "0:1,1:2" of each local rank its own. Raises ValueError for anything else."""
+        """ "3" is Std.ALL, "0:1,1:2" of each local rank its own. Raises ValueError for anything else."""
         if not isinstance(vm, str) or not vm:
             raise ValueError(f"vm: {vm!r} is no streams of processes, such as 3 or 0:1,1:2")
         if ":" not in vm:
@@ -70,8 +82,13 @@ class LogsDest:
 class LogsSpecs(ABC):
     """Where output goes. redirects: into files only; tee: into files and here; local_ranks_filter: the ranks whose is shown."""
 
-    def __init__(self, log_dir: str | None = None, redirects: Any = Std.NONE, tee: Any = Std.NONE,
-                 local_ranks_filter: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        log_dir: str | None = None,
+        redirects: Any = Std.NONE,
+        tee: Any = Std.NONE,
+        local_ranks_filter: set[int] | None = None,
+    ) -> None:
         self._root_log_dir, self._redirects, self._tee, self._local_ranks_filter = log_dir, redirects, tee, local_ranks_filter
 
     @abstractmethod
@@ -87,8 +104,13 @@ class LogsSpecs(ABC):
 class DefaultLogsSpecs(LogsSpecs):
     """Files stdout.log, stderr.log and error.json in log_dir/RUN/attempt_N/LOCAL_RANK; a temporary folder unless one is given."""
 
-    def __init__(self, log_dir: str | None = None, redirects: Any = Std.NONE, tee: Any = Std.NONE,
-                 local_ranks_filter: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        log_dir: str | None = None,
+        redirects: Any = Std.NONE,
+        tee: Any = Std.NONE,
+        local_ranks_filter: set[int] | None = None,
+    ) -> None:
         if log_dir is not None and log_dir != os.devnull:
             if os.path.exists(log_dir) and not os.path.isdir(log_dir):
                 raise NotADirectoryError(f"log_dir: {log_dir} is a file")
@@ -105,8 +127,9 @@ class DefaultLogsSpecs(LogsSpecs):
         first = envs[0] if envs else {}
         if self._run_log_dir is None:
             run = first.get("TORCHELASTIC_RUN_ID", "test_run_id")
-            self._run_log_dir = tempfile.mkdtemp(prefix=f"{run}_" if self._root_log_dir else f"torchelastic_{run}_",
-                                                 dir=self._root_log_dir)
+            self._run_log_dir = tempfile.mkdtemp(
+                prefix=f"{run}_" if self._root_log_dir else f"torchelastic_{run}_", dir=self._root_log_dir
+            )
         return Path(self._run_log_dir) / f"attempt_{first.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
@@ -140,9 +163,16 @@ class RunProcsResult:
 class PContext:
     """Processes that were started together. start_processes makes and starts one."""
 
-    def __init__(self, name: str, entrypoint: Callable[..., Any] | str, args: dict[int, tuple[Any, ...]],
-                 envs: dict[int, dict[str, str]], logs_specs: LogsSpecs, log_line_prefixes: dict[int, str] | None = None,
-                 start_method: str = "spawn") -> None:
+    def __init__(
+        self,
+        name: str,
+        entrypoint: Callable[..., Any] | str,
+        args: dict[int, tuple[Any, ...]],
+        envs: dict[int, dict[str, str]],
+        logs_specs: LogsSpecs,
+        log_line_prefixes: dict[int, str] | None = None,
+        start_method: str = "spawn",
+    ) -> None:
         if sorted(args) != list(range(len(args))) or args.keys() != envs.keys():
             raise RuntimeError(f"args and envs have an entry for each local rank from 0 on, not {sorted(args)}, {sorted(envs)}")
         self.name, self.entrypoint, self.args, self.envs, self.nprocs = name, entrypoint, args, envs, len(args)
@@ -153,12 +183,22 @@ class PContext:
 
     def start(self) -> None:
         """Start them."""
-        commands = [FunctionCall(self.entrypoint, tuple(self.args[rank]), self._method) if callable(self.entrypoint)
-                    else [self.entrypoint, *map(str, self.args[rank])] for rank in range(self.nprocs)]
+        commands = [
+            FunctionCall(self.entrypoint, tuple(self.args[rank]), self._method)
+            if callable(self.entrypoint)
+            else [self.entrypoint, *map(str, self.args[rank])]
+            for rank in range(self.nprocs)
+        ]
         redirects, tee = (to_map(each, self.nprocs) for each in (self._specs._redirects, self._specs._tee))
-        self._workers = Workers(commands, [{**os.environ, **self.envs[rank]} for rank in range(self.nprocs)],
-                                Path(self.error_files[0]).parent.parent, [*redirects.values()], [*tee.values()], self.name,
-                                self._specs._local_ranks_filter)
+        self._workers = Workers(
+            commands,
+            [{**os.environ, **self.envs[rank]} for rank in range(self.nprocs)],
+            Path(self.error_files[0]).parent.parent,
+            [*redirects.values()],
+            [*tee.values()],
+            self.name,
+            self._specs._local_ranks_filter,
+        )
 
     def _started(self) -> Workers:
         if self._workers is None:
@@ -176,8 +216,10 @@ class PContext:
                 return RunProcsResult(failures=failures, stdouts=self.stdouts, stderrs=self.stderrs)
             if None not in codes:
                 self.close()
-                values = {rank: process.result() if isinstance(process, FunctionProcess) else None
-                          for rank, process in enumerate(workers.processes)}
+                values = {
+                    rank: process.result() if isinstance(process, FunctionProcess) else None
+                    for rank, process in enumerate(workers.processes)
+                }
                 return RunProcsResult(values, {}, self.stdouts, self.stderrs)
             if timeout >= 0 and time.monotonic() >= until:
                 return None
@@ -201,10 +243,18 @@ class SubprocessContext(PContext):
     """Processes of a command."""
 
 
-def start_processes(name: str, entrypoint: Callable[..., Any] | str, args: dict[int, tuple[Any, ...]],
-                    envs: dict[int, dict[str, str]], logs_specs: LogsSpecs, log_line_prefixes: dict[int, str] | None = None,
-                    start_method: str = "spawn", numa_options: Any = None, duplicate_stdout_filters: Any = None,
-                    duplicate_stderr_filters: Any = None) -> PContext:
+def start_processes(
+    name: str,
+    entrypoint: Callable[..., Any] | str,
+    args: dict[int, tuple[Any, ...]],
+    envs: dict[int, dict[str, str]],
+    logs_specs: LogsSpecs,
+    log_line_prefixes: dict[int, str] | None = None,
+    start_method: str = "spawn",
+    numa_options: Any = None,
+    duplicate_stdout_filters: Any = None,
+    duplicate_stderr_filters: Any = None,
+) -> PContext:
     """Start a function or a command for each local rank in `args`, in this process's environment and that of `envs`."""
     if numa_options is not None or duplicate_stdout_filters or duplicate_stderr_filters:
         raise NotImplementedError("start_processes takes no numa_options and no duplicate filters: leave them out")

@@ -11,9 +11,21 @@ from typing import Any, ClassVar
 from flambeau.distributed.elastic.utils.distributed import get_free_port
 from flambeau.distributed.stores import Store
 
-__all__ = ["RendezvousClosedError", "RendezvousConnectionError", "RendezvousError", "RendezvousGracefulExitError",
-           "RendezvousHandler", "RendezvousHandlerCreator", "RendezvousHandlerRegistry", "RendezvousInfo", "RendezvousParameters",
-           "RendezvousStateError", "RendezvousStoreInfo", "RendezvousTimeoutError", "rendezvous_handler_registry"]
+__all__ = [
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerCreator",
+    "RendezvousHandlerRegistry",
+    "RendezvousInfo",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousStoreInfo",
+    "RendezvousTimeoutError",
+    "rendezvous_handler_registry",
+]
 
 
 class RendezvousError(Exception):
@@ -55,8 +67,9 @@ class RendezvousStoreInfo:
         if rank == 0:
             store.set(RendezvousStoreInfo.MASTER_ADDR_KEY, local_addr or socket.getfqdn())
             store.set(RendezvousStoreInfo.MASTER_PORT_KEY, str(server_port or get_free_port()))
-        return RendezvousStoreInfo(store.get(RendezvousStoreInfo.MASTER_ADDR_KEY).decode(),
-                                   int(store.get(RendezvousStoreInfo.MASTER_PORT_KEY).decode()))
+        return RendezvousStoreInfo(
+            store.get(RendezvousStoreInfo.MASTER_ADDR_KEY).decode(), int(store.get(RendezvousStoreInfo.MASTER_PORT_KEY).decode())
+        )
 
 
 class RendezvousInfo:
@@ -111,15 +124,25 @@ class RendezvousHandler(ABC):
 class RendezvousParameters:
     """backend: the kind; endpoint: host:port; run_id: the job; numbers of nodes; further settings by name."""
 
-    def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None,
-                 **kwargs: Any) -> None:
+    def __init__(
+        self,
+        backend: str,
+        endpoint: str,
+        run_id: str,
+        min_nodes: int,
+        max_nodes: int,
+        local_addr: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         if not backend:
             raise ValueError("The rendezvous backend name must be a non-empty string.")
         if min_nodes < 1:
             raise ValueError(f"The minimum number of rendezvous nodes ({min_nodes}) must be greater than zero.")
         if max_nodes < min_nodes:
-            raise ValueError(f"The maximum number of rendezvous nodes ({max_nodes}) must be greater than or equal to the minimum "
-                             f"number of rendezvous nodes ({min_nodes}).")
+            raise ValueError(
+                f"The maximum number of rendezvous nodes ({max_nodes}) must be greater than or equal to the minimum "
+                f"number of rendezvous nodes ({min_nodes})."
+            )
         self.backend, self.endpoint, self.run_id = backend, endpoint, run_id
         self.min_nodes, self.max_nodes, self.config, self.local_addr = min_nodes, max_nodes, kwargs, local_addr
 
@@ -161,19 +184,23 @@ class RendezvousHandlerRegistry:
         if not backend:
             raise ValueError("The rendezvous backend name must be a non-empty string.")
         if self._registry.get(backend, creator) != creator:
-            raise ValueError(f"The rendezvous backend '{backend}' cannot be registered with '{creator}' as it is already "
-                             f"registered with '{self._registry[backend]}'.")
+            raise ValueError(
+                f"The rendezvous backend '{backend}' cannot be registered with '{creator}' as it is already "
+                f"registered with '{self._registry[backend]}'."
+            )
         self._registry[backend] = creator
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
         """The rendezvous of these parameters. Raises ValueError for a kind that isn't there."""
         if params.backend not in self._registry:
-            raise ValueError(f"The rendezvous backend '{params.backend}' is not registered. Did you forget to call "
-                             f"`{self.register.__name__}`?")
+            raise ValueError(
+                f"The rendezvous backend '{params.backend}' is not registered. Did you forget to call `{self.register.__name__}`?"
+            )
         made = self._registry[params.backend](params)
         if made.get_backend() != params.backend:
-            raise RuntimeError(f"The rendezvous backend '{made.get_backend()}' does not match the requested backend "
-                               f"'{params.backend}'.")
+            raise RuntimeError(
+                f"The rendezvous backend '{made.get_backend()}' does not match the requested backend '{params.backend}'."
+            )
         return made
 
 

@@ -36,10 +36,17 @@ class NodesRendezvous(RendezvousHandler):
             rank = params.get_as_int("rank", -1) if static else -1
             assert rank is not None
             alone = params.max_nodes == 1
-            self._nodes = Nodes(host or params.endpoint, int(port) if host else 0, params.run_id, params.min_nodes,
-                                params.max_nodes, rank, True if alone else rank == 0 if static else None,
-                                float(params.get("join_timeout", params.get("timeout", 900))),
-                                float(params.get("last_call_timeout", 30)))
+            self._nodes = Nodes(
+                host or params.endpoint,
+                int(port) if host else 0,
+                params.run_id,
+                params.min_nodes,
+                params.max_nodes,
+                rank,
+                True if alone else rank == 0 if static else None,
+                float(params.get("join_timeout", params.get("timeout", 900))),
+                float(params.get("last_call_timeout", 30)),
+            )
         return self._nodes
 
     def get_backend(self) -> str:

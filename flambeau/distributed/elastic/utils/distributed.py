@@ -21,8 +21,16 @@ def get_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def create_c10d_store(is_server: bool, server_addr: str, server_port: int = -1, world_size: int = 1, timeout: float = 600,
-                      wait_for_workers: bool = True, retries: int = 3, use_libuv: bool | None = None) -> TCPStore:
+def create_c10d_store(
+    is_server: bool,
+    server_addr: str,
+    server_port: int = -1,
+    world_size: int = 1,
+    timeout: float = 600,
+    wait_for_workers: bool = True,
+    retries: int = 3,
+    use_libuv: bool | None = None,
+) -> TCPStore:
     """A TCPStore, kept here or elsewhere; at a free port without one."""
     port = server_port if server_port != -1 else get_free_port()
     return TCPStore(server_addr, port, world_size, is_server, timedelta(seconds=timeout), wait_for_workers=wait_for_workers)

@@ -260,9 +260,7 @@ def _dim(parameter: nn.Parameter, place: Callable[[nn.Parameter], Shard | None] 
     return chosen.dim % parameter.ndim
 
 
-def _owners(
-    modules: list[nn.Module], ignored: set[nn.Parameter]
-) -> list[tuple[nn.Parameter, list[tuple[nn.Module, str]]]]:
+def _owners(modules: list[nn.Module], ignored: set[nn.Parameter]) -> list[tuple[nn.Parameter, list[tuple[nn.Module, str]]]]:
     """The parameters of modules, but for those of fully sharded ones in them, with all who have them."""
     left_out = {id(parameter) for parameter in ignored}
     found: dict[int, tuple[nn.Parameter, list[tuple[nn.Module, str]]]] = {}
@@ -275,8 +273,7 @@ def _owners(
                 continue
             if parameter.ndim == 0:
                 raise ValueError(
-                    "fully_shard doesn't support scalar parameters. "
-                    f"Change {name} to a 1D tensor with numel equal to 1."
+                    f"fully_shard doesn't support scalar parameters. Change {name} to a 1D tensor with numel equal to 1."
                 )
             found.setdefault(id(parameter), (parameter, []))[1].append((module, name))
         for child in module.children():

@@ -30,9 +30,7 @@ class ShardedParameter:
         dtype: what it is computed with; None: its own.
     """
 
-    def __init__(
-        self, owners: list[tuple[nn.Module, str]], mesh: DeviceMesh, dim: int, dtype: torch.dtype | None
-    ) -> None:
+    def __init__(self, owners: list[tuple[nn.Module, str]], mesh: DeviceMesh, dim: int, dtype: torch.dtype | None) -> None:
         self.owners, self.mesh, self.dim, self.dtype = owners, mesh, dim, dtype
         parameter = self.registered
         self.divided: DTensorSpec | None = parameter._spec if isinstance(parameter, DTensor) else None
@@ -92,9 +90,7 @@ class ShardedParameter:
                 factor = math.prod(self.divided.mesh.size(i) for i in inner)
                 placements[-1] = _StridedShard(self.dim, split_factor=factor)
             placements += self.divided.placements
-        return DTensorSpec(
-            mesh, tuple(placements), TensorMeta(self.full_shape, contiguous_stride(self.full_shape), dtype)
-        )
+        return DTensorSpec(mesh, tuple(placements), TensorMeta(self.full_shape, contiguous_stride(self.full_shape), dtype))
 
     def _as_dtensor(self, part: torch.Tensor) -> DTensor:
         meta = self.spec._meta._replace(dtype=part.dtype)

@@ -27,8 +27,9 @@ class RemoteModule(torch.nn.Module):
     torch.distributed.autograd. What needs the module itself raises ValueError: call that where it is.
     """
 
-    def __init__(self, remote_device: str, module_cls: type[Any], args: Any = None, kwargs: Any = None,
-                 _module_interface_cls: Any = None) -> None:
+    def __init__(
+        self, remote_device: str, module_cls: type[Any], args: Any = None, kwargs: Any = None, _module_interface_cls: Any = None
+    ) -> None:
         super().__init__()
         if _module_interface_cls is not None:
             raise NotImplementedError("RemoteModule of a script interface is not implemented in flambeau: leave it out")
@@ -79,6 +80,7 @@ def _reference(module_cls: Any, args: Any, kwargs: Any, device: str) -> rpc.RRef
 def _not_here(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         raise ValueError(f"Method ``{name}`` not supported for RemoteModule")
+
     method.__name__ = name
     method.__doc__ = "Raises ValueError: the module is another process's."
     return method

@@ -24,21 +24,12 @@ def convolution_backward(call: OpCall) -> Iterable[Way]:
     yield call.way(results, grad_output=S(0), input=S(0))
 
 
-@rule(
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "avg_pool2d",
-    "avg_pool3d",
-    "_adaptive_avg_pool2d",
-    "max_pool2d",
-)
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "max_pool2d")
 @rule("_adaptive_avg_pool3d", "adaptive_max_pool2d", "resample")
 @rule("upsample_nearest1d", "upsample_linear1d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d")
 @rule("upsample_nearest3d", "upsample_trilinear3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d")
 @rule("_upsample_nearest_exact3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
-@rule(
-    "reflection_pad1d", "reflection_pad2d", "replication_pad2d", "grid_sampler_2d", "max_pool2d_with_indices_backward"
-)
+@rule("reflection_pad1d", "reflection_pad2d", "replication_pad2d", "grid_sampler_2d", "max_pool2d_with_indices_backward")
 @rule("avg_pool2d_backward", "_adaptive_avg_pool2d_backward")
 def each_image(call: OpCall) -> Iterable[Way]:
     """Every operand and result begins with batch and channels, and images are computed one by one."""

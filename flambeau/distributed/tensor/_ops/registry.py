@@ -89,9 +89,7 @@ class OpCall:
         """Whether `size` can be cut evenly by all dimensions of the mesh that cut this one of an operand, and the asked one."""
         spec = self.operands[index]
         others = math.prod(
-            spec.mesh.size(i)
-            for i, placement in enumerate(spec.placements)
-            if i != self.mesh_dim and placement.is_shard(dim)
+            spec.mesh.size(i) for i, placement in enumerate(spec.placements) if i != self.mesh_dim and placement.is_shard(dim)
         )
         return size % (others * self.parts) == 0
 

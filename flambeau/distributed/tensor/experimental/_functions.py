@@ -55,12 +55,7 @@ def local_map(
     """
     if func is None:
         return lambda function: local_map(
-            function,
-            out_placements,
-            in_placements,
-            in_grad_placements,
-            device_mesh,
-            redistribute_inputs=redistribute_inputs,
+            function, out_placements, in_placements, in_grad_placements, device_mesh, redistribute_inputs=redistribute_inputs
         )
     if not callable(func):
         raise ValueError(f"func must be callable, got {func}")
@@ -97,9 +92,7 @@ def local_map(
 
 
 def _is_one(placements: Any) -> bool:
-    return placements is None or (
-        len(placements) > 0 and all(isinstance(placement, Placement) for placement in placements)
-    )
+    return placements is None or (len(placements) > 0 and all(isinstance(placement, Placement) for placement in placements))
 
 
 def _check_given(arg: Any, placements: Any) -> None:

@@ -40,8 +40,7 @@ def parallelize_module(
         return parallelize_plan._apply(module, mesh)
     if not isinstance(parallelize_plan, dict):
         raise TypeError(
-            "Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for"
-            f" parallelize_plan, {type(parallelize_plan)} found!"
+            f"Expect Union[ParallelStyle, Dict[str, ParallelStyle]] for parallelize_plan, {type(parallelize_plan)} found!"
         )
     for path, style in parallelize_plan.items():
         token, _, rest = path.partition(".")

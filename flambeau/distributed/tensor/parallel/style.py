@@ -89,11 +89,7 @@ class ColwiseParallel(_Dividing):
     _parameters = {nn.Linear: {"weight": Shard(0), "bias": Shard(0)}, nn.Embedding: {"weight": Shard(1)}}
 
     def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
+        self, *, input_layouts: Placement | None = None, output_layouts: Placement | None = None, use_local_output: bool = True
     ) -> None:
         self.input_layouts = (input_layouts or Replicate(),)
         self.output_layouts = (output_layouts or Shard(-1),)
@@ -115,11 +111,7 @@ class RowwiseParallel(_Dividing):
     _parameters = {nn.Linear: {"weight": Shard(1), "bias": Replicate()}, nn.Embedding: {"weight": Shard(0)}}
 
     def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
+        self, *, input_layouts: Placement | None = None, output_layouts: Placement | None = None, use_local_output: bool = True
     ) -> None:
         self.input_layouts = (input_layouts or Shard(-1),)
         self.output_layouts = (output_layouts or Replicate(),)
@@ -170,11 +162,7 @@ def _prepare(value: Any, mesh: DeviceMesh, layout: Placement | None, desired: Pl
         return value
     if not isinstance(value, torch.Tensor):
         raise AssertionError("expecting input to be a torch.Tensor!")
-    made = (
-        _placed(value, mesh, layout, layout if desired is None else desired)
-        if not isinstance(value, DTensor)
-        else value
-    )
+    made = _placed(value, mesh, layout, layout if desired is None else desired) if not isinstance(value, DTensor) else value
     if desired is not None and made.placements != (desired,):
         made = made.redistribute(placements=(desired,))
     return made.to_local() if local else made
@@ -250,9 +238,7 @@ class PrepareModuleOutput(ParallelStyle):
         use_local_output: hand out each rank's part rather than a DTensor.
     """
 
-    def __init__(
-        self, *, output_layouts: Layouts, desired_output_layouts: Layouts, use_local_output: bool = True
-    ) -> None:
+    def __init__(self, *, output_layouts: Layouts, desired_output_layouts: Layouts, use_local_output: bool = True) -> None:
         self.output_layouts = _several(output_layouts) or ()
         self.desired_output_layouts = _several(desired_output_layouts) or ()
         self.use_local_output = use_local_output
@@ -297,9 +283,7 @@ class PrepareModuleInputOutput(ParallelStyle):
             use_local_output=use_local_input,
         )
         self.prepare_module_output = PrepareModuleOutput(
-            output_layouts=output_layouts,
-            desired_output_layouts=desired_output_layouts,
-            use_local_output=use_local_output,
+            output_layouts=output_layouts, desired_output_layouts=desired_output_layouts, use_local_output=use_local_output
         )
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:

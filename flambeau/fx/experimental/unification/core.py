@@ -11,7 +11,7 @@ __all__ = ["reify", "unify"]
 
 #: Further types: for each what its values hold, as a value of another type, and how to make one of that.
 PARTS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
-    slice: (lambda s: (s.start, s.stop, s.step), lambda old, parts: slice(*parts)),
+    slice: (lambda s: (s.start, s.stop, s.step), lambda old, parts: slice(*parts))
 }
 
 

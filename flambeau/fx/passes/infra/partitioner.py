@@ -20,10 +20,7 @@ class Partition:
     """A group of nodes."""
 
     def __init__(
-        self,
-        id: int | None = None,
-        nodes: Iterable[Node] | None = None,
-        node_orders: Iterable[int] | None = None,
+        self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Iterable[int] | None = None
     ) -> None:
         self.id = id
         self.nodes: dict[Node, int | None] = {}

@@ -159,8 +159,7 @@ class PassManager:
                     result = fn(module)  # type: ignore[arg-type]
                     if not (isinstance(result, PassResult) or hasattr(result, "graph_module")):
                         raise TypeError(
-                            f"The result of the pass {name} should be type PassResult. Please wrap it with "
-                            "pass_result_wrapper()"
+                            f"The result of the pass {name} should be type PassResult. Please wrap it with pass_result_wrapper()"
                         )
                     module = result.graph_module
                     modified = modified or result.modified

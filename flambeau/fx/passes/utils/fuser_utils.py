@@ -123,17 +123,12 @@ def erase_nodes(gm: GraphModule, nodes: Sequence[Node]) -> None:
 
 
 def fuse_by_partitions(
-    gm: GraphModule,
-    partitions: Sequence[Mapping[Node, Any]],
-    prefix: str = "fused_",
-    always_return_tuple: bool = False,
+    gm: GraphModule, partitions: Sequence[Mapping[Node, Any]], prefix: str = "fused_", always_return_tuple: bool = False
 ) -> GraphModule:
     """Put each partition, a dict whose keys are nodes, into a submodule `<prefix><number>`."""
     for number, partition in enumerate(partitions):
         nodes = topo_sort(sorted(partition))
-        made, inputs, outputs = fuse_as_graphmodule(
-            gm, nodes, f"{prefix}{number}", always_return_tuple=always_return_tuple
-        )
+        made, inputs, outputs = fuse_as_graphmodule(gm, nodes, f"{prefix}{number}", always_return_tuple=always_return_tuple)
         insert_subgm(gm, made, inputs, outputs, nodes[-1])
         erase_nodes(gm, nodes)
     return legalize_graph(gm)

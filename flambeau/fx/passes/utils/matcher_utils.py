@@ -68,9 +68,7 @@ class SubgraphMatcher:
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         output = next(iter(reversed(pattern.nodes)))
         self.pattern_returning_nodes: list[Node] = output.all_input_nodes
-        self.pattern_anchors: list[Node] = (
-            [output] if match_output else [n for n in output.all_input_nodes if len(n.users) == 1]
-        )
+        self.pattern_anchors: list[Node] = [output] if match_output else [n for n in output.all_input_nodes if len(n.users) == 1]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The places where the pattern is, in the order of the graph.
@@ -93,9 +91,7 @@ class SubgraphMatcher:
             matches.append(match)
         return self._remove_overlapping_matches(matches) if self.remove_overlapping_matches else matches
 
-    def _complete(
-        self, candidates: list[tuple[Node, list[Node]]], match: InternalMatch, name: str
-    ) -> Iterator[InternalMatch]:
+    def _complete(self, candidates: list[tuple[Node, list[Node]]], match: InternalMatch, name: str) -> Iterator[InternalMatch]:
         """The matches that lead from each anchor to one of its candidates."""
         if not candidates:
             yield copy.copy(match)
@@ -141,11 +137,7 @@ class SubgraphMatcher:
         kept: list[InternalMatch] = []
         taken: set[Node] = set()
         for match in matches:
-            own = {
-                gn
-                for pn, gn in match.nodes_map.items()
-                if pn.op not in ("placeholder", "output") and isinstance(gn, Node)
-            }
+            own = {gn for pn, gn in match.nodes_map.items() if pn.op not in ("placeholder", "output") and isinstance(gn, Node)}
             if not own & taken:
                 kept.append(match)
                 taken |= own

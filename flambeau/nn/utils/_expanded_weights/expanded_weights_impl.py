@@ -18,10 +18,21 @@ from flambeau.nn.utils._per_sample_grad import _Expanded
 __all__ = ["ExpandedWeight"]
 
 #: The functions that can use one: samples don't depend on each other in them.
-_HANDLED = frozenset([
-    F.linear, F.conv1d, F.conv2d, F.conv3d, F.embedding, F.group_norm, F.instance_norm, F.layer_norm, torch.conv1d, torch.conv2d,
-    torch.conv3d,
-])
+_HANDLED = frozenset(
+    [
+        F.linear,
+        F.conv1d,
+        F.conv2d,
+        F.conv3d,
+        F.embedding,
+        F.group_norm,
+        F.instance_norm,
+        F.layer_norm,
+        torch.conv1d,
+        torch.conv2d,
+        torch.conv3d,
+    ]
+)
 _REQUIRES_GRAD = torch.Tensor.requires_grad
 
 
@@ -43,14 +54,19 @@ class ExpandedWeight(Tensor):
     @staticmethod
     def __new__(cls: type, orig_weight: Any, batch_size: Any, loss_reduction: str) -> Any:
         if not isinstance(orig_weight, Tensor):
-            raise RuntimeError(
-                f"Can only make Expanded Weights of Tensors, got {type(orig_weight).__name__}")
+            raise RuntimeError(f"Can only make Expanded Weights of Tensors, got {type(orig_weight).__name__}")
         if not orig_weight.requires_grad:
             raise RuntimeError("Can only build ExpandedWeights objects of tensors that requires_grad")
         made = Tensor._make_subclass(cls, orig_weight.detach(), True)
         own = made.__dict__
-        own.update(orig_weight=orig_weight, batch_size=batch_size, loss_reduction=loss_reduction, batch_first=True,
-                   allow_smaller_batches=False, _attention=interception.Attention())
+        own.update(
+            orig_weight=orig_weight,
+            batch_size=batch_size,
+            loss_reduction=loss_reduction,
+            batch_first=True,
+            allow_smaller_batches=False,
+            _attention=interception.Attention(),
+        )
         return made
 
     # What can be told without asking anybody.
@@ -74,26 +90,34 @@ def check_batch(func: Any, args: Any, kwargs: dict[str, Any]) -> None:
     input, *others = args
     name = getattr(func, "__name__", repr(func))
     if isinstance(input, ExpandedWeight):
-        raise RuntimeError("Expanded Weights do not support inputs that are also ExpandedWeights. Input must be a Tensor, got "
-                           f"{type(input).__name__} in function {name}")
+        raise RuntimeError(
+            "Expanded Weights do not support inputs that are also ExpandedWeights. Input must be a Tensor, got "
+            f"{type(input).__name__} in function {name}"
+        )
     if not isinstance(input, Tensor):
-        raise RuntimeError("Expanded Weights requires a Tensor as the first input to get the batch dimension, got "
-                           f"{type(input).__name__} in function {name}")
+        raise RuntimeError(
+            "Expanded Weights requires a Tensor as the first input to get the batch dimension, got "
+            f"{type(input).__name__} in function {name}"
+        )
     if not input.dim():
         raise RuntimeError(f"Expanded Weights requires a batch dimension but got an input of size 0 in function {name}")
     if not input.shape[0]:
         raise RuntimeError(f"0 is not a valid batch size for Expanded Weights but got input tensor of {input} in function {name}")
     for x in (*others, *kwargs.values()):
         if isinstance(x, ExpandedWeight) and x.batch_size != input.shape[0]:
-            raise RuntimeError("Expected ExpandedWeights to have batch size matching input but got input batch size of "
-                               f"{input.shape[0]} with ExpandedWeight of batch size {x.batch_size}")
+            raise RuntimeError(
+                "Expected ExpandedWeights to have batch size matching input but got input batch size of "
+                f"{input.shape[0]} with ExpandedWeight of batch size {x.batch_size}"
+            )
 
 
 def check_unmixed(x: Any) -> None:
     """RuntimeError for a parameter that isn't expanded."""
     if isinstance(x, Tensor) and not isinstance(x, ExpandedWeight) and x.requires_grad:
-        raise RuntimeError("ExpandedWeights currently does not support a mixture of ExpandedWeight parameters and normal "
-                           "Parameters. Please file and issue with pytorch/pytorch")
+        raise RuntimeError(
+            "ExpandedWeights currently does not support a mixture of ExpandedWeight parameters and normal "
+            "Parameters. Please file and issue with pytorch/pytorch"
+        )
 
 
 def _for_each_sample(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -107,7 +131,8 @@ def _for_each_sample(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         check_unmixed(x)
     if input.dim() < _least_rank(func):
         raise RuntimeError(
-            f"Expanded Weights requires a batch dimension: {func.__name__} got an input of {input.dim()} dimensions")
+            f"Expanded Weights requires a batch dimension: {func.__name__} got an input of {input.dim()} dimensions"
+        )
     places = [n for n, x in enumerate(leaves) if isinstance(x, ExpandedWeight)]
     factor = [input.shape[0] if leaves[n].loss_reduction == "mean" else 1 for n in places]
     expanded = [_Expanded.apply(leaves[n].orig_weight, input.shape[0], f) for n, f in zip(places, factor)]

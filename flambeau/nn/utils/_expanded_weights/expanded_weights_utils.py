@@ -9,8 +9,12 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.nn.utils._expanded_weights.expanded_weights_impl import ExpandedWeight, check_batch, check_unmixed
 
 __all__ = [
-    "forward_helper", "maybe_scale_by_batch_size", "set_grad_sample_if_exists", "standard_kwargs",
-    "sum_over_all_but_batch_and_last_n", "unpack_expanded_weight_or_tensor",
+    "forward_helper",
+    "maybe_scale_by_batch_size",
+    "set_grad_sample_if_exists",
+    "standard_kwargs",
+    "sum_over_all_but_batch_and_last_n",
+    "unpack_expanded_weight_or_tensor",
 ]
 
 

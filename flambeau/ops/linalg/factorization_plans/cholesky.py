@@ -22,7 +22,7 @@ def factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
         n = a.shape[-1]
         count, stride = even_batch(a)
         phases, scratch = cholesky_phases(a.dtype.name, count, n, (2, stride, *a.strides[-2:]), upper)
-        launch = keep(("cholesky", a, upper), phases, [in_columns(a.shape, a), infos(a)], [a], scratch, count * n ** 3 / 3)
+        launch = keep(("cholesky", a, upper), phases, [in_columns(a.shape, a), infos(a)], [a], scratch, count * n**3 / 3)
     return launch(None, None, A)
 
 
@@ -61,5 +61,5 @@ def inverse(factor: Tensor, upper: bool) -> Tensor:
         a = factor._layout
         n, out = a.shape[-1], in_columns(a.shape, a)
         phases, scratch = solve_phase(a.dtype.name, batches(a.shape), n, n, None, _block(0, out), _factors(_block(1, a), upper))
-        launch = keep(("cholesky inverse", a, upper), phases, [out], [a], scratch, batches(a.shape) * n ** 3)
+        launch = keep(("cholesky inverse", a, upper), phases, [out], [a], scratch, batches(a.shape) * n**3)
     return launch(None, factor)

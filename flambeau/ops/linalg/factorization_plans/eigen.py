@@ -26,7 +26,7 @@ def _plan(a: Layout, slot: int, vectors: bool) -> tuple[list, int, int]:
     count, stride = even
     n = a.shape[-1]
     phases, scratch = eigh_phases(a.dtype.name, count, n, (slot, stride, *a.strides[-2:]), vectors)
-    return phases, scratch, count * (60 * n * n + 4 * n ** 3)
+    return phases, scratch, count * (60 * n * n + 4 * n**3)
 
 
 def _real(a: Layout) -> Layout:

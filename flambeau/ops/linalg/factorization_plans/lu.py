@@ -14,17 +14,7 @@ from flambeau.codegen.factorization.lu import lu_phases
 from flambeau.codegen.factorization.lu_factors import factors_phases, permutation_phases
 from flambeau.codegen.factorization.triangular import BEFORE, BEHIND, Block, Triangle, solve_phase
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.linalg.batched_plans import (
-    batches,
-    even_batch,
-    evenly,
-    expanded,
-    in_columns,
-    infos,
-    keep,
-    plain,
-    plans,
-)
+from flambeau.ops.linalg.batched_plans import batches, even_batch, evenly, expanded, in_columns, infos, keep, plain, plans
 
 
 def _factor_layouts(a: Layout) -> list[Layout]:
@@ -88,8 +78,17 @@ def solve(A: Tensor, B: Tensor, left: bool = True) -> tuple[Tensor, Tensor, Tens
     phases, scratch, work = _factor_phases(a, 4)
     n, columns = a.shape[-1], b.shape[-1 if left else -2]
     lu = _factors(outputs[0], 0, False, not left, n * n)
-    solving, more = solve_phase(a.dtype.name, batches(a.shape), n, columns, _sides(5, b, left), _sides(3, outputs[3], left), lu,
-                                BEFORE if left else BEHIND, (1, n))
+    solving, more = solve_phase(
+        a.dtype.name,
+        batches(a.shape),
+        n,
+        columns,
+        _sides(5, b, left),
+        _sides(3, outputs[3], left),
+        lu,
+        BEFORE if left else BEHIND,
+        (1, n),
+    )
     keep(("solve", a, b, left), phases + solving, outputs, [a, b], max(scratch, more), work + batches(a.shape) * n * n * columns)
     return solve(A, B, left)
 
@@ -114,10 +113,25 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool = True, adjoint: 
     if adjoint and not left:
         passes = [triangle._replace(conjugated=True) for triangle in passes]
     order = even_batch(Layout.of((*batch, *pivots._layout.shape[-1:], 1), (*pivots._layout.strides, 1), int32, lu.device))
-    phases, scratch = solve_phase(lu.dtype.name, batches(b.shape), n, columns, _sides(3, b, left), _sides(0, out, left), passes,
-                                  BEFORE if plain_order else BEHIND, (2, order[1]))
-    keep(("lu solve", lu, pivots._layout, b, left, adjoint), phases, [out], [lu, pivots._layout, b], scratch,
-         batches(b.shape) * n * n * columns)
+    phases, scratch = solve_phase(
+        lu.dtype.name,
+        batches(b.shape),
+        n,
+        columns,
+        _sides(3, b, left),
+        _sides(0, out, left),
+        passes,
+        BEFORE if plain_order else BEHIND,
+        (2, order[1]),
+    )
+    keep(
+        ("lu solve", lu, pivots._layout, b, left, adjoint),
+        phases,
+        [out],
+        [lu, pivots._layout, b],
+        scratch,
+        batches(b.shape) * n * n * columns,
+    )
     return lu_solve(LU, pivots, B, left, adjoint)
 
 
@@ -130,8 +144,17 @@ def inverse(A: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         n = a.shape[-1]
         outputs = [*_factor_layouts(a), in_columns(a.shape, a)]
         phases, scratch, work = _factor_phases(a, 4)
-        solving, more = solve_phase(a.dtype.name, batches(a.shape), n, n, None, _sides(3, outputs[3], True),
-                                    _factors(outputs[0], 0, False, False, n * n), BEFORE, (1, n))
+        solving, more = solve_phase(
+            a.dtype.name,
+            batches(a.shape),
+            n,
+            n,
+            None,
+            _sides(3, outputs[3], True),
+            _factors(outputs[0], 0, False, False, n * n),
+            BEFORE,
+            (1, n),
+        )
         launch = keep(("inverse", a), phases + solving, outputs, [a], max(scratch, more), 2 * work)
     return launch(None, None, None, None, A)
 
@@ -173,8 +196,15 @@ def triangular(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: bool 
     out = in_columns((*batch, *b.shape[-2:]), b)
     n, columns = a.shape[-1], b.shape[-1 if left else -2]
     triangle = Triangle(1, even_batch(a)[1], a.strides[-2], a.strides[-1], upper, unit)
-    phases, scratch = solve_phase(a.dtype.name, batches(b.shape), n, columns, _sides(2, b, left), _sides(0, out, left),
-                                  [triangle if left else triangle.adjoint(False)])
+    phases, scratch = solve_phase(
+        a.dtype.name,
+        batches(b.shape),
+        n,
+        columns,
+        _sides(2, b, left),
+        _sides(0, out, left),
+        [triangle if left else triangle.adjoint(False)],
+    )
     keep(("triangular", a, b, upper, left, unit), phases, [out], [a, b], scratch, batches(b.shape) * n * n * columns)
     return triangular(A, B, upper, left, unit)
 

@@ -10,21 +10,11 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.factorization.svd import svd_phases
 from flambeau.core.tensor.lazy_conjugate import resolved
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.linalg.batched_plans import (
-    batch_of,
-    evenly,
-    failed,
-    in_columns,
-    infos,
-    keep,
-    laid_in_columns,
-    plain,
-    plans,
-)
+from flambeau.ops.linalg.batched_plans import batch_of, evenly, failed, in_columns, infos, keep, laid_in_columns, plain, plans
 from flambeau.ops.linalg.factorization_plans import qr
 from flambeau.ops.linalg.matmul import adjoint, matmul
 
-LONG_FROM = 24          # the smaller size from which it pays to find a triangle first
+LONG_FROM = 24  # the smaller size from which it pays to find a triangle first
 
 
 def _plan(a: Layout, slot: int, vectors: str) -> tuple[list, int, int]:

@@ -1,8 +1,6 @@
 """torch.utils.data._utils.collate: a face of flambeau.utils.data.collate."""
 
-from flambeau.utils.data.collate import (
-    TEXT as np_str_obj_array_pattern,
-)
+from flambeau.utils.data.collate import TEXT as np_str_obj_array_pattern
 from flambeau.utils.data.collate import (
     collate,
     collate_float_fn,

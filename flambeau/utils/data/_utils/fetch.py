@@ -48,7 +48,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         if not self.auto_collation:
             return self.collate_fn(next(self.dataset_iter))
         batch = []
-        for _ in possibly_batched_index:    # by `next` alone: to ask an iterator for its iterator may begin it again
+        for _ in possibly_batched_index:  # by `next` alone: to ask an iterator for its iterator may begin it again
             try:
                 batch.append(next(self.dataset_iter))
             except StopIteration:
@@ -66,8 +66,9 @@ class _DatasetKind:
     Iterable = 1
 
     @staticmethod
-    def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any],
-                       drop_last: bool) -> _BaseDatasetFetcher:
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> _BaseDatasetFetcher:
         """What reads a dataset of that kind."""
         made = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)

@@ -41,8 +41,10 @@ def _error_if_any_worker_fails() -> None:
                 continue
             pids.clear()
             if found.si_code == os.CLD_EXITED:
-                raise RuntimeError(f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {found.si_status}. Details "
-                                   "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.")
+                raise RuntimeError(
+                    f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {found.si_status}. Details "
+                    "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace."
+                )
             raise RuntimeError(f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(found.si_status)}. ")
 
 

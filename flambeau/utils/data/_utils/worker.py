@@ -28,11 +28,10 @@ PATIENCE = 5.0
 class WorkerInfo:
     """What get_worker_info() says in a worker: id, num_workers, seed and this worker's copy of the dataset."""
 
-    def __init__(self, id: int, num_workers: int, seed: int, dataset: Any, rng: Any = None,
-                 worker_method: str | None = "multiprocessing"):
-        self.__dict__.update(
-            id=id, num_workers=num_workers, seed=seed, dataset=dataset, rng=rng, worker_method=worker_method
-        )
+    def __init__(
+        self, id: int, num_workers: int, seed: int, dataset: Any, rng: Any = None, worker_method: str | None = "multiprocessing"
+    ):
+        self.__dict__.update(id=id, num_workers=num_workers, seed=seed, dataset=dataset, rng=rng, worker_method=worker_method)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
@@ -100,9 +99,7 @@ def run(
     sys.stderr.flush()
 
 
-def work(
-    worker: int, workers: int, base_seed: int, dataset: Any, settings: dict[str, Any], connection: Any
-) -> None:
+def work(worker: int, workers: int, base_seed: int, dataset: Any, settings: dict[str, Any], connection: Any) -> None:
     """Answer requests until None comes or the program is gone."""
     global _worker_info
     parent = os.getppid()
@@ -118,7 +115,8 @@ def work(
 
     def begin() -> Any:
         return _DatasetKind.create_fetcher(
-            settings["kind"], dataset, settings["batched"], settings["collate_fn"], settings["drop_last"]).fetch
+            settings["kind"], dataset, settings["batched"], settings["collate_fn"], settings["drop_last"]
+        ).fetch
 
     fetch = failure = None
     try:
@@ -141,14 +139,14 @@ def work(
             if failure is not None:
                 answer, failure = failure, None
             elif task is Ready:
-                if keys is not None:        # the seed of the pass, where the dataset is made of pipes
+                if keys is not None:  # the seed of the pass, where the dataset is made of pipes
                     graph_settings.begin_epoch(dataset, keys)
                 answer, fetch = Ready, begin()
             else:
                 answer = fetch(keys)
         except Exception as error:
             if isinstance(error, StopIteration) and settings["kind"] == _DatasetKind.Iterable:
-                answer, fetch = Stop, ended     # some iterators go on when they are asked again
+                answer, fetch = Stop, ended  # some iterators go on when they are asked again
             else:
                 answer = ExceptionWrapper(where=where)
         try:

@@ -18,9 +18,14 @@ from flambeau.utils.data.dataset import Dataset, Item, IterableDataset
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 
-globals().update(_unsupported.all_of(
-    "utils.data.datapipes.datapipe.", "write a Dataset or an IterableDataset, whose __iter__ may be a generator", "",
-    "_DataPipeSerializationWrapper _IterDataPipeSerializationWrapper _MapDataPipeSerializationWrapper"))
+globals().update(
+    _unsupported.all_of(
+        "utils.data.datapipes.datapipe.",
+        "write a Dataset or an IterableDataset, whose __iter__ may be a generator",
+        "",
+        "_DataPipeSerializationWrapper _IterDataPipeSerializationWrapper _MapDataPipeSerializationWrapper",
+    )
+)
 
 
 class _Pipe:

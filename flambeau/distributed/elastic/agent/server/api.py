@@ -71,22 +71,32 @@ class WorkerSpec:
 class Worker:
     """A process: `id` is the process id once it runs; its ranks may change from attempt to attempt."""
 
-    def __init__(self, local_rank: int, global_rank: int = -1, role_rank: int = -1, world_size: int = -1,
-                 role_world_size: int = -1) -> None:
+    def __init__(
+        self, local_rank: int, global_rank: int = -1, role_rank: int = -1, world_size: int = -1, role_world_size: int = -1
+    ) -> None:
         self.id: Any = None
         self.local_rank, self.global_rank, self.role_rank = local_rank, global_rank, role_rank
         self.world_size, self.role_world_size = world_size, role_world_size
 
     def __repr__(self) -> str:
-        return (f"Worker(local_rank={self.local_rank}, global_rank={self.global_rank}, role_rank={self.role_rank}, "
-                f"world_size={self.world_size}, role_world_size={self.role_world_size})")
+        return (
+            f"Worker(local_rank={self.local_rank}, global_rank={self.global_rank}, role_rank={self.role_rank}, "
+            f"world_size={self.world_size}, role_world_size={self.role_world_size})"
+        )
 
 
 class WorkerState(str, enum.Enum):  # noqa: UP042 - its str is PyTorch's
     """How the processes of a node are."""
 
     UNKNOWN, INIT, HEALTHY, UNHEALTHY, STOPPED, SUCCEEDED, FAILED = (
-        "UNKNOWN", "INIT", "HEALTHY", "UNHEALTHY", "STOPPED", "SUCCEEDED", "FAILED")
+        "UNKNOWN",
+        "INIT",
+        "HEALTHY",
+        "UNHEALTHY",
+        "STOPPED",
+        "SUCCEEDED",
+        "FAILED",
+    )
 
     __str__ = enum.Enum.__str__
 
@@ -176,12 +186,15 @@ class SimpleElasticAgent(ElasticAgent):
     def _assign_worker_ranks(self, store: Store, group_rank: int, group_world_size: int, spec: WorkerSpec) -> list[Worker]:
         """The processes' ranks, from what each node says of itself: in the order of nodes, and of nodes of one role."""
         store.set(f"torchelastic/role_info/{group_rank}", json.dumps([spec.role, spec.local_world_size]))
-        everyone = [json.loads(each) for each in
-                    store.multi_get([f"torchelastic/role_info/{rank}" for rank in range(group_world_size)])]
+        everyone = [
+            json.loads(each) for each in store.multi_get([f"torchelastic/role_info/{rank}" for rank in range(group_world_size)])
+        ]
         sizes = [size for _, size in everyone]
         alike = [size if role == spec.role else 0 for role, size in everyone]
-        return [Worker(local, sum(sizes[:group_rank]) + local, sum(alike[:group_rank]) + local, sum(sizes), sum(alike))
-                for local in range(spec.local_world_size)]
+        return [
+            Worker(local, sum(sizes[:group_rank]) + local, sum(alike[:group_rank]) + local, sum(sizes), sum(alike))
+            for local in range(spec.local_world_size)
+        ]
 
     @prof
     def _initialize_workers(self, worker_group: WorkerGroup) -> None:
@@ -245,5 +258,6 @@ class SimpleElasticAgent(ElasticAgent):
         group = self._worker_group
         assert group.store is not None and group.group_world_size is not None
         with contextlib.suppress(DistError):
-            group.store.barrier("torchelastic/agent/terminal_state", group.group_world_size,
-                                timedelta(seconds=self._exit_barrier_timeout))
+            group.store.barrier(
+                "torchelastic/agent/terminal_state", group.group_world_size, timedelta(seconds=self._exit_barrier_timeout)
+            )

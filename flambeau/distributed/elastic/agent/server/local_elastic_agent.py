@@ -7,13 +7,7 @@ import signal
 import string
 from typing import Any
 
-from flambeau.distributed.elastic.agent.server.api import (
-    RunResult,
-    SimpleElasticAgent,
-    WorkerGroup,
-    WorkerSpec,
-    WorkerState,
-)
+from flambeau.distributed.elastic.agent.server.api import RunResult, SimpleElasticAgent, WorkerGroup, WorkerSpec, WorkerState
 from flambeau.distributed.elastic.multiprocessing.api import LogsSpecs, PContext, start_processes
 
 __all__ = ["LocalElasticAgent"]
@@ -24,9 +18,17 @@ class LocalElasticAgent(SimpleElasticAgent):
     MASTER_PORT and the like in their environment. logs_specs: where their output goes. start_method: of a function's processes.
     """
 
-    def __init__(self, spec: WorkerSpec, logs_specs: LogsSpecs, start_method: str = "spawn", exit_barrier_timeout: float = 300,
-                 log_line_prefix_template: str | None = None, shutdown_timeout: int = 30, health_check_server: Any = None,
-                 uninterruptible_state_timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        logs_specs: LogsSpecs,
+        start_method: str = "spawn",
+        exit_barrier_timeout: float = 300,
+        log_line_prefix_template: str | None = None,
+        shutdown_timeout: int = 30,
+        health_check_server: Any = None,
+        uninterruptible_state_timeout: float | None = None,
+    ) -> None:
         super().__init__(spec, exit_barrier_timeout, shutdown_timeout)
         if health_check_server is not None:
             raise NotImplementedError("LocalElasticAgent has no health_check_server: leave it out, and watch the processes")
@@ -37,10 +39,15 @@ class LocalElasticAgent(SimpleElasticAgent):
         spec, environments, arguments = worker_group.spec, {}, {}
         restarts = spec.max_restarts - self._remaining_restarts
         shared = {
-            "GROUP_RANK": worker_group.group_rank, "GROUP_WORLD_SIZE": worker_group.group_world_size,
-            "LOCAL_WORLD_SIZE": spec.local_world_size, "ROLE_NAME": spec.role, "MASTER_ADDR": worker_group.master_addr,
-            "MASTER_PORT": worker_group.master_port, "TORCHELASTIC_RESTART_COUNT": restarts,
-            "TORCHELASTIC_MAX_RESTARTS": spec.max_restarts, "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(),
+            "GROUP_RANK": worker_group.group_rank,
+            "GROUP_WORLD_SIZE": worker_group.group_world_size,
+            "LOCAL_WORLD_SIZE": spec.local_world_size,
+            "ROLE_NAME": spec.role,
+            "MASTER_ADDR": worker_group.master_addr,
+            "MASTER_PORT": worker_group.master_port,
+            "TORCHELASTIC_RESTART_COUNT": restarts,
+            "TORCHELASTIC_MAX_RESTARTS": spec.max_restarts,
+            "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(),
             "TORCHELASTIC_USE_AGENT_STORE": spec.rdzv_handler.use_agent_store,
             "FLAMBEAU_AGENT_STORE": f"{worker_group.master_addr}:{worker_group.master_port}",
         }
@@ -48,14 +55,21 @@ class LocalElasticAgent(SimpleElasticAgent):
             shared["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
         for worker in worker_group.workers:
             local = worker.local_rank
-            own = {"LOCAL_RANK": local, "RANK": worker.global_rank, "ROLE_RANK": worker.role_rank,
-                   "WORLD_SIZE": worker.world_size, "ROLE_WORLD_SIZE": worker.role_world_size}
+            own = {
+                "LOCAL_RANK": local,
+                "RANK": worker.global_rank,
+                "ROLE_RANK": worker.role_rank,
+                "WORLD_SIZE": worker.world_size,
+                "ROLE_WORLD_SIZE": worker.role_world_size,
+            }
             environments[local] = {name: str(value) for name, value in {**shared, **own}.items()}
-            arguments[local] = tuple(string.Template(each).safe_substitute(local_rank=local) if isinstance(each, str) else each
-                                     for each in spec.args)
+            arguments[local] = tuple(
+                string.Template(each).safe_substitute(local_rank=local) if isinstance(each, str) else each for each in spec.args
+            )
         assert spec.entrypoint is not None
-        self._context = start_processes(spec.role, spec.entrypoint, arguments, environments, self._logs_specs,
-                                        start_method=self._start_method)
+        self._context = start_processes(
+            spec.role, spec.entrypoint, arguments, environments, self._logs_specs, start_method=self._start_method
+        )
         return self._context.pids()
 
     def _stop_workers(self, worker_group: WorkerGroup, is_restart: bool = False) -> None:

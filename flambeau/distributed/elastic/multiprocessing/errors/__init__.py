@@ -37,13 +37,15 @@ class ErrorHandler:
         if not path or (os.path.exists(path) and os.path.getsize(path)):
             return
         callstack = "".join(traceback.format_exception(e))
-        message = {"message": f"{type(e).__name__}: {e}", "extraInfo": {"py_callstack": callstack,
-                                                                        "timestamp": str(int(time.time()))}}
+        message = {
+            "message": f"{type(e).__name__}: {e}",
+            "extraInfo": {"py_callstack": callstack, "timestamp": str(int(time.time()))},
+        }
         try:
             with open(path, "w") as file:
                 json.dump({"message": message, "secondary": isinstance(e, PeerError)}, file)
         except OSError:
-            pass        # the failure itself is what matters
+            pass  # the failure itself is what matters
 
 
 def get_error_handler() -> ErrorHandler:
@@ -116,16 +118,30 @@ class ChildFailedError(Exception):
         listed = "\n".join(_described(i + 1, *pair) for i, pair in enumerate(others)) or "  <NO_OTHER_FAILURES>"
         title = f"{self.name} FAILED"
         frame, section = boarder_delim * _WIDTH, section_delim * _WIDTH
-        return "\n".join(["", frame, title, section, "Failures:", listed, section, "Root Cause (first observed failure):",
-                          _described(0, first, root), frame])
+        return "\n".join(
+            [
+                "",
+                frame,
+                title,
+                section,
+                "Failures:",
+                listed,
+                section,
+                "Root Cause (first observed failure):",
+                _described(0, first, root),
+                frame,
+            ]
+        )
 
 
 def _described(index: int, rank: int, failure: ProcessFailure) -> str:
     told = failure.message.rstrip().replace("\n", "\n    ")
-    return (f"[{index}]:\n  time      : {failure.timestamp_isoformat()}\n  host      : {socket.gethostname()}\n"
-            f"  rank      : {rank} (local_rank: {failure.local_rank})\n"
-            f"  exitcode  : {failure.exitcode} (pid: {failure.pid})\n  error_file: {failure.error_file}\n"
-            f"  traceback : {told}")
+    return (
+        f"[{index}]:\n  time      : {failure.timestamp_isoformat()}\n  host      : {socket.gethostname()}\n"
+        f"  rank      : {rank} (local_rank: {failure.local_rank})\n"
+        f"  exitcode  : {failure.exitcode} (pid: {failure.pid})\n  error_file: {failure.error_file}\n"
+        f"  traceback : {told}"
+    )
 
 
 def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) -> Callable[..., Any]:

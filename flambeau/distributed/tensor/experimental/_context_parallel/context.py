@@ -16,10 +16,7 @@ import flambeau.distributed as dist
 import flambeau.nn.functional as F
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.distributed.device_mesh import DeviceMesh
-from flambeau.distributed.tensor.experimental._context_parallel.load_balancer import (
-    _HeadTailLoadBalancer,
-    _LoadBalancer,
-)
+from flambeau.distributed.tensor.experimental._context_parallel.load_balancer import _HeadTailLoadBalancer, _LoadBalancer
 from flambeau.distributed.tensor.experimental._context_parallel.options import _cp_options
 from flambeau.distributed.tensor.experimental._context_parallel.ring_attention import ring_attention
 from flambeau.ops.nn.attention import attending_by
@@ -32,8 +29,9 @@ class _SharedAttention(torch.overrides.TorchFunctionMode):
         super().__init__()
         self.group = group
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (),
-                           kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             return ring_attention(self.group, *args, **kwargs)
@@ -76,8 +74,10 @@ def context_parallel(
     if not kept <= set(buffers):
         raise ValueError("`no_restore_buffers` must be a subset of `buffers`.")
     size = _group_of(mesh).size()
-    balancers = [_HeadTailLoadBalancer(buffer.shape[dim], size, buffer.device) if _cp_options.enable_load_balance else None
-                 for buffer, dim in zip(buffers, dims)]
+    balancers = [
+        _HeadTailLoadBalancer(buffer.shape[dim], size, buffer.device) if _cp_options.enable_load_balance else None
+        for buffer, dim in zip(buffers, dims)
+    ]
     parts = [_part(mesh, *each) for each in zip(buffers, dims, balancers)]
     wholes = [(buffer, buffer.clone()) for buffer in buffers if buffer not in kept]
     try:

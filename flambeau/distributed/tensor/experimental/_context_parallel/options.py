@@ -9,14 +9,14 @@ from dataclasses import dataclass
 class _RotateMethod(enum.Enum):
     """How keys and values reach the other ranks."""
 
-    ALL_TO_ALL = enum.auto()    # from neighbour to neighbour, one part at a time
-    ALL_GATHER = enum.auto()    # all parts at once
+    ALL_TO_ALL = enum.auto()  # from neighbour to neighbour, one part at a time
+    ALL_GATHER = enum.auto()  # all parts at once
 
 
 @dataclass
 class _ContextParallelOptions:
-    convert_to_f32: bool = True         # sum the parts of attention in float32
-    enable_load_balance: bool = True    # a rank has a piece of the sequence's head and one of its tail
+    convert_to_f32: bool = True  # sum the parts of attention in float32
+    enable_load_balance: bool = True  # a rank has a piece of the sequence's head and one of its tail
     rotate_method: _RotateMethod = _RotateMethod.ALL_GATHER
 
 

@@ -19,8 +19,15 @@ aten = torch.ops.aten
 
 
 def ring_attention(
-    group: Any, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    group: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """scaled_dot_product_attention of this rank's queries with the keys and values of all ranks of a group.
 
@@ -37,8 +44,7 @@ def ring_attention(
         )
     if is_causal and query.shape[2] != key.shape[2]:
         raise NotImplementedError(
-            "causal attention under context_parallel takes as many queries as keys, not "
-            f"{query.shape[2]} and {key.shape[2]}"
+            f"causal attention under context_parallel takes as many queries as keys, not {query.shape[2]} and {key.shape[2]}"
         )
     if enable_gqa and key.shape[1] != query.shape[1]:
         key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], 1) for each in (key, value))
@@ -57,8 +63,12 @@ class _RingAttention(torch.autograd.Function):
             if met is None:
                 continue
             queries, positions, masked = met
-            result.add(queries, *aten._scaled_dot_product_flash_attention_for_cpu(
-                query[:, :, queries], keys[:, :, positions], values[:, :, positions], 0.0, masked, scale=scale))
+            result.add(
+                queries,
+                *aten._scaled_dot_product_flash_attention_for_cpu(
+                    query[:, :, queries], keys[:, :, positions], values[:, :, positions], 0.0, masked, scale=scale
+                ),
+            )
         total, logsumexp = result.value, result.logsumexp
         total = total.to(query.dtype)
         ctx.save_for_backward(query, key, value, total, logsumexp)
@@ -78,7 +88,8 @@ class _RingAttention(torch.autograd.Function):
                 queries, positions, masked = met
                 parts = (query[:, :, queries], keys[:, :, positions], values[:, :, positions], total[:, :, queries])
                 shares = aten._scaled_dot_product_flash_attention_for_cpu_backward(
-                    grad[:, :, queries], *parts, logsumexp[:, :, queries], 0.0, masked, scale=ctx.scale)
+                    grad[:, :, queries], *parts, logsumexp[:, :, queries], 0.0, masked, scale=ctx.scale
+                )
                 of_query[:, :, queries] += shares[0]
                 returned.add(source, positions, *shares[1:])
             returned.rotate()
@@ -93,9 +104,9 @@ def _meeting(source: int, rank: int, length: int, causal: bool, balanced: bool) 
         return everything, everything, causal
     if not balanced:
         return (everything, everything, False) if source < rank else None
-    if source < rank:   # all queries come after its piece of the head, and before its piece of the tail
+    if source < rank:  # all queries come after its piece of the head, and before its piece of the tail
         return everything, slice(0, half), False
-    return slice(half, length), everything, False   # the tail's queries come after both of its pieces
+    return slice(half, length), everything, False  # the tail's queries come after both of its pieces
 
 
 class _Sum:
@@ -125,8 +136,7 @@ def _rotated(key: Tensor, value: Tensor, group: Any, method: _RotateMethod) -> I
     size, rank = group.size(), group.rank()
     if method is _RotateMethod.ALL_GATHER:
         everyone = [each.new_empty(size, *each.shape) for each in (key, value)]
-        works = [dist.all_gather_single(whole, own, group=group, async_op=True)
-                 for whole, own in zip(everyone, (key, value))]
+        works = [dist.all_gather_single(whole, own, group=group, async_op=True) for whole, own in zip(everyone, (key, value))]
         yield rank, key, value
         for work in works:
             work.wait()
@@ -152,7 +162,8 @@ class _Passing:
         self._given, self._taken = tensors, [torch.empty_like(each) for each in tensors]
         self._works = dist.batch_isend_irecv(
             [dist.P2POp(dist.isend, each, ahead, group) for each in self._given]
-            + [dist.P2POp(dist.irecv, each, behind, group) for each in self._taken])
+            + [dist.P2POp(dist.irecv, each, behind, group) for each in self._taken]
+        )
 
     def received(self) -> list[Tensor]:
         for work in self._works:

@@ -23,10 +23,7 @@ rand_ops = {
     for name in """dropout _fused_dropout _standard_gamma bernoulli multinomial native_dropout normal poisson binomial rrelu
     rand_like rand randint randn randperm""".split()
 }
-inplace_ops = {
-    getattr(aten, name)
-    for name in """add_ sub_ mul_ div_ pow_ lerp_ relu_ sigmoid_ tanh_""".split()
-}
+inplace_ops = {getattr(aten, name) for name in """add_ sub_ mul_ div_ pow_ lerp_ relu_ sigmoid_ tanh_""".split()}
 
 
 def get_CSE_banned_ops() -> set[Any]:

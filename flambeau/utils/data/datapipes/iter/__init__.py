@@ -26,4 +26,5 @@ __all__ = [
 
 for _name in ("FileLister", "FileOpener", "RoutedDecoder", "StreamReader"):
     globals()[_name] = _unsupported.kind(
-        f"utils.data.datapipes.iter.{_name}", "open files in a function, and give it to IterableWrapper(names).map", IterDataPipe)
+        f"utils.data.datapipes.iter.{_name}", "open files in a function, and give it to IterableWrapper(names).map", IterDataPipe
+    )

@@ -12,8 +12,13 @@ from flambeau.utils.data.datapipes._decorator import functional_datapipe
 from flambeau.utils.data.datapipes.datapipe import IterDataPipe
 from flambeau.utils.data.datapipes.utils.common import _check_unpickable_fn
 
-__all__ = ["ConcaterIterDataPipe", "DemultiplexerIterDataPipe", "ForkerIterDataPipe", "MultiplexerIterDataPipe",
-           "ZipperIterDataPipe"]
+__all__ = [
+    "ConcaterIterDataPipe",
+    "DemultiplexerIterDataPipe",
+    "ForkerIterDataPipe",
+    "MultiplexerIterDataPipe",
+    "ZipperIterDataPipe",
+]
 
 
 @functional_datapipe("concat")
@@ -76,10 +81,7 @@ class _Shared:
         if count < 1:
             raise ValueError(f"Expected `num_instances` larger than 0, but {count} is found")
         if buffer_size < 0:
-            warnings.warn(
-                "Unlimited buffer size is set, please be aware of OOM risks",
-                stacklevel=4,
-            )
+            warnings.warn("Unlimited buffer size is set, please be aware of OOM risks", stacklevel=4)
         self.name, self.main_datapipe, self.num_instances, self.buffer_size = name, datapipe, count, buffer_size
         self.iteration = 0
         self.reset()
@@ -154,7 +156,8 @@ class _Divided(_Shared):
             return []
         if number is None or not 0 <= number < self.num_instances:
             raise ValueError(
-                f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {number} is returned.")
+                f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {number} is returned."
+            )
         return [(number, item)]
 
     def kept(self) -> int:
@@ -177,7 +180,8 @@ class _ChildDataPipe(IterDataPipe):
                 raise RuntimeError(
                     "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
                     f"{self!r}\nThis may be caused multiple references to the same IterDataPipe. We recommend using `.fork()` if "
-                    "that is necessary.")
+                    "that is necessary."
+                )
             try:
                 item = shared.next(self.instance_id)
             except StopIteration:

@@ -33,7 +33,7 @@ def validate_input_col(fn: Callable[..., Any], input_col: Any) -> None:
     """ValueError if a function doesn't take as many arguments as there are columns."""
     try:
         signature = inspect.signature(fn)
-    except ValueError:      # written in another language
+    except ValueError:  # written in another language
         return
     count = len(input_col) if isinstance(input_col, (list, tuple)) else 1
     try:
