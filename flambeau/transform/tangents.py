@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.modes.modes import local
-from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, WHOLE, Product
+from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, TOGETHER, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor import indexing
@@ -64,6 +64,8 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         return product(level, function, operator, jvp, args, kwargs)
     if jvp == JOINED:
         return joined(level, function, args, kwargs)
+    if jvp == TOGETHER:
+        return together(level, function, args, kwargs)
     if (operator is None or operator.composite) and jvp != WHOLE:
         body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
         try:
@@ -164,6 +166,18 @@ def joined(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     primals = [level.primal(x) for x in tensors]
     tangents = [level.tangent(x) if level.has(x) else NAMESPACE["zeros_like"](x) for x in tensors]
     return paired(level, join(primals, dim), join(tangents, dim))
+
+
+def together(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A call that is linear in all its tensors together: the same one of their tangents."""
+
+    def tangent(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return dual.lying_as(x.primal, x.tangent) if level.has(x) else NAMESPACE["zeros_like"](x)
+
+    primal = invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+    return paired(level, primal, invoke(function, mapped(tangent, tuple(args)), mapped(tangent, kwargs)))
 
 
 def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

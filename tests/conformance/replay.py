@@ -2,9 +2,9 @@
 
     python tests/conformance/replay.py [--only REGEX] [--write]
 
-Prints every difference; --write makes `departures/` anew, the lists of those that are known, by what differs: where flambeau does
-something else on purpose, or can't do it yet. A list begins with those that nobody has judged; a line `# reason` stands over those
-that are left as they are, and stays over them when the list is written again. Stands on `record` and `forms`; used by the tests.
+Prints every difference; --write makes `departures/` anew, the lists of those that are known, by what differs: where flambeau
+does something else on purpose, or can't do it yet. A list begins with those that nobody has judged; a line `# reason` stands over
+those that are left as they are, and stays when the list is written again. Stands on `record` and `forms`; used by the tests.
 """
 
 from __future__ import annotations
