@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, TOGETHER, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
-from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform import dual
@@ -248,7 +248,8 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
     given = args
     if local.grad and any(x.requires_grad for x in each_tensor(args)):
         given = (target.clone(), *args[1:])  # the graph may save what is about to be overwritten
-    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), given, kwargs)
+    public = NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1], None) or OPERATORS[name[:-1]].public
+    made = invoke(public, given, kwargs)
     primal = level.primal(made)
     if not levels_of(primal) <= levels_of(level.primal(target)):  # by_gradients: the value is the same for all examples
         invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
