@@ -41,12 +41,14 @@ from flambeau.core.modes.settings import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
     get_float32_matmul_precision,
+    get_winograd,
     is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled,
     set_deterministic_debug_mode,
     set_float32_matmul_precision,
     set_flush_denormal,
     set_warn_always,
+    set_winograd,
     use_deterministic_algorithms,
 )
 from flambeau.core.operator import unsupported as _unsupported

@@ -2,7 +2,8 @@
 
 `FLAMBEAU_DEBUG=1..5` is the debug ladder, each rung one layer deeper: 1 operators, 2 plans, 3 loop nests, 4 LLVM,
 5 machine code. `FLAMBEAU_TRACEBACK=full` has errors show the frames inside this package (base.tracebacks).
-`FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
+`FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_WINOGRAD` is when convolutions take Winograd's form: auto where
+it is faster, always where it can be, never. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
 (codegen.object_cache.perf_map). Used by all layers.
 """
 
@@ -12,7 +13,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-__all__ = ["Flags", "debug", "flags"]
+__all__ = ["WINOGRAD", "Flags", "debug", "flags"]
+
+WINOGRAD = ("auto", "always", "never")
 
 
 def _integer(name: str, default: int) -> int:
@@ -28,7 +31,7 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes")
+    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes", "winograd")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
@@ -40,6 +43,11 @@ class Flags:
         self.vector_bytes = _integer("FLAMBEAU_VECTOR_BYTES", 64)
         if self.vector_bytes not in (16, 32, 64):
             raise ValueError(f"the environment variable FLAMBEAU_VECTOR_BYTES must be 16, 32 or 64, got {self.vector_bytes}")
+        self.winograd = os.environ.get("FLAMBEAU_WINOGRAD", "").strip() or "auto"
+        if self.winograd not in WINOGRAD:
+            raise ValueError(
+                f"the environment variable FLAMBEAU_WINOGRAD must be one of {', '.join(WINOGRAD)}, got {self.winograd!r}"
+            )
 
 
 flags = Flags()

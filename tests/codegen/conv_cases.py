@@ -1,6 +1,7 @@
 """Convolutions of random numbers between pages that can't be touched, against a direct sum in float64.
 
-`python conv_cases.py SEED COUNT` names those of so many random ones that differ; FLAMBEAU_VECTOR_BYTES chooses the vectors.
+`python conv_cases.py SEED COUNT` names those of so many random ones that differ; FLAMBEAU_VECTOR_BYTES chooses the vectors,
+FLAMBEAU_WINOGRAD the form of those with three by three taps.
 """
 
 from __future__ import annotations
@@ -13,13 +14,10 @@ from math import prod
 import numpy as np
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen.convolution.conv import (
-    Convolution,
-    Tensor5,
-    conv_forward_phases,
-    conv_grad_input_phases,
-    conv_grad_weight_phases,
-)
+from flambeau.codegen.convolution.conv import conv_forward_phases, conv_grad_input_phases
+from flambeau.codegen.convolution.extents import Convolution
+from flambeau.codegen.convolution.halo import Tensor5
+from flambeau.codegen.convolution.weight_plan import conv_grad_weight_phases
 from flambeau.codegen.products import micro
 
 TOLERANCE = {"float32": 3e-6, "float64": 1e-14, "float16": 2e-3, "bfloat16": 1.6e-2}
@@ -161,11 +159,13 @@ def random_sizes(r: random.Random) -> tuple:
         if shape < 0.1:
             kernel = [r.randint(1, most)] * dims
         stride, dilation, pad = list(kernel), [1] * dims, [0] * dims
+    elif shape < 0.5 and dims == 2:  # what Winograd's form computes
+        kernel, stride, dilation = [3, 3], [1, 1], [1, 1]
     out = [r.randint(1, 300 if dims == 1 and shape > 0.5 else 20 if dims < 3 else 6) for _ in range(dims)]
     size = [(o - 1) * s + d * (k - 1) + 1 - 2 * p for o, s, d, k, p in zip(out, stride, dilation, kernel, pad, strict=True)]
     if shape > 0.1:
         size = [n + r.randint(0, s - 1) for n, s in zip(size, stride, strict=True)]
-    groups = up_to(17, 1, 1, 1, 2, 3)
+    groups = 1 if kernel == [3, 3] == [2 + n for n in stride] else up_to(17, 1, 1, 1, 2, 3)
     channels, outputs = (up_to(20 if groups < 5 else 4, 1, 1, 2, 3) * groups for _ in range(2))
 
     def three(values, fill):

@@ -12,13 +12,10 @@ import pytest
 from conv_cases import CHANNELS_LAST, Case
 from kernel_runner import Guarded, guarded, run
 
-from flambeau.codegen.convolution.conv import (
-    Convolution,
-    Tensor5,
-    conv_forward_phases,
-    conv_grad_input_phases,
-    conv_grad_weight_phases,
-)
+from flambeau.codegen.convolution.conv import conv_forward_phases, conv_grad_input_phases
+from flambeau.codegen.convolution.extents import Convolution
+from flambeau.codegen.convolution.halo import Tensor5
+from flambeau.codegen.convolution.weight_plan import conv_grad_weight_phases
 from flambeau.codegen.products import micro
 
 

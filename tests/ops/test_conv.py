@@ -303,3 +303,20 @@ def test_second_derivative_of_a_transposed_convolution_with_output_padding():
     assert torch.autograd.gradgradcheck(
         lambda x, w, b: torch.nn.functional.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=(0, 1)), given
     )
+
+
+def test_winograd_s_form_can_be_refused():
+    x, w = torch.randn(2, 32, 20, 20), torch.randn(32, 32, 3, 3)
+    found = {}
+    before = torch.get_winograd()
+    try:
+        for when in ("always", "never", "always"):
+            torch.set_winograd(when)
+            assert torch.get_winograd() == when
+            found.setdefault(when, []).append(F.conv2d(x, w, padding=1))
+        with pytest.raises(ValueError, match="expected one of auto, always, never, got 'sometimes'"):
+            torch.set_winograd("sometimes")
+    finally:
+        torch.set_winograd(before)
+    assert torch.equal(*found["always"]) and not torch.equal(found["always"][0], found["never"][0])
+    torch.testing.assert_close(found["always"][0], found["never"][0], rtol=1e-4, atol=1e-4)

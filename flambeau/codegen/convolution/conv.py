@@ -1,7 +1,7 @@
-"""Convolution on the contraction template: forward, gradient of the input, gradient of the weight, in one to three dimensions.
+"""Convolution on the contraction template: forward and gradient of the input, in one to three dimensions.
 
-This module plans: it turns sizes and strides into phases of the gather, depthwise and weight-gradient kernels, or into plain
-matrix products where a convolution is one. One- and two-dimensional convolutions are three-dimensional ones with leading
+This module plans: it turns sizes and strides into phases of the gather, depthwise and Winograd kernels, or into plain matrix
+products where a convolution is one. One- and two-dimensional convolutions are three-dimensional ones with leading
 extents of 1. Stands on the other files of this room and products.gemm; ops/nn/conv uses it.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd, prod
-from typing import NamedTuple
 
-from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel, depthwise_weight_kernel
+from flambeau.codegen.convolution import winograd_plan as winograd
+from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
+from flambeau.codegen.convolution.extents import Convolution, Phases, Weights, rounded
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -20,126 +21,22 @@ from flambeau.codegen.convolution.gather import (
     forward_kernel,
     weights_kernel,
 )
-from flambeau.codegen.convolution.halo import Geometry, Tensor5, Triple, Window, geometry, row_order
-from flambeau.codegen.convolution.weight import (
-    PIXEL_STEPS,
-    ROW_VECTORS,
-    pack_gradient_kernel,
-    patch_table,
-    reduce_kernel,
-    weight_kernel,
-)
-from flambeau.codegen.cpu import register_rows
+from flambeau.codegen.convolution.halo import Geometry, Tensor5, Window, geometry, grain, row_order
 from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue, relu
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
-from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses
+from flambeau.codegen.products.micro import LONG_TURN, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime.threads import planned_threads
 
-IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
-PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
 MOST_ROWS = 672  # of a task
 FILL_ROWS = 16  # what filling a panel of patches costs, in rows of multiplying it
 STREAM_PANELS = 0.5  # what reading the weights costs, in panels of patches
 LATE = 0.125  # how late a thread is, in tasks
-WEIGHT_ROWS = 126  # (channel, tap) rows per task of the weight gradient
-WEIGHT_ROWS_ALONE = 320
-WEIGHT_PIXELS = 4096
 PATCH_PRODUCTS = 256  # images x channels up to which a product each is planned
-
-Phases = tuple[list[Phase], int]  # and the bytes of scratch memory that they share
-
-
-class Convolution(NamedTuple):
-    """The extents of a forward convolution: images of `channels` and `size` to images of `outputs` and `out`.
-
-    Its weights are (outputs, channels / groups, *kernel), contiguous.
-    """
-
-    images: int
-    channels: int
-    outputs: int
-    size: Triple
-    kernel: Triple
-    stride: Triple
-    pad: Triple
-    dilation: Triple
-    groups: int
-    out: Triple
-
-    @property
-    def inputs(self) -> int:
-        """Input channels of a group."""
-        return self.channels // self.groups
-
-    @property
-    def rows(self) -> int:
-        """Output channels of a group."""
-        return self.outputs // self.groups
-
-    @property
-    def taps(self) -> int:
-        return prod(self.kernel)
-
-    @property
-    def pixels(self) -> int:
-        """Of an image of the result."""
-        return prod(self.out)
-
-    def window(self, source: Tensor5) -> Window:
-        """What the result's pixels see of `source`. Along an axis with a single tap that is every stride-th element alone."""
-        z, y, x = (tuple(range(0, n * d, d)) for n, d in zip(self.kernel, self.dilation, strict=True))
-        size, stride, strides = list(self.size), list(self.stride), list(source.strides)
-        for axis in range(3):
-            if self.kernel[axis] == 1 and self.pad[axis] == 0:
-                size[axis], stride[axis] = self.out[axis], 1
-                strides[axis + 2] *= self.stride[axis]
-        moved = Tensor5(source.slot, tuple(strides))
-        return Window(self.images, tuple(size), (z, y, x), tuple(stride), self.pad, self.out, moved)
-
-    def is_product(self, x: Tensor5, y: Tensor5) -> bool:
-        """Whether it is a plain matrix product per image."""
-        return (
-            self.kernel == self.stride == (1, 1, 1)
-            and self.pad == (0, 0, 0)
-            and self.groups == 1
-            and _flat(x.strides, self.size) == _flat(y.strides, self.size) == 1
-        )
-
-
-class Weights(NamedTuple):
-    """Where weights lie: slot, strides per group, row and channel, taps of the kernel, and which of them are used."""
-
-    slot: int
-    strides: Triple
-    area: int
-    taps: tuple[int, ...]
-
-    def in_place(self, kind: Kind, window: Window) -> bool:
-        """Whether register tiles read them where they lie: few pixels use each, a row is one run of numbers, and neighbouring
-        rows don't compete for the same lines of the cache.
-        """
-        return (
-            kind.storage == kind.compute
-            and window.images * prod(window.out) <= IN_PLACE_PIXELS
-            and self.strides[2] == self.area
-            and self.taps == tuple(range(self.area))
-            and self.strides[1] * BYTES[kind.storage] % PAGE != 0
-        )
-
-
-def _grain(total: int, tasks: int) -> int:
-    """Units of work to a piece, so that every thread gets `tasks` pieces."""
-    return max(1, total // (tasks * planned_threads()))
-
-
-def _rounded(size: int) -> int:
-    """Bytes of scratch memory for `size` of them, and the next cache line free."""
-    return (size + 127) // 64 * 64
 
 
 def _finish(stride: int, extent: int, bias_slot: int | None, activation: str | None) -> Epilogue:
@@ -150,16 +47,6 @@ def _finish(stride: int, extent: int, bias_slot: int | None, activation: str | N
         activation,
         relu if activation == "relu" else None,
     )
-
-
-def _flat(strides: tuple[int, ...], out: Triple) -> int | None:
-    """The one stride along (z, y, x) as a single axis of pixels, or None if there is none."""
-    if prod(out) == 1:
-        return 1
-    step = strides[4] if out[2] > 1 else strides[3] if out[1] > 1 else strides[2]
-    rows = out[1] == 1 or strides[3] == out[2] * step
-    planes = out[0] == 1 or strides[2] == out[1] * out[2] * step
-    return step if rows and planes else None
 
 
 # ---------------------------------------------------------------- sums over channels and taps
@@ -187,11 +74,13 @@ def _depthwise_phases(
     )
     kernel = depthwise_kernel(kind, finish, row_order(window), taps if taps in UNROLLED else 0)
     total = g.boxes * groups
-    return [Phase(kernel, total, _grain(total, 16), constants)], share * planned_threads()
+    return [Phase(kernel, total, grain(total, 16), constants)], share * planned_threads()
 
 
-def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int) -> Phase:
-    """The phase that packs weights into panels of rows at the start of the scratch memory."""
+def _pack_weights(
+    kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int, place: int, flag: int
+) -> Phase:
+    """The phase that packs weights into panels of rows at a place of the scratch memory, if the flag is up."""
     blocks, taps = -(-channels // block), len(w.taps)
     total = groups * panels * blocks
     if w.area == 1:
@@ -199,16 +88,13 @@ def _pack_weights(kind: Kind, w: Weights, groups: int, rows: int, height: int, p
         order = stride_class(w.strides[1], w.strides[2], rows, channels)
         kernel, total = pack_kernel(kind, height, order), groups * blocks * pack_units(kind, height, order, panels)
         strides = (w.strides[0], 0, *w.strides[1:])
-        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, 0)
+        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, place)
     else:
         kernel = weights_kernel(kind, height)
         # units of work follow each other in memory
         before = (blocks, 1) if w.strides[2] < w.strides[1] else (1, panels)
-        places = [-1] * w.area
-        for place, tap in enumerate(w.taps):
-            places[tap] = place
-        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, 0, *places)
-    return Phase(kernel, total, _grain(total, 8), constants)
+        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, place, flag, *w.places)
+    return Phase(kernel, total, grain(total, 8), constants)
 
 
 def _tasks(kind: Kind, window: Window, channels: int, groups: int, panels: int, tile: tuple[int, int]) -> tuple[Geometry, int]:
@@ -266,10 +152,19 @@ def _gather_phases(
     kernel = forward_kernel(kind, finish, row_order(window), vectors, in_place)  # first, as it compiles longest
     phases: list[Phase] = []
     scratch = 0
+    flag = packed = end = 0
     if taps and not in_place:
-        phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block))
-        scratch = _rounded(groups * panels * height * channels * taps * size_of)
-    share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + _rounded((g.block * taps + 2) * width * size_of)
+        if winograd.applies(kind, window, groups, taps):
+            boxes = winograd.boxes(kind, winograd.tile_window(window), channels, panels, (height, vectors))
+            if winograd.pays(kind, window, channels, rows, boxes):
+                tile = height, vectors
+                phases, end = winograd.winograd_phases(
+                    kind, window, channels, rows, w, boxes, tile, target, place, finish, bias_slot
+                )
+                flag, packed = winograd.FLAG, winograd.FLAG + 64
+        phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block, packed, flag))
+        scratch = packed + rounded(groups * panels * height * channels * taps * size_of)
+    share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + rounded((g.block * taps + 2) * width * size_of)
     together = steps_together(groups * rows * channels * taps * window.images * prod(window.out))
     narrow = together == LONG_TURN  # in others it would take longer to compile than it saves
     micros = tile_addresses(kind, height, vectors, "rows" if in_place else "packed", g.pixels if narrow else width, together)
@@ -286,18 +181,19 @@ def _gather_phases(
         place,
         *target.strides,
         bias_slot,
-        w.slot if in_place else 0,
+        w.slot if in_place else packed,
         0,
         0,
         *micros,
+        flag,
         len(heights),
         len(window.reach[2]),
         *heights,
         *g.taps,
     )
     total = groups * count_m * g.boxes
-    phases.append(Phase(kernel, total, _grain(total, 16), constants))
-    return phases, scratch + share * planned_threads()
+    phases.append(Phase(kernel, total, grain(total, 16), constants))
+    return phases, max(end, scratch + share * planned_threads())
 
 
 def conv_forward_phases(
@@ -443,89 +339,3 @@ def _patch_phases(dtype: object, conv: Convolution, dy: Tensor5, weight_slot: in
         phases += more
         scratch = max(scratch, need)
     return phases, scratch
-
-
-# ---------------------------------------------------------------- gradient of the weight
-
-
-def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int) -> Phases:
-    """Phases for the gradient of the weight, contiguous, from x and the output's gradient; and the scratch bytes.
-
-    x with any strides; the pixels of dy must be one axis (a single stride along z, y, x), or NotImplementedError is raised.
-    """
-    if not conv.outputs * conv.channels * conv.taps:
-        return [], 0
-    step = _flat(dy.strides, conv.out)
-    if step is None:
-        raise NotImplementedError("conv weight gradient: make the output's gradient contiguous first")
-    kind = kind_of(dtype)
-    if conv.inputs == conv.rows == 1 and (step == 1 or conv.out[2] == 1):
-        return _depthwise_weight_phases(kind, conv, x, dy, weight_slot)
-    if conv.outputs > conv.channels and conv.is_product(x, dy):
-        # the operand that is transposed while it is packed should be the smaller one
-        swapped = conv._replace(channels=conv.outputs, outputs=conv.channels)
-        return _weight_phases(kind, swapped, dy, x, 1, weight_slot, transposed=True)
-    return _weight_phases(kind, conv, x, dy, step, weight_slot)
-
-
-def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int) -> Phases:
-    window = conv.window(x)
-    g = geometry(kind, window, conv.groups, 1, 1, 1 << 30, conv.images)
-    share = ((g.band * BYTES[kind.compute] + 255) // 64 + conv.taps) * 64 + 128
-    constants = (*g.constants, 0, share, dy.slot, *dy.strides, weight_slot, *g.taps)
-    kernel = depthwise_weight_kernel(kind, row_order(window))
-    return [Phase(kernel, conv.groups, _grain(conv.groups, 16), constants)], share * planned_threads()
-
-
-def _weight_phases(
-    kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, step: int, weight_slot: int, transposed: bool = False
-) -> Phases:
-    """Partial sums over slices of the boxes, and a phase that adds them up; step: the stride along dy's pixels."""
-    taps, inputs, pixels, window = conv.taps, conv.inputs, conv.pixels, conv.window(x)
-    size_of, width, height = BYTES[kind.compute], 2 * kind.lanes, register_rows()
-    panels = -(-conv.rows // width)
-    order = "lane" if dy.strides[1] == 1 or conv.rows == 1 else "depth" if step == 1 or pixels == 1 else "any"
-    alone = inputs * taps <= WEIGHT_ROWS_ALONE
-    g = geometry(kind, window, inputs, conv.groups, WEIGHT_ROWS_ALONE if alone else WEIGHT_ROWS, WEIGHT_PIXELS)
-    blocks = -(-inputs // g.block)
-    # with one block of channels each pixel of the gradient is used once: its task packs it; otherwise a phase packs it for all
-    fused = blocks == 1 and g.images == 1
-    packed = 0 if fused else _rounded(conv.groups * panels * conv.images * pixels * width * size_of)
-    phases: list[Phase] = []
-    if packed and conv.images * pixels:
-        total = conv.groups * panels * conv.images
-        constants = (dy.slot, dy.strides[0], dy.strides[1], step, conv.images, conv.groups, conv.rows, panels, pixels, 0)
-        phases.append(Phase(pack_gradient_kernel(kind, order), total, _grain(total, 16), constants))
-    rows = g.block * taps
-    row_step = -(-rows // -(-rows // height))
-    slices = max(1, min(g.boxes, -(-12 * planned_threads() // (conv.groups * blocks))))
-    partial = packed
-    gradient = fused * panels * PIXEL_STEPS * width * size_of
-    share = (((g.band + width) * size_of + 63) // 64 + (rows * 8 + 63) // 64 + 2) * 64 + gradient
-    work = partial + _rounded(slices * conv.groups * inputs * taps * panels * width * size_of)
-    table = patch_table(kind, row_counts(rows, row_step) | row_counts(inputs % g.block * taps, row_step))
-    constants = (
-        *g.constants,
-        work,
-        share,
-        conv.rows,
-        panels,
-        slices,
-        blocks,
-        row_step,
-        0,
-        partial,
-        dy.slot,
-        *dy.strides[:2],
-        step,
-        table,
-        *g.taps,
-    )
-    kernel = weight_kernel(kind, row_order(window), order if fused else None)
-    phases.append(Phase(kernel, slices * conv.groups * blocks, 1, constants))
-    row_tiles = -(-inputs * taps // (kind.lanes * ROW_VECTORS))
-    total = conv.groups * row_tiles
-    slices = slices if conv.images * pixels else 0
-    constants = (inputs * taps, conv.rows, panels, conv.groups, slices, partial, weight_slot, row_tiles)
-    phases.append(Phase(reduce_kernel(kind, transposed), total, _grain(total, 8), constants))
-    return phases, work + share * planned_threads()

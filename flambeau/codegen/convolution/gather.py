@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
+from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, end_unless_idle, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import compiled
@@ -23,7 +23,7 @@ BOX_PIXELS = 1024
 
 FORWARD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "edge", "edge_columns", "heights", "height_taps",
+    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "edge", "edge_columns", "flag", "heights", "height_taps",
 )  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
@@ -169,7 +169,7 @@ class Gather:
         boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
         self.blocks = f.maximum(f.ceiling_division(c["channels"], c["block"]), 1)
         self.depth = c["channels"] * c["taps"]
-        with f.loop(f["begin"], f["end"]) as index:
+        with f.loop(f["begin"], end_unless_idle(f, c)) as index:
             self.add_channels(self.unit(index, boxes))
 
     def unit(self, index: Value, boxes: Value) -> Unit:
@@ -303,37 +303,30 @@ def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, i
 
 WEIGHTS = (
     "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "panels", "channels", "taps", "area", "block",
-    "before_panel", "before_block", "destination",
+    "before_panel", "before_block", "destination", "flag",
 )  # fmt: skip
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
 
-@compiled(BRIEF)
-def weights_kernel(kind: Kind, height: int) -> str:
-    """Pack weights into panels of `height` rows; the range is groups x panels x blocks of channels.
+class WeightPacking:
+    """Packs weights of a panel of `height` rows, as the constants WEIGHTS describe them.
 
-    before_panel, before_block: units before the next panel, and the next block. The constants end with the place of each of the
-    kernel's taps among the chosen ones, or -1. Within a block of channels steps are ordered by tap, then channel. A vector of
-    taps of each row is loaded, and a few rows at a time are transposed; past the last row it is packed again.
+    A vector of taps of each row is loaded, and a few rows at a time are transposed; past the last row it is packed again. The
+    constants end with the place of each of the kernel's taps among the chosen ones, or -1.
     """
-    f = Kernel()
-    c = f.constants(WEIGHTS)
-    places = f.at("i64", f.load("ptr", f["p"]), WEIGHT_TAPS_AT)
-    lanes, size, align = kind.lanes, BYTES[kind.compute], BYTES[kind.storage]
-    few = 16 // size
-    tile = f.stack(kind.compute, -(-height // few) * few * lanes, align=64)
-    blocks = f.ceiling_division(c["channels"], c["block"])
-    with f.loop(f["begin"], f["end"]) as index:
-        block, panel = index.unsigned_div(c["before_block"]), index.unsigned_div(c["before_panel"])
-        block, panel = block.unsigned_rem(blocks), panel.unsigned_rem(c["panels"])
-        group = index.unsigned_div(blocks * c["panels"])
-        row, first = panel * height, block * c["block"]
-        count = f.minimum(c["block"], c["channels"] - first)
-        place = c["place"] + group * c["group_stride"] + row * c["row_stride"] + first * c["channel_stride"]
-        source = f.at(kind.storage, f.slot(c["slot"]), place)
+
+    def __init__(self, f: Kernel, c: Constants, kind: Kind, height: int, taps_at: int) -> None:
+        self.f, self.c, self.kind, self.height = f, c, kind, height
+        self.places = f.at("i64", f.load("ptr", f["p"]), taps_at)
+        self.few = 16 // BYTES[kind.compute]
+        self.tile = f.stack(kind.compute, -(-height // self.few) * self.few * kind.lanes, align=64)
+
+    def pack(self, first_place: Value, row: Value, count: Value, target: Value) -> None:
+        """`count` channels, whose first row's first weight lies at `first_place`: steps are ordered by tap, then channel."""
+        f, c, kind, height, few, tile = self.f, self.c, self.kind, self.height, self.few, self.tile
+        lanes, size, align = kind.lanes, BYTES[kind.compute], BYTES[kind.storage]
+        source = f.at(kind.storage, f.slot(c["slot"]), first_place)
         rows = [f.at(kind.storage, source, f.minimum(c["rows"] - 1 - row, i) * c["row_stride"]) for i in range(height)]
-        begin = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
-        target = f.at(kind.compute, f.scratch(c["destination"]), begin)
         with f.loop(0, c["area"], lanes) as raw:
             left = f.minimum(c["area"] - raw, lanes)
             mask = f.mask(left, lanes)
@@ -347,7 +340,7 @@ def weights_kernel(kind: Kind, height: int) -> str:
                     for i, value in enumerate(transpose_pieces(f, taken[start : start + few])):
                         f.store(value, tile, (start + i) * lanes, align=vector_bytes())
                 with f.loop(0, left) as tap:
-                    place = f.load("i64", places, raw + tap)
+                    place = f.load("i64", self.places, raw + tap)
                     with f.when(place >= 0):
                         goal = f.at(kind.compute, target, (place * count + channel) * height)
                         within = tap & (few - 1)
@@ -355,4 +348,25 @@ def weights_kernel(kind: Kind, height: int) -> str:
                         for start in range(0, height, few):
                             piece = vector(kind.compute, min(few, height - start))
                             f.store(f.load(piece, step, start * lanes, align=size), goal, start, align=size)
+
+
+@compiled(BRIEF)
+def weights_kernel(kind: Kind, height: int) -> str:
+    """Pack weights into panels of `height` rows; the range is groups x panels x blocks of channels.
+
+    before_panel, before_block: units before the next panel, and the next block.
+    """
+    f = Kernel()
+    c = f.constants(WEIGHTS)
+    packing = WeightPacking(f, c, kind, height, WEIGHT_TAPS_AT)
+    blocks = f.ceiling_division(c["channels"], c["block"])
+    with f.loop(f["begin"], end_unless_idle(f, c)) as index:
+        block, panel = index.unsigned_div(c["before_block"]), index.unsigned_div(c["before_panel"])
+        block, panel = block.unsigned_rem(blocks), panel.unsigned_rem(c["panels"])
+        group = index.unsigned_div(blocks * c["panels"])
+        row, first = panel * height, block * c["block"]
+        count = f.minimum(c["block"], c["channels"] - first)
+        place = c["place"] + group * c["group_stride"] + row * c["row_stride"] + first * c["channel_stride"]
+        begin = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
+        packing.pack(place, row, count, f.at(kind.compute, f.scratch(c["destination"]), begin))
     return module(f)

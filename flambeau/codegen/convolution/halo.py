@@ -14,6 +14,7 @@ from typing import NamedTuple
 from flambeau.codegen.builder import Value
 from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
+from flambeau.codegen.runtime.threads import planned_threads
 
 Triple = tuple[int, int, int]
 BAND_BYTES = 256 << 10
@@ -66,6 +67,11 @@ class Box(NamedTuple):
         return self.count_n * self.count_z * self.count_y * self.count_x
 
 
+def grain(total: int, tasks: int) -> int:
+    """Units of work to a piece, so that every thread gets `tasks` pieces."""
+    return max(1, total // (tasks * planned_threads()))
+
+
 def box_of(f: Kernel, c: Constants, index: Value) -> Box:
     tile_x, rest = index.unsigned_rem(c["count_x"]), index.unsigned_div(c["count_x"])
     tile_y, rest = rest.unsigned_rem(c["count_y"]), rest.unsigned_div(c["count_y"])
@@ -76,6 +82,14 @@ def box_of(f: Kernel, c: Constants, index: Value) -> Box:
         for axis, whole, first in (("n", "images", n), ("z", "out_z", z), ("y", "out_y", y), ("x", "out_x", x))
     )
     return Box(n, z, y, x, *counts)
+
+
+def end_unless_idle(f: Kernel, c: Constants) -> Value:
+    """Where a kernel's range ends that stands behind another form of the same convolution: if there is a flag in the scratch
+    memory ("flag" is its offset, never 0), there is nothing to do unless it is up.
+    """
+    flag = f.load("i64", f.select(c["flag"].equals(0), f.load("ptr", f["p"]), f.scratch(c["flag"])))
+    return f.select(c["flag"].differs(0) & flag.equals(0), f["begin"], f["end"])
 
 
 def row_order(window: Window) -> str:

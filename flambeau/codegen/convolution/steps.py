@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flambeau.codegen.convolution.conv import Convolution, conv_forward_phases, conv_grad_input_phases, conv_grad_weight_phases
+from flambeau.codegen.convolution.conv import conv_forward_phases, conv_grad_input_phases
+from flambeau.codegen.convolution.extents import Convolution
 from flambeau.codegen.convolution.halo import Tensor5
+from flambeau.codegen.convolution.weight_plan import conv_grad_weight_phases
 from flambeau.codegen.plan import Slots
 from flambeau.codegen.targets.cpu import CPU
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, fill_functions, runs_of
+from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, Box, box_of, end_unless_idle, fill_functions, runs_of
 from flambeau.codegen.cpu import register_rows, vector_bytes
 from flambeau.codegen.element_type import Kind, narrow
 from flambeau.codegen.jit import compiled
@@ -24,7 +24,7 @@ ROW_VECTORS = 4  # rows per task of the reduction, in vectors: longer runs of me
 GRADIENT = ("g_slot", "g_n", "g_o", "g_pixel", "images", "groups", "outputs", "panels", "pixels", "destination")
 WEIGHT = (
     *GEOMETRY, "outputs", "panels", "slices", "blocks", "row_step", "gradient", "partial", "g_slot", "g_n", "g_o",
-    "g_pixel", "micros",
+    "g_pixel", "micros", "flag",
 )  # fmt: skip
 REDUCE = ("rows", "outputs", "panels", "groups", "slices", "partial", "c_slot", "row_tiles")
 
@@ -54,8 +54,8 @@ def pack_gradient_kernel(kind: Kind, order: str) -> str:
     return module(pack_panel(kind, width, order), f)
 
 
-def _micro(kind: Kind, rows: int) -> Kernel:
-    """void patch_rows(k, a, b, c, c_stride, first): C tile (+)= rows of patches, PIXEL_STEPS apart, * packed gradient."""
+def _micro(kind: Kind, rows: int, pitch: int) -> Kernel:
+    """void patch_rows(k, a, b, c, c_stride, first): C tile (+)= rows of patches, `pitch` apart, * packed gradient."""
     f = Kernel(f"patch_{rows}", [("k", "i64"), ("a", "ptr"), ("b", "ptr"), ("c", "ptr"), ("c_stride", "i64"), ("first", "i64")])
     lanes, whole, compute = kind.lanes, kind.accumulator, kind.compute
     goals = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
@@ -72,7 +72,7 @@ def _micro(kind: Kind, rows: int) -> Kernel:
         columns = [f.load(whole, b, j * lanes, align=vector_bytes()) for j in range(2)]
         a = f.at(compute, f["a"], p)
         for i, row in enumerate(tile):
-            broadcast = f.splat(f.load(compute, a, i * PIXEL_STEPS), lanes)
+            broadcast = f.splat(f.load(compute, a, i * pitch), lanes)
             for j, cell in enumerate(row):
                 cell.set(multiply_add(f, kind, broadcast, columns[j], cell.get()))
     for i, row in enumerate(tile):
@@ -81,8 +81,8 @@ def _micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-def patch_table(kind: Kind, rows: Iterable[int]) -> Table:
-    return Table(("patch", kind), lambda r: _micro(kind, r), rows)
+def patch_table(kind: Kind, rows: Iterable[int], pitch: int = PIXEL_STEPS) -> Table:
+    return Table(("patch", kind, pitch), lambda r: _micro(kind, r, pitch), rows)
 
 
 def _rows(kind: Kind) -> Kernel:
@@ -145,7 +145,7 @@ def weight_kernel(kind: Kind, row_order: str, order: str | None) -> str:
     boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
     all_pixels = c["images"] * c["out_z"] * c["out_y"] * c["out_x"]
     stride = c["panels"] * width
-    with f.loop(f["begin"], f["end"]) as index:
+    with f.loop(f["begin"], end_unless_idle(f, c)) as index:
         block, rest = index.unsigned_rem(c["blocks"]), index.unsigned_div(c["blocks"])
         group, part = rest.unsigned_rem(c["groups"]), rest.unsigned_div(c["groups"])
         first_channel = block * c["block"]

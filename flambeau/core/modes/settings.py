@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.base import warn
+from flambeau.base.flags import WINOGRAD, flags
+from flambeau.base.layout import clear_caches
 from flambeau.core.operator.arguments import refused
 
 
@@ -121,6 +123,22 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
         return
     settings.matmul_precision = precision
+
+
+def set_winograd(when: str) -> None:
+    """When convolutions of 3 x 3 taps and stride 1 take Winograd's form, which has a third to half of the multiplications: "auto"
+    where that is faster, "always" where it can be, or "never". It is flambeau's own; the environment's FLAMBEAU_WINOGRAD is its
+    first value.
+    """
+    if when not in WINOGRAD:
+        raise ValueError(f"set_winograd: expected one of {', '.join(WINOGRAD)}, got {when!r}")
+    flags.winograd = when
+    clear_caches()  # plans are made for one form
+
+
+def get_winograd() -> str:
+    """What set_winograd was given: "auto", "always" or "never"."""
+    return flags.winograd
 
 
 def get_float32_matmul_precision() -> str:

@@ -15,7 +15,7 @@ from flambeau.base.dtype import DIMENSIONED, ZERO_DIM, promote_types, result_dty
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn_once
-from flambeau.codegen.convolution.conv import Convolution
+from flambeau.codegen.convolution.extents import Convolution
 from flambeau.codegen.convolution.halo import Tensor5
 from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
 from flambeau.codegen.plan import Plan

@@ -1,0 +1,120 @@
+"""A convolution's extents, and where its weights lie.
+
+Stands on halo.py; the files that plan phases use it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from flambeau.codegen.convolution.halo import Tensor5, Triple, Window
+from flambeau.codegen.element_type import Kind
+from flambeau.codegen.kernel import BYTES
+from flambeau.codegen.plan import Phase
+
+IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
+PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
+
+Phases = tuple[list[Phase], int]  # and the bytes of scratch memory that they share
+
+
+class Convolution(NamedTuple):
+    """The extents of a forward convolution: images of `channels` and `size` to images of `outputs` and `out`.
+
+    Its weights are (outputs, channels / groups, *kernel), contiguous.
+    """
+
+    images: int
+    channels: int
+    outputs: int
+    size: Triple
+    kernel: Triple
+    stride: Triple
+    pad: Triple
+    dilation: Triple
+    groups: int
+    out: Triple
+
+    @property
+    def inputs(self) -> int:
+        """Input channels of a group."""
+        return self.channels // self.groups
+
+    @property
+    def rows(self) -> int:
+        """Output channels of a group."""
+        return self.outputs // self.groups
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def pixels(self) -> int:
+        """Of an image of the result."""
+        return prod(self.out)
+
+    def window(self, source: Tensor5) -> Window:
+        """What the result's pixels see of `source`. Along an axis with a single tap that is every stride-th element alone."""
+        z, y, x = (tuple(range(0, n * d, d)) for n, d in zip(self.kernel, self.dilation, strict=True))
+        size, stride, strides = list(self.size), list(self.stride), list(source.strides)
+        for axis in range(3):
+            if self.kernel[axis] == 1 and self.pad[axis] == 0:
+                size[axis], stride[axis] = self.out[axis], 1
+                strides[axis + 2] *= self.stride[axis]
+        moved = Tensor5(source.slot, tuple(strides))
+        return Window(self.images, tuple(size), (z, y, x), tuple(stride), self.pad, self.out, moved)
+
+    def is_product(self, x: Tensor5, y: Tensor5) -> bool:
+        """Whether it is a plain matrix product per image."""
+        return (
+            self.kernel == self.stride == (1, 1, 1)
+            and self.pad == (0, 0, 0)
+            and self.groups == 1
+            and flat(x.strides, self.size) == flat(y.strides, self.size) == 1
+        )
+
+
+class Weights(NamedTuple):
+    """Where weights lie: slot, strides per group, row and channel, taps of the kernel, and which of them are used."""
+
+    slot: int
+    strides: Triple
+    area: int
+    taps: tuple[int, ...]
+
+    @property
+    def places(self) -> list[int]:
+        """Of each of the kernel's taps among those that are used, or -1."""
+        places = [-1] * self.area
+        for place, tap in enumerate(self.taps):
+            places[tap] = place
+        return places
+
+    def in_place(self, kind: Kind, window: Window) -> bool:
+        """Whether register tiles read them where they lie: few pixels use each, a row is one run of numbers, and neighbouring
+        rows don't compete for the same lines of the cache.
+        """
+        return (
+            kind.storage == kind.compute
+            and window.images * prod(window.out) <= IN_PLACE_PIXELS
+            and self.strides[2] == self.area
+            and self.taps == tuple(range(self.area))
+            and self.strides[1] * BYTES[kind.storage] % PAGE != 0
+        )
+
+
+def rounded(size: int) -> int:
+    """Bytes of scratch memory for `size` of them, and the next cache line free."""
+    return (size + 127) // 64 * 64
+
+
+def flat(strides: tuple[int, ...], out: Triple) -> int | None:
+    """The one stride along (z, y, x) as a single axis of pixels, or None if there is none."""
+    if prod(out) == 1:
+        return 1
+    step = strides[4] if out[2] > 1 else strides[3] if out[1] > 1 else strides[2]
+    rows = out[1] == 1 or strides[3] == out[2] * step
+    planes = out[0] == 1 or strides[2] == out[1] * out[2] * step
+    return step if rows and planes else None
