@@ -26,6 +26,7 @@ finally:
 del globals()["ops"]  # the package of operators; torch.ops is the tree of their names, found below
 
 from flambeau.base import dtype as _dtypes
+from flambeau import compat as _compat
 from flambeau.base.flags import flags as _flags
 from flambeau.base.naming import adopt as _adopt
 from flambeau.base.device import device, get_default_device, set_default_device
@@ -229,7 +230,18 @@ def __getattr__(name: str) -> _Any:
 def __dir__() -> list[str]:
     """What the namespace offers, loaded or not: the folders of this package that are no rooms of torch are left out."""
     rare = dir(_importlib.import_module("flambeau.namespace"))
-    inner = {"annotations", "base", "codegen", "core", "ir", "namespace", "torch_function_names", "transform", "dispatcher"}
+    inner = {
+        "annotations",
+        "base",
+        "codegen",
+        "compat",
+        "core",
+        "ir",
+        "namespace",
+        "torch_function_names",
+        "transform",
+        "dispatcher",
+    }
     return sorted({*globals(), *_ROOMS, *_FROM_ROOMS, *rare} - inner)
 
 

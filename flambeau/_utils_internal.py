@@ -17,6 +17,11 @@ USE_RTLD_GLOBAL_WITH_LIBTORCH = False
 torch_parent = os.path.dirname(os.path.dirname(os.path.abspath(torch.__file__)))
 
 
+def is_fbcode() -> bool:
+    """False: the package comes from no repository of Meta's."""
+    return False
+
+
 def get_file_path(*path_components: str) -> str:
     """The path of a file below the folder that the package is in."""
     return os.path.join(torch_parent, *path_components)

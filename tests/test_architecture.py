@@ -13,60 +13,32 @@ from pathlib import Path
 
 import pytest
 
+from flambeau.compat.aliases import table
+
 PACKAGE = "flambeau"
 LAYERS = {"version": 0, "base": 0, "ir": 1, "codegen": 2, "core": 3, "ops": 4, "transform": 5, "compile": 5,
           "dispatcher": 5}  # fmt: skip
 ROOMS = 6  # nn, optim, utils, ...: every other folder
 TOP = 7  # the namespace and the command
-TOP_MODULES = {"", "__init__", "__main__", "cli", "locate"}
+TOP_MODULES = {"", "__init__", "__main__", "cli", "compat", "locate"}
 FIRST = "flambeau_torch"  # the redirection, which comes before the package
-# Rooms of the same floor don't know each other, but for these.
-SIBLINGS = {
-    "testing": {"distributed"},  # the fake backend is registered by a module of it
-    "distributed": {"nn", "serialize", "futures"},  # divided modules, and their checkpoints' files
-    "_decomp": {"utils", "_refs"},  # lists of operators may be pytrees; references are decompositions
-    "_refs": {"_prims_common"},  # references are made of primitive operators, by the rules that these have
-    "_prims": {"_prims_common", "_refs", "_decomp", "overrides", "fx", "utils"},  # a mode answers by references, also for fx
-    "_prims_common": {"_subclasses"},  # it raises its error of tensors that differ
-    "export": {"nn", "fx", "utils", "_subclasses", "_dynamo", "serialize", "_decomp"},  # modules' graphs, and their files
-    "_export": {"export"},  # its inner names
-    "fx": {"nn", "utils", "_subclasses"},  # graphs of modules; arguments are pytrees; values without data
-    "onnx": {"nn", "export", "fx", "utils"},  # graphs of exported modules; arguments are pytrees
-    "__future__": {"nn"},  # the choices that conversions of modules follow
-    "jit": {"nn", "export", "futures", "serialize"},
-    "_jit_internal": {"jit"},
-    "_awaits": {"jit"},  # its class by the name that annotations have
-    "_utils": {"nn"},
-    "_lobpcg": {"_linalg_utils"},  # products and forms of matrices, dense or sparse
-    "autograd": {"profiler"},  # its older interface
-    "profiler": {"nn", "optim"},  # whose calls it tells from others
-    "_C": {"distributed", "nn", "library", "serialize", "_vmap_internals", "jit", "profiler"},  # it names the reader of files
-    "ao": {"nn"},
-    "quantization": {"ao"},  # the older name of a part of it
-    "_python_dispatcher": {"library"},  # its operator is one of a library
-    "_library": {"library"},  # its modules by their inner names
-    "_custom_op": {"library"},
-    "_custom_ops": {"library", "_custom_op"},
-    "package": {"serialize"},  # archives and pickles of torch.save
-    "_ops": {"extensions", "profiler", "_prims"},  # whose operators it registers
-    "extensions": {"vision_ops"},  # one of the families
-    "serialization": {"serialize"},  # PyTorch's name for the room
-    "distributions": {"nn"},  # softplus and cross-entropies of logits are functions of nn
-    "utils": {"jit", "optim", "extensions"},  # compiled modules, lists of tensors; what needs no compiler
-    "optim": {"nn"},  # swa_utils.AveragedModel is a module
-    "_subclasses": {"utils", "overrides"},  # FakeTensorMode is a mode below autograd, FakeCopyMode one above
-    "library": {"_subclasses", "utils"},  # opcheck compares operators with their fakes
-    "_guards": {"_subclasses", "utils"},  # asks which of these is on
-    "func": {"nn", "utils", "_subclasses"},  # functional_call takes modules; arguments are pytrees; functionalize is a mode
-    "_functorch": {"func", "nn", "fx", "utils", "_subclasses", "_decomp"},  # older names of its functions; graphs of gradients
-    "_dispatch": {"_subclasses"},  # its switch of functionalization
-    "_vmap_internals": {"func", "utils"},  # an older vmap
-    "_dynamo": {"compiler", "nn", "utils"},  # decorators of torch.compiler; a module around another; a module of settings
-    "compiler_api": {"_dynamo"},  # what a module comes back as
-    "_inductor": {"utils"},
-    "_higher_order_ops": {"utils"},  # carried values are pytrees
-    "cpu": {"amp"},  # its older names, fixed to a device
-    "cuda": {"amp"},
+# The floors of the rooms, from below; docs/architecture.md draws them. What isn't listed is on the lowest and stands on no other
+# room; rooms of one floor don't know each other. An entry of compat/aliases.txt counts as an import of the room that it is in.
+FLOORS = (
+    "amp compiler futures overrides serialize vision_ops",
+    "cpu cuda extensions package serialization",
+    "nn utils",
+    "__future__ _dynamo _higher_order_ops _inductor _lobpcg _subclasses _utils ao distributed distributions optim",
+    "_dispatch _guards _prims_common compiler_api func fx library profiler testing",
+    "_custom_op _python_dispatcher _refs _vmap_internals autograd",
+    "_custom_ops _decomp",
+    "_functorch _prims export",
+    "_ops jit onnx",
+    "_C",
+)
+# Modules that know a room above them, and why.
+CLIMBING = {
+    "utils.bundled_inputs": {"jit"}  # it puts inputs into compiled modules
 }
 # Rooms that know operators by their records and objects, not by name; what an operator is differently from others is said on its
 # declaration. (In codegen and ir the same words name instructions and functions of the kernel language.)
@@ -108,7 +80,7 @@ OPTIONAL = {"fx.experimental.graph_gradual_typechecker": {"sympy"},
             "onnx._types": {"ml_dtypes"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
-DYNAMIC_IMPORTERS = {"locate", "package", "serialize"}  # whose job it is to import by a name that is computed
+DYNAMIC_IMPORTERS = {"compat", "locate", "package", "serialize"}  # whose job it is to import by a name that is computed
 LAZY = "flambeau.base.lazy_import"  # imports a package's modules for the package itself
 
 # Modules that import each other, inside functions, and why; all others form no circle.
@@ -178,6 +150,11 @@ def layer(module: str) -> int:
     return TOP if name in TOP_MODULES else LAYERS.get(name, ROOMS)
 
 
+def floor(name: str) -> int:
+    """The place of a room among the rooms, from below."""
+    return next((at for at, names in enumerate(FLOORS) if name in names.split()), 0)
+
+
 def is_type_checking(test: ast.expr) -> bool:
     return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
@@ -226,8 +203,9 @@ def objection(found: Import) -> str | None:
             return None  # rooms are written in the public operators, like a user's program
         if there > here:
             return f"climbs from layer {here} to layer {there}"
-        if here == there == ROOMS and one != other and other not in SIBLINGS.get(one, ()):
-            return "rooms of the same floor are independent"
+        if here == there == ROOMS and one != other and floor(other) >= floor(one):
+            allowed = CLIMBING.get(found.importer.removeprefix(f"{PACKAGE}."), ())
+            return None if other in allowed else f"{one} is on floor {floor(one)} of the rooms, {other} on {floor(other)}"
         return None
     if head == FIRST:
         return None if here == TOP else "only the command knows the redirection"
@@ -251,16 +229,53 @@ def modules(root: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def found_imports(modules: dict[str, Path]) -> list[Import]:
+    """Of the modules that have files, and of those that have a file above them and are entries of compat/aliases.txt."""
     known = set(modules)
-    return [
+    written = [
         found for name, path in modules.items() for found in imports(path.read_text(), name, path.name == "__init__.py", known)
     ]
+    rooms = {room(name) for name in modules}
+    named = [
+        Import(f"{PACKAGE}.{alias.name}", f"{PACKAGE}.{place}", line=0)
+        for alias in table().values()
+        for place, _, _ in alias.names()
+        if room(f"{PACKAGE}.{alias.name}") in rooms and not place.startswith("torch")
+    ]
+    return written + named
 
 
 def test_imports_point_down(found_imports: list[Import]) -> None:
     assert len(found_imports) > 20
     objections = [f"{found}: {reason}" for found in found_imports if (reason := objection(found))]
     assert not objections, "\n" + "\n".join(objections)
+
+
+def test_the_package_imports_things_from_where_they_are(modules: dict[str, Path]) -> None:
+    """The names of compat/aliases.txt are for programs, and have no files."""
+    aliases = {f"{PACKAGE}.{name}" for name in table()}
+    assert len(aliases) > 50 and not aliases & set(modules)
+    found = [
+        each
+        for name, path in modules.items()
+        for each in imports(path.read_text(), name, path.name == "__init__.py", set(modules) | aliases)
+    ]
+    assert not [str(each) for each in found if each.target in aliases]
+    assert not [f"{name} names {place}" for name, alias in table().items() for place, _, _ in alias.names() if place in table()]
+
+
+def test_rooms_are_on_one_floor_and_exist(modules: dict[str, Path]) -> None:
+    listed = " ".join(FLOORS).split()
+    rooms = {room(name) for name in modules if layer(name) == ROOMS}
+    assert len(listed) == len(set(listed)) and set(listed) <= rooms, set(listed) - rooms
+
+
+def test_the_page_draws_these_floors(root: Path) -> None:
+    page = (root / "docs" / "architecture.md").read_text().partition("The rooms of layer 6")[2]
+    drawn = {int(number): set(re.findall("`(\\w+)`", text)) for number, text in re.findall(r"^\| (\d+) \| (.*) \|$", page, re.M)}
+    assert len(drawn) == len(FLOORS)
+    for number, names in drawn.items():
+        assert all(floor(name) == number - 1 for name in names), number
+        assert number == 1 or names == set(FLOORS[number - 1].split()), number
 
 
 def circles(edges: dict[str, set[str]]) -> list[frozenset[str]]:
@@ -413,7 +428,8 @@ def test_every_module_says_what_it_is(modules: dict[str, Path]) -> None:
         ("flambeau.optim.adam", "import flambeau as torch", None),
         ("flambeau.optim.adam", "import flambeau.cli", "climbs"),
         ("flambeau.optim.adam", "import flambeau_torch", "only the command"),
-        ("flambeau.nn.linear", "from flambeau.optim import Optimizer", "independent"),
+        ("flambeau.nn.linear", "from flambeau.optim import Optimizer", "is on floor"),
+        ("flambeau.fft", "from flambeau.linalg import norm", "is on floor"),
         ("flambeau.utils.tensorboard.writer", "from tensorboard.compat.proto import event_pb2", None),
         ("flambeau.utils.data", "import tensorboard", "stands on"),
         ("flambeau.utils.tensorboard", "import pandas", "stands on"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from textwrap import fill
 
 import flambeau
+from flambeau.compat.aliases import table
 from flambeau.core.operator import unsupported as absent
 
 LIST = Path(__file__).resolve().parent.parent / "docs" / "not_implemented.md"
@@ -39,6 +40,8 @@ def import_everything() -> None:
         except ImportError:
             if module.name not in NEEDS_A_PACKAGE and ".tensorboard" not in module.name:
                 raise
+    for name in table():
+        importlib.import_module(f"flambeau.{name}")
 
 
 def text() -> str:

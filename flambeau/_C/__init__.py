@@ -7,11 +7,12 @@ import weakref as _weakref
 from typing import Any
 
 import flambeau as torch
-from flambeau._C import _autograd, _fft, _functions, _linalg, _nn, _special
+from flambeau._C import _autograd, _functions, _nn
 from flambeau._C._jit_settings import SETTINGS
 from flambeau.base.errors import LinAlgError as _LinAlgError
 from flambeau.base.layout import CONJUGATE as _CONJUGATE
 from flambeau.base.layout import NEGATIVE as _NEGATIVE
+from flambeau.base.lazy_import import submodules as _submodules
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import running as _running
 from flambeau.core.modes.dispatching import not_below as _disabled_torch_dispatch_impl
@@ -41,12 +42,9 @@ __all__ = [
     "_autograd",
     "_disabled_torch_dispatch_impl",
     "_disabled_torch_function_impl",
-    "_fft",
     "_functions",
-    "_linalg",
     "_nn",
     "_set_grad_enabled",
-    "_special",
 ]
 
 
@@ -258,15 +256,14 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
     return importlib.import_module("flambeau._vmap_internals")._fallback_warnings_displayed()
 
 
+_LATER = frozenset("_distributed_c10d _fft _functorch _linalg _profiler _special".split())
 _OF_SCHEMAS = {"_is_alias_of": "is_alias_of", "_overlaps": "overlaps"}
 _OF_JIT = ("_jit_", "_ivalue_", "_freeze_", "_create_function", "_new_symbolic", "parse_ir", "ScriptModule", "_Await")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_functorch":
-        return importlib.import_module("flambeau._C._functorch")
-    if name == "_profiler":
-        return importlib.import_module("flambeau._C._profiler")
+    if name in _LATER:
+        return _submodules("flambeau._C")(name)
     if name in ("_ConvBackend", "_select_conv_backend"):
         return getattr(importlib.import_module("flambeau._C._convolution"), name)
     if name in ("_SchemaArgType", "_SchemaArgument", "_SchemaInfo", "_is_alias_of", "_overlaps"):

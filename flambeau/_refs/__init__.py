@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau._refs import _conversions, fft, linalg, nn, special
+from flambeau._refs import nn, special
 from flambeau._refs.names import ROOT
+from flambeau.base.lazy_import import submodules
 
 __all__ = list(ROOT)
 _ALSO = {"swap_axes": "swapaxes"}
@@ -26,6 +27,8 @@ def __getattr__(name: str) -> Any:
         if found is not None:
             globals()[name] = found
             return found
+    if name in ("_conversions", "fft", "linalg"):
+        return submodules(__name__)(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

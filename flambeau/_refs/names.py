@@ -41,13 +41,3 @@ SPECIAL = """
     bessel_j0 bessel_j1 entr erfcx expit i0e i1 i1e log_ndtr logit log_softmax multigammaln ndtr ndtri softmax
     spherical_bessel_j0 xlog1py zeta
 """.split()
-FFT = """
-    fft fft2 fftn hfft hfft2 hfftn rfft rfft2 rfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn fftshift
-    ifftshift
-""".split()
-LINALG = """
-    diagonal matrix_norm norm svd svdvals vector_norm vecdot cross
-""".split()
-CONVERSIONS = """
-    bfloat16 bool byte cdouble cfloat chalf char double float half int long short complex polar
-""".split()

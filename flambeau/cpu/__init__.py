@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-from flambeau.core.tensor.allocator import empty_cache, memory_statistics, reset_peak
+from flambeau.core.tensor.storage import empty_cache, memory_statistics, reset_peak
 
 __all__ = [
     "Event",

@@ -1,10 +1,10 @@
 """torch.export: a module's forward as a graph of aten's operators, with its parameters: `export`, ExportedProgram."""
 
+from flambeau._decomp.table import CustomDecompTable
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.export._draft_export import draft_export
 from flambeau.export._export import export
 from flambeau.export._files import load, save
-from flambeau.export.decomp_utils import CustomDecompTable
 from flambeau.export.dynamic_shapes import AdditionalInputs, Dim, ShapesCollection, dims
 from flambeau.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from flambeau.export.graph_signature import ExportGraphSignature

@@ -1,8 +1,8 @@
 """Passes over exported programs that run the graph again: subclasses say what becomes of each call.
 
 `ExportPass` interprets a graph on the fake tensors of its inputs and records a new one; a method for each kind of call is where a
-pass changes what it is about. Stands on fx's tracer and on symbolic sizes; `_export.pass_base` and `_export.passes` are PyTorch's
-names for programs.
+pass changes what it is about. Stands on fx's tracer and on symbolic sizes; programs know it as torch._export.pass_base and
+torch._export.passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flambeau.fx.node import Node
 from flambeau.fx.passes.infra.pass_base import PassBase, PassResult
 from flambeau.fx.proxy import Proxy
 
-__all__ = ["ExportPass", "NodeMetadata", "ProxyValue", "ViewsAsCopies", "view_copy_of"]
+__all__ = ["ExportPass", "NodeMetadata", "ProxyValue", "ViewsAsCopies", "get_view_copy_of_view_op", "is_view_op", "view_copy_of"]
 
 
 class NodeMetadata:
@@ -217,6 +217,19 @@ def view_copy_of(op: OpOverload) -> OpOverload | None:
         return None
     packet = getattr(torch.ops.aten, f"{op.overloadpacket.__name__}_copy", None)
     return getattr(packet, op._overloadname, None)
+
+
+def is_view_op(schema: object) -> bool:
+    """Whether a schema is that of an operator whose result is a view of its argument."""
+    arguments = getattr(schema, "arguments", ())
+    return any(a.alias_info is not None and not a.alias_info.is_write for a in arguments)
+
+
+def get_view_copy_of_view_op(schema: object) -> OpOverload | None:
+    """The operator that gives a copy of what the one of this schema gives a view of; None if it gives none."""
+    namespace, _, name = str(getattr(schema, "name", "")).partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return view_copy_of(getattr(packet, getattr(schema, "overload_name", "") or "default")) if is_view_op(schema) else None
 
 
 class ViewsAsCopies(ExportPass):

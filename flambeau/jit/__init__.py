@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from flambeau.base.lazy_import import submodules as _submodules
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.futures import Future
 from flambeau.jit.awaitables import Await as _Await
@@ -47,10 +48,7 @@ _FROZEN = ("freeze", "optimize_for_inference", "run_frozen_optimizations")
 def __getattr__(name: str) -> Any:
     # What stands on the compiler, which is loaded with it.
     if name in ("_recursive", "_state"):
-        import flambeau.jit._recursive
-        import flambeau.jit._state
-
-        return vars(flambeau.jit)[name]
+        return _submodules(__name__)(name)
     if name == "ScriptFunction":
         from flambeau.jit.script_function import ScriptFunction as found
     elif name == "CompilationUnit":

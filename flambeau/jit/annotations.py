@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035 - under these names programs import them
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, Dict, List, Optional, Tuple, Union, get_args, get_origin  # noqa: UP035 - under these names programs import them
 
 from flambeau.dispatcher.schema_types import (
     AnyType,
@@ -41,3 +44,31 @@ class BroadcastingListCls:
 
 
 BroadcastingList1, BroadcastingList2, BroadcastingList3 = (BroadcastingListCls() for _ in range(3))
+
+
+def get_callable_argument_names(fn: Callable[..., Any]) -> list[str]:
+    """The names of a function's parameters that take arguments by position and by name; none if others need to be given."""
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return []
+    return [name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def is_optional(ann: Any) -> bool:
+    """Whether an annotation is Optional[T]: a union of None and one other type."""
+    if ann is Optional:
+        raise RuntimeError("Attempted to use Optional without a contained type. Please add a contained type, e.g. Optional[int]")
+    parts = get_args(ann)
+    is_union = get_origin(ann) is Union or type(ann).__name__ == "UnionType"
+    return is_union and len(parts) == 2 and type(None) in parts
+
+
+def check_empty_containers(obj: Any) -> None:
+    """Warn of an empty list, dict or tuple, whose type isn't told by what is in it."""
+    if obj in ([], {}, ()):
+        warnings.warn(
+            "The inner type of a container is lost when calling torch.jit.isinstance in eager mode. For example, List[int] would "
+            "become list and therefore falsely return True for List[float] or List[str].",
+            stacklevel=2,
+        )

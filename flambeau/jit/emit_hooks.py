@@ -5,10 +5,11 @@ Stands on nothing, so that a suite can set hooks before there is a compiler; cal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["emitted_function", "emitted_module", "hooks", "set_hooks"]
+__all__ = ["disabled", "emitted_function", "emitted_module", "hooks", "set_hooks"]
 
 Hook = Callable[[Any], Any] | None
 _hooks: list[Hook] = [None, None]
@@ -22,6 +23,17 @@ def hooks() -> tuple[Hook, Hook]:
 def set_hooks(module: Hook, function: Hook) -> None:
     """Have this called with each torch._C.ScriptModule and each ScriptFunction that is compiled from now on."""
     _hooks[:] = module, function
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """Context: nothing is called with what is compiled."""
+    before = hooks()
+    set_hooks(None, None)
+    try:
+        yield
+    finally:
+        set_hooks(*before)
 
 
 def emitted_module(module: Any) -> None:

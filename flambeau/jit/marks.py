@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from flambeau.futures import Future
 
-__all__ = ["NOTED", "Attribute", "_overload", "_unwrap_optional", "annotate", "fork", "is_scripting", "isinstance", "wait"]
+__all__ = [
+    "NOTED", "Attribute", "_copy_to_script_wrapper", "_overload", "_unwrap_optional", "annotate", "fork", "is_scripting",
+    "isinstance", "wait",
+]  # fmt: skip
 
 #: The signatures that were noted for a function or method, by its module and name.
 NOTED: dict[str, list[Any]] = {}
@@ -47,6 +50,12 @@ def _overload(func: Callable[..., Any]) -> Callable[..., Any]:
     """Note one of the signatures of a function or method, which is compiled for each; gives it back."""
     NOTED.setdefault(f"{func.__module__}.{func.__qualname__}", []).append(func)
     return func
+
+
+def _copy_to_script_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a method that a script module takes over as it is; gives it back."""
+    fn._torchscript_modifier = "copy this Python method to the script wrapper"  # type: ignore[attr-defined]
+    return fn
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

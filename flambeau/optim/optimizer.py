@@ -20,6 +20,7 @@ from flambeau.core.autograd.hooks import RemovableHandle
 from flambeau.core.modes.modes import observed
 from flambeau.core.modes.observing import stretch
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.utils._foreach_utils import _group_tensors_by_device_and_dtype
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -363,30 +364,7 @@ class Optimizer:
         for post_hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             post_hook(self)
 
-    @staticmethod
-    def _group_tensors_by_device_and_dtype(
-        tensorlistlist: list[list[Tensor | None]], with_indices: bool = False
-    ) -> dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]]:
-        """Lists of tensors that belong together by place, split by the device and dtype of the first list's.
-
-        Gives {(device, dtype): (the lists with only these places, the places)}; without with_indices no places are told.
-        Raises RuntimeError where there is no list.
-        """
-        if not tensorlistlist:
-            raise RuntimeError("Expected !nested_tensorlist.empty() to be true, but got false.")
-        groups: dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]] = {}
-        for place, first in enumerate(tensorlistlist[0]):
-            if first is None:
-                raise RuntimeError(
-                    "Tensors of the first list of nested Tensor lists are supposed to be defined but the "
-                    f"{place}-th Tensor is not."
-                )
-            lists, places = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
-            for group, tensors in zip(lists, tensorlistlist, strict=True):
-                group.append(tensors[place] if tensors else None)
-            if with_indices:
-                places.append(place)
-        return groups
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
 
     @classmethod
     def _cast_state(cls, value: Any, parameter: Tensor, group: dict[str, Any], key: Any = None) -> Any:

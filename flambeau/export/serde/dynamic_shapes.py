@@ -11,7 +11,7 @@ from typing import Any
 import flambeau as torch
 import flambeau.utils._pytree as pytree
 from flambeau._dynamo.exc import UserError, UserErrorType
-from flambeau.base.naming import public_module
+from flambeau.base.naming import called
 from flambeau.base.symbolic.expressions import Expr, coefficient, symbol, terms
 from flambeau.base.symbolic.ranges import int_oo
 from flambeau.base.symbolic.reading import read
@@ -20,25 +20,25 @@ from flambeau.export.dynamic_shapes import specs_of
 
 __all__ = ["DynamicShapesSpec", "RootDim", "_dump_dynamic_shapes", "_load_dynamic_shapes"]
 
-_HOME = public_module("_export.serde.dynamic_shapes")
+_HOME = "_export.serde.dynamic_shapes"
 _HINTS = {f"_DimHint.{name}": getattr(Dim, name) for name in ("AUTO", "DYNAMIC", "STATIC")}
 
 
+@called(_HOME, "RootDim")
 @dataclasses.dataclass
 class RootDim:
     """A dimension: its range, and those that are so in terms of it, as texts."""
 
-    __module__ = _HOME
     min: int
     max: int | None
     derived: list[str]
 
 
+@called(_HOME, "DynamicShapesSpec")
 @dataclasses.dataclass
 class DynamicShapesSpec:
     """dynamic_shapes, with texts for dimensions, and dimensions by name."""
 
-    __module__ = _HOME
     dynamic_shapes: Any
     dims: dict[str, RootDim]
 

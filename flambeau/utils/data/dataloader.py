@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.utils.data import _utils as _utils
+from flambeau.utils.data._utils.collate import default_collate, default_convert
 from flambeau.utils.data._utils.fetch import _DatasetKind
 from flambeau.utils.data._utils.worker import get_worker_info
-from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.datapipes.datapipe import IterDataPipe
 from flambeau.utils.data.dataset import Dataset, IterableDataset
 from flambeau.utils.data.graph_settings import apply_shuffle_settings

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flambeau.utils.data.collate import default_collate
+from flambeau.utils.data._utils.collate import default_collate
 from flambeau.utils.data.datapipes._decorator import functional_datapipe
 from flambeau.utils.data.datapipes.datapipe import IterDataPipe
 from flambeau.utils.data.datapipes.utils.common import _check_unpickable_fn, validate_input_col

@@ -1,4 +1,4 @@
-"""torch._export.wrappers: marks for exporters."""
+"""Marks for exporters. Programs know it as torch._export.wrappers."""
 
 from __future__ import annotations
 

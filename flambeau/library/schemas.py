@@ -1,14 +1,12 @@
-"""torch._library.utils: questions about operators and their schemas."""
+"""Questions about operators' schemas. Stands on dispatcher.schema; programs know it as torch._library.utils."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.dispatcher.calling import fill_defaults
-from flambeau.dispatcher.schema import FunctionSchema
-from flambeau.library.registrations import lookup as lookup_op
+from flambeau.dispatcher.schema import FunctionSchema, parse_schema
 
-__all__ = ["fill_defaults", "is_functional_schema", "lookup_op", "mutates_and_returns_first_arg", "parse_namespace"]
+__all__ = ["is_functional_schema", "mutates_and_returns_first_arg", "parse_namespace"]
 
 
 def parse_namespace(qualname: str) -> tuple[str, str]:
@@ -26,8 +24,6 @@ def parse_namespace(qualname: str) -> tuple[str, str]:
 def is_functional_schema(schema: Any) -> bool:
     """Whether an operator with this schema (or the text of one) writes to no argument and gives no views."""
     if isinstance(schema, str):
-        from flambeau.dispatcher.schema import parse_schema
-
         schema = parse_schema(schema)
     return not schema.is_mutable and all(result.alias_info is None for result in schema.returns) and bool(schema.returns)
 

@@ -1,6 +1,6 @@
-"""torch._export.serde.serialize: exported programs as bytes, and back, by PyTorch's inner names.
+"""Exported programs as bytes, and back: graph, weights, constants and sample inputs apart.
 
-Stands on export.serde, whose classes it gathers.
+Stands on export.serde.programs. Its public name is torch._export.serde.serialize.
 """
 
 from __future__ import annotations
@@ -10,25 +10,18 @@ import io
 from typing import Any
 
 import flambeau as torch
+from flambeau.base.naming import called
 from flambeau.export.exported_program import ExportedProgram
 from flambeau.export.serde import schema
 from flambeau.export.serde.programs import ExportedProgramDeserializer, ExportedProgramSerializer
-from flambeau.export.serde.reading import GraphModuleDeserializer
-from flambeau.export.serde.text import SerializeError, dumps, from_data, loads, to_data
-from flambeau.export.serde.values import tensor_meta
-from flambeau.export.serde.writing import GraphModuleSerializer
+from flambeau.export.serde.text import dumps, loads
 
-__all__ = [
-    "ExportedProgramDeserializer", "ExportedProgramSerializer", "GraphModuleDeserializer", "GraphModuleSerializer",
-    "SerializeError", "SerializedArtifact", "deserialize", "deserialize_torch_artifact", "serialize", "serialize_tensor_meta",
-    "serialize_torch_artifact",
-]  # fmt: skip
+__all__ = ["SerializedArtifact", "deserialize", "deserialize_torch_artifact", "serialize", "serialize_torch_artifact"]
 
 DEFAULT_PICKLE_PROTOCOL = 2
-_dataclass_to_dict, _dict_to_dataclass, _to_json_bytes, _bytes_to_dataclass = to_data, from_data, dumps, loads
-serialize_tensor_meta = tensor_meta
 
 
+@called("_export.serde.serialize", "SerializedArtifact")
 @dataclasses.dataclass
 class SerializedArtifact:
     """A program: its graph as JSON, its weights, constants and sample inputs as torch.save writes them."""

@@ -1,1 +1,0 @@
-"""torch.utils._sympy: ranges of symbolic sizes by the names that PyTorch has for them."""
