@@ -359,8 +359,8 @@ def cov(input: Tensor, *, correction: Any = 1, fweights: Tensor | None = None, a
     """The covariances of the rows of input over its columns: (rows, rows), or a number for fewer than two dimensions."""
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, axis: Any = None, out: Tensor | None = None) -> Tensor:
     """Cross products along `dim`; without it along the first dimension of size 3."""
-def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 1, zero_infinity: Any = False) -> Any:
-    """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none, mean, sum."""
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 0, zero_infinity: Any = False) -> Any:
+    """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none (if left out, as in PyTorch), mean, sum."""
 def cummax(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:
     """(values, indices): the largest element so far along `dim`, and where it is (the last of equals, int64)."""
 def cummin(input: Tensor, dim: _int, *, axis: Any = None, out: Tensor | None = None) -> Any:

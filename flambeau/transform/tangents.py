@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.modes.modes import local
-from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, WHOLE, Product
+from flambeau.core.operator.facets import CONSTANT, JOINED, LINEAR, RECORDS, TOGETHER, WHOLE, Product
 from flambeau.core.operator.pointwise import IDENTITY, ZERO, Pointwise
-from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor import indexing
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform import dual
@@ -64,6 +64,8 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         return product(level, function, operator, jvp, args, kwargs)
     if jvp == JOINED:
         return joined(level, function, args, kwargs)
+    if jvp == TOGETHER:
+        return together(level, function, args, kwargs)
     if (operator is None or operator.composite) and jvp != WHOLE:
         body = operator.implementation if operator is not None else getattr(function, "__wrapped__", function)
         try:
@@ -166,6 +168,18 @@ def joined(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
     return paired(level, join(primals, dim), join(tangents, dim))
 
 
+def together(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A call that is linear in all its tensors together: the same one of their tangents."""
+
+    def tangent(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return dual.lying_as(x.primal, x.tangent) if level.has(x) else NAMESPACE["zeros_like"](x)
+
+    primal = invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))
+    return paired(level, primal, invoke(function, mapped(tangent, tuple(args)), mapped(tangent, kwargs)))
+
+
 def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The derived gradient of each operand, applied to its tangent instead of to a gradient: elementwise, that is
     the derivative."""
@@ -234,7 +248,8 @@ def in_place(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: 
     given = args
     if local.grad and any(x.requires_grad for x in each_tensor(args)):
         given = (target.clone(), *args[1:])  # the graph may save what is about to be overwritten
-    made = invoke(NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1]), given, kwargs)
+    public = NAMESPACE.get(name[:-1]) or getattr(Tensor, name[:-1], None) or OPERATORS[name[:-1]].public
+    made = invoke(public, given, kwargs)
     primal = level.primal(made)
     if not levels_of(primal) <= levels_of(level.primal(target)):  # by_gradients: the value is the same for all examples
         invoke(function, mapped(level.primal, tuple(args)), mapped(level.primal, kwargs))

@@ -2,8 +2,9 @@
 
     python tests/conformance/replay.py [--only REGEX] [--write]
 
-Prints every difference; --write makes `departures.txt` anew, the list of those that are known: where flambeau does something
-else on purpose, or can't do it yet. Stands on `record` and `forms`; used by the tests.
+Prints every difference; --write makes `departures/` anew, the lists of those that are known, by what differs: where flambeau
+does something else on purpose, or can't do it yet. A list begins with those that nobody has judged; a line `# reason` stands over
+those that are left as they are, and stays when the list is written again. Stands on `record` and `forms`; used by the tests.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import collections
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,21 @@ from fuzz.outcomes import difference, unpacked
 
 import flambeau
 
-DEPARTURES = HERE / "departures.txt"
+DEPARTURES = HERE / "departures"
+LISTS = {
+    "value": "values",
+    "kind": "values",
+    "shape": "values",
+    "requires_grad": "values",
+    "dtype": "dtypes",
+    "stride": "strides",
+    "items": "items",
+    "raises": "raises",
+    "raises not": "raises",
+    "exception type": "exception_types",
+    "words": "words",
+}
+"""The list in which a kind of difference stands; any other is one of values."""
 
 
 class Departure(NamedTuple):
@@ -74,16 +89,36 @@ def _as_computed(outcome: Any) -> Any:
     return [*parts[:4], "float32", *parts[5:]] if parts[:1] == ["tensor"] and parts[4] == "float64" else parts
 
 
-def known() -> set[str]:
-    """The keys of the departures that are known."""
-    return set(DEPARTURES.read_text().splitlines())
+def known() -> dict[str, str]:
+    """The keys of the departures that are known, with the reasons of those that have one."""
+    found = {}
+    for path in sorted(DEPARTURES.glob("*.txt")):
+        reason = ""
+        for line in path.read_text().splitlines():
+            if line.startswith("# "):
+                reason = line[2:]
+            elif line:
+                found[line] = reason
+    return found
+
+
+def write(found: Iterable[Departure], reasons: dict[str, str]) -> None:
+    """Write the lists, with the reasons that are known."""
+    lists: dict[str, dict[str, list[str]]] = {name: {} for name in LISTS.values()}
+    for departure in found:
+        lists[LISTS.get(departure.kind, "values")].setdefault(reasons.get(departure.key, ""), []).append(departure.key)
+    for name, paragraphs in lists.items():
+        written = [
+            "\n".join([*([f"# {reason}"] if reason else []), *sorted(keys)]) for reason, keys in sorted(paragraphs.items())
+        ]
+        (DEPARTURES / f"{name}.txt").write_text("\n\n".join(written) + "\n")
 
 
 MILDER = {"words": {"exception type", "raises", "raises not"}, "exception type": {"raises", "raises not"}}
 """A known departure may become one of a kind on the left from one of a kind on the right."""
 
 
-def is_known(departure: Departure, keys: set[str]) -> bool:
+def is_known(departure: Departure, keys: Container[str]) -> bool:
     """Whether the list has a departure, or had a worse one in its place."""
     return any(departure._replace(kind=kind).key in keys for kind in (departure.kind, *MILDER.get(departure.kind, ())))
 
@@ -107,7 +142,7 @@ def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description="the samples, here and under PyTorch")
     parser.add_argument("--only", default="", help="samples whose family or line matches")
-    parser.add_argument("--write", action="store_true", help="write the list of known departures")
+    parser.add_argument("--write", action="store_true", help="write the lists of known departures")
     given = parser.parse_args()
     samples = [sample for sample in read() if re.search(given.only, f"{sample.family} {sample.line}")]
     found = []
@@ -119,7 +154,7 @@ def main() -> None:
         f"departures: {dict(collections.Counter(departure.kind for departure in found))}"
     )
     if given.write:
-        DEPARTURES.write_text("".join(f"{key}\n" for key in sorted(departure.key for departure in found)))
+        write(found, known())
 
 
 if __name__ == "__main__":

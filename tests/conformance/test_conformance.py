@@ -2,7 +2,7 @@
 
 `recorded.json.xz` holds the samples of `catalogue` and their outcomes: values, shapes, strides, dtypes, aliasing, first and
 second derivatives, tangents, batches, methods, in-place and `out=` forms, other dtypes and layouts, the meta device, and the
-types and words of exceptions. `departures.txt` lists what is known to differ. `generate.py` records, `replay.py` shows.
+types and words of exceptions. `departures/` lists what is known to differ. `generate.py` records, `replay.py` shows.
 """
 
 from itertools import groupby

@@ -1,6 +1,7 @@
 """Everyday mistakes: each prints PyTorch's type and words alone, below the line of the program that made it.
 
-everyday_errors.txt holds the mistakes, one line of a program each, and below it what PyTorch 2.13 says to it.
+everyday_errors.txt holds the mistakes, one line of a program each, and below it what PyTorch 2.13 says to it;
+`record_everyday_errors` asks it again.
 """
 
 from __future__ import annotations
@@ -12,64 +13,13 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from core.record_everyday_errors import PROGRAM, SETUP, recorded, said_of
 
 import flambeau as torch
 from flambeau.base.flags import Flags, debug, flags
 
-HERE = Path(__file__).parent
 PACKAGE = str(Path(torch.__file__).parent)
-PROGRAM = "<program>"  # the file name that the lines are compiled under
-SETUP = """
-F, nn = torch.nn.functional, torch.nn
-x = torch.arange(12.0).reshape(3, 4)
-i = torch.arange(12).reshape(3, 4)
-w = torch.ones(3, 4, requires_grad=True)
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(4, 2)
-        self.second = nn.Linear(3, 1)
-    def forward(self, x):
-        return self.second(self.first(x))
-net = Net()
-class Half(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x / 2
-    @staticmethod
-    def backward(ctx, g):
-        return g @ g
-def twice():
-    y = (w * w).sum()
-    y.backward()
-    y.backward()
-def inplace_saved():
-    y = w.exp()
-    y.add_(1)
-    y.sum().backward()
-def hook():
-    y = w * 2
-    y.register_hook(lambda g: g.view(5))
-    y.sum().backward()
-class Data(torch.utils.data.Dataset):
-    def __len__(self):
-        return 4
-    def __getitem__(self, at):
-        return torch.ones(at)
-"""
 _compiled_setup = compile(SETUP, PROGRAM, "exec")
-
-
-def recorded() -> dict[str, str]:
-    """What PyTorch says, by the line that it says it to."""
-    found: dict[str, str] = {}
-    mistake = ""
-    for line in (HERE / "everyday_errors.txt").read_text().splitlines():
-        if not line.startswith("    "):
-            mistake = line
-        else:
-            found[mistake] = f"{found[mistake]}\n{line[4:]}" if mistake in found else line[4:]
-    return found
 
 
 RECORDED = recorded()
@@ -91,12 +41,6 @@ def error_of(line: str, **names: Any) -> Exception:
 def functions_of(entry: TracebackType | None) -> list[tuple[bool, str]]:
     """(whether it is the program's, the function's name) of each frame that a traceback shows."""
     return [(frame.filename == PROGRAM, frame.name) for frame in traceback.extract_tb(entry)]
-
-
-def said_of(error: BaseException) -> str:
-    """The last lines that Python prints, without blanks at their ends."""
-    lines = f"{type(error).__name__}: {error}".rstrip().split("\n")
-    return "\n".join(line.rstrip() for line in lines)
 
 
 @pytest.mark.parametrize("line", RECORDED)

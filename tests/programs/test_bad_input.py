@@ -1,7 +1,7 @@
 """Wrong calls of every family, with PyTorch's exception and the first line of its words.
 
-The table beside this file holds (call, exception, first line), recorded from PyTorch 2.13: `FLAMBEAU_TEST_IMPL=torch pytest
-tests/programs/test_bad_input.py` checks it there. The tests below the table ask for what a mistake leaves behind: nothing.
+The table beside this file holds (call, exception, first line), recorded from PyTorch 2.13 by
+`record_bad_input.py`. The tests below the table ask for what a mistake leaves behind: nothing.
 """
 
 import json

@@ -285,6 +285,8 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls!r}")
     _refuse_other(cls, self)
+    if cls is Tensor and without_memory(self._storage):  # there is nothing but the tensor itself that could be seen otherwise
+        return self.alias()
     with DisableTorchFunctionSubclass():
         made = (
             self.alias()

@@ -43,9 +43,10 @@ class Out(NamedTuple):
     left: Callable[[Sequence[Any], bool], tuple[int, ...] | None] | None = None
 
 
-#: What a tangent becomes of, where the gradient's gradient isn't asked: an operator is linear in its first argument, or in each
-#: tensor of it; its result doesn't move; or its body, which chooses by whether a gradient is wanted, isn't looked into.
-LINEAR, JOINED, CONSTANT, WHOLE = "linear", "joined", "constant", "whole"
+#: What a tangent becomes of, where the gradient's gradient isn't asked: an operator is linear in its first argument, in each
+#: tensor of it, or in all tensors that it is given together; its result doesn't move; or its body, which chooses by whether a
+#: gradient is wanted, or draws random numbers, isn't looked into.
+LINEAR, JOINED, TOGETHER, CONSTANT, WHOLE = "linear", "joined", "together", "constant", "whole"
 
 
 class Product(NamedTuple):

@@ -17,7 +17,6 @@ from flambeau.base.warn import warn
 from flambeau.codegen.runtime import state
 from flambeau.core.autograd import undefined
 from flambeau.core.autograd.inplace import rebase, refuse_shared, refuse_write
-from flambeau.core.autograd.node import NO_EDGE
 from flambeau.core.modes import modes
 from flambeau.core.operator import return_types
 from flambeau.core.operator.facets import SILENT, OpDef
@@ -188,9 +187,7 @@ def record_write(record: OpDef, outs: Iterable[Tensor], inputs: Iterable[Any]) -
         dtype = out._layout.dtype
         operands = [out, *[x for x in inputs if x is not out]]
         if (dtype.is_floating_point or dtype.is_complex) and any(x._node is not None for x in operands):
-            edges = tuple([NO_EDGE if x._node is None else (x._node, x._index) for x in operands])
-            title = "aten::" + (record.underneath or record.name)
-            rebase(out, undefined.node_class(title)(edges, (None,) * len(edges)))
+            rebase(out, undefined.step_after("aten::" + (record.underneath or record.name), operands))
 
 
 def _delivered(out: Any, result: Any, record: OpDef, inputs: list[Any]) -> Any:

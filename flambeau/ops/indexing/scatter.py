@@ -18,7 +18,7 @@ from flambeau.codegen.gather_scatter.move import Move
 from flambeau.core.modes import modes
 from flambeau.core.operator.annotations import Operand, Planned
 from flambeau.core.operator.define import operator
-from flambeau.core.operator.facets import LINEAR
+from flambeau.core.operator.facets import LINEAR, TOGETHER
 from flambeau.core.operator.out_rules import ALIGNED, BEFORE_DATA, BEFORE_DTYPE, DISTINCT, OUT_ONLY, SAME_DEVICE, Out, exact
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -396,7 +396,7 @@ def _(g, offset, dim1, dim2, need):
     return mine, part if need["src"] else None
 
 
-@operator(out=False)
+@operator(out=False, jvp=TOGETHER)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:

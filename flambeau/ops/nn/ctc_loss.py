@@ -221,8 +221,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 
 @named("ctc_loss")
-def torch_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none, mean, sum."""
+def torch_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
+    """torch.ctc_loss: see nn.functional.ctc_loss; reduction: 0, 1, 2 for none (if left out, as in PyTorch), mean, sum."""
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS[reduction], zero_infinity)
 
 

@@ -16,6 +16,7 @@ from flambeau.codegen.runtime.launch import KernelCheck
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.settings import alert
 from flambeau.core.operator.define import composite, operator
+from flambeau.core.operator.facets import WHOLE
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.nn import pooling_windows
@@ -156,7 +157,7 @@ def _fractional(
     return recorded(input, _fractional_forward(input, counts, kernel, samples), return_indices, "FractionalMaxPool", dims)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, jvp=WHOLE)
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -172,7 +173,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
-@composite(method=False, function=False, autocast=single)
+@composite(method=False, function=False, autocast=single, jvp=WHOLE)
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Any,

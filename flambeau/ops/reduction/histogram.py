@@ -16,6 +16,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.ordering import counting
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.core.autograd.inplace import owned
+from flambeau.core.autograd.undefined import recorded
 from flambeau.core.operator import return_types
 from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.define import composite
@@ -89,7 +90,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is None:
         return _count(where, bins, None, dtype=int64)
     dtype = float32 if weights._layout.dtype is float32 else float64
-    return _count(where, bins, None, weights=contiguous(weights.detach().to(dtype)), dtype=dtype, in_order=True)
+    counts = _count(where, bins, None, weights=contiguous(weights.detach().to(dtype)), dtype=dtype, in_order=True)
+    return recorded("aten::bincount", counts, (input, weights))
 
 
 # ---------------------------------------------------------------- histograms
@@ -249,7 +251,7 @@ def histogram(
     counts, edges = _histogram(input, (*input._layout.shape, 1), [bins], range, weight, density)
     made = return_types.histogram((counts, edges[0]))
     if out is None:
-        return made
+        return recorded("aten::histogram", made, (input, bins, weight))
     for name, tensor in zip(("hist", "bin_edges"), out if isinstance(out, (tuple, list)) else ()):
         if isinstance(tensor, Tensor) and tensor._layout.dtype is not input._layout.dtype:
             raise RuntimeError(
@@ -286,4 +288,9 @@ def histogramdd(
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
-    return return_types.histogramdd(_histogram(input, tuple(input._layout.shape), given, range, weight, density))
+    counts, edges = _histogram(input, tuple(input._layout.shape), given, range, weight, density)
+    step = "tensors" if isinstance(given[0], Tensor) else "cts"
+    recorded(f"aten::_histogramdd_from_bin_{step}", counts, (input, *given, weight))
+    if step == "cts":
+        recorded("aten::_histogramdd_bin_edges", edges, (input, weight))
+    return return_types.histogramdd((counts, edges))

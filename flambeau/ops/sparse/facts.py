@@ -288,11 +288,14 @@ def result_type(tensor1: Any, tensor2: Any) -> Any:
 
 @rule("resize_as_sparse_", "resize_as_")
 def resize_as_sparse_(x: Any, other: Any, *, memory_format: Any = None) -> Any:
-    """Take on the shape of another sparse tensor, and its places."""
+    """Take on the shape of another sparse tensor; a COO tensor keeps its elements."""
     if not isinstance(other, SparseTensor):
         raise RuntimeError("resize_as_sparse_ requires sparse tensors")
     if x._layout.shape == other._layout.shape:
         return x
+    if isinstance(x, SparseCoo) and isinstance(other, SparseCoo):
+        sparse_dim = other._places._layout.shape[0]
+        return sparse_resize_(x, tuple(other._layout.shape), sparse_dim, other._layout.ndim - sparse_dim)
     return replace(x, without_elements(other, x._layout.dtype))
 
 

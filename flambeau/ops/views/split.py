@@ -238,7 +238,7 @@ def _unsafe(split_function: Callable[..., Any]) -> Callable[..., Any]:
 
     split_apart.__name__ = split_apart.__qualname__ = "unsafe_" + split_function.__name__
     split_apart.__doc__ = f"`{split_function.__name__}` whose parts may be written to; the input must not be used again."
-    return public(split_apart)  # type: ignore[no-any-return]
+    return public(split_apart, jvp=LINEAR)  # type: ignore[no-any-return]
 
 
 unsafe_split = _unsafe(split)
