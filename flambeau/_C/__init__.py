@@ -248,12 +248,12 @@ def _get_default_device() -> str:
 
 def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
     """Whether the older vmap warns where an operator runs once per example."""
-    importlib.import_module("flambeau._vmap_internals")._display_fallback_warnings(enabled)
+    importlib.import_module("flambeau.func.older_vmap")._display_fallback_warnings(enabled)
 
 
 def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
     """Whether it does."""
-    return importlib.import_module("flambeau._vmap_internals")._fallback_warnings_displayed()
+    return importlib.import_module("flambeau.func.older_vmap")._fallback_warnings_displayed()
 
 
 _LATER = frozenset("_distributed_c10d _fft _functorch _linalg _profiler _special".split())

@@ -1,9 +1,9 @@
-"""torch._custom_op.impl: the oldest form of custom operators, with what torch._custom_ops registers for them.
+"""The oldest form of custom operators, which programs know as torch._custom_op.impl.
 
 Every operator of this form is a Library of its own, found in `global_registry`; what is registered for an operator that was
 defined elsewhere gets one too. Its gradient is a pair of functions: save_for_backward(inputs, output), whose inputs are a named
 tuple, and backward(ctx, saved, *gradients), which returns a dict of gradients by the names of the tensors among the inputs.
-A face over library and dispatcher.
+Stands on libraries and dispatcher; used by custom_ops_by_name.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.naming import called
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.fakes import get_ctx
 from flambeau.dispatcher.infer import infer_schema
 from flambeau.dispatcher.record import Gradient, OperatorRecord, record_of
 from flambeau.dispatcher.schema import parse_schema
-from flambeau.library import Library, register_fake
-from flambeau.library.registrations import lookup
+from flambeau.library.libraries import Library
+from flambeau.library.registrations import lookup, register_fake
 
 __all__ = ["CustomOp", "custom_op", "get_ctx", "get_op", "infer_schema"]
 
@@ -82,6 +83,7 @@ def _functional(schema: Any) -> bool:
     return bool(schema.returns) and not schema.is_mutable and all(result.alias_info is None for result in schema.returns)
 
 
+@called("_custom_op.impl", "CustomOp")
 class CustomOp:
     """An operator by its name; call it, and register its kernels with the methods."""
 

@@ -1,14 +1,20 @@
-"""torch._custom_ops: the older names of torch.library's registrations. A face over _custom_op.impl."""
+"""Older names of torch.library's registrations, which programs know as torch._custom_ops. Stands on custom_op_class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from flambeau._custom_op.impl import _custom_op_with_schema, _find_custom_op, infer_schema, parse_qualname, validate_namespace
-from flambeau._custom_op.impl import custom_op as _custom_op
 from flambeau.dispatcher.fakes import get_ctx
-from flambeau.library import register_fake
+from flambeau.library.custom_op_class import (
+    _custom_op_with_schema,
+    _find_custom_op,
+    infer_schema,
+    parse_qualname,
+    validate_namespace,
+)
+from flambeau.library.custom_op_class import custom_op as _custom_op
+from flambeau.library.registrations import register_fake
 
 __all__ = ["custom_op", "get_ctx", "impl", "impl_abstract", "impl_backward", "impl_save_for_backward"]
 

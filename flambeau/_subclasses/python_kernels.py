@@ -1,4 +1,4 @@
-"""torch._dispatch.python: whether kernels that programs wrote for PyTorch's operators with `py_impl` are asked.
+"""Whether kernels that programs wrote for PyTorch's operators with `py_impl` are asked: torch._dispatch.python.
 
 Stands on dispatcher.replaced, which puts a kernel in an operator's place; and the check of functionalization's views.
 """

@@ -1,6 +1,7 @@
-"""torch._vmap_internals: the vmap that came before torch.vmap, of functions that return a tensor or a tuple of tensors.
+"""The vmap that came before torch.vmap, of functions that return a tensor or a tuple of tensors.
 
-Dimensions to map over are not negative here, and no random operators are allowed. Stands on func.vmap.
+Dimensions to map over are not negative here, and no random operators are allowed. Stands on func.vmap; programs know it
+as torch._vmap_internals.
 """
 
 from __future__ import annotations

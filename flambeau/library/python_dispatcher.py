@@ -1,4 +1,4 @@
-"""torch._python_dispatcher: a model of the dispatcher, to see which kernel an operator has for each key.
+"""A model of the dispatcher, to see which kernel an operator has for each key; programs know it as torch._python_dispatcher.
 
     dispatcher = PythonDispatcher()
     dispatcher.register(["CPU", "XLA", "CompositeImplicitAutograd"])
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.base.naming import called
 from flambeau.dispatcher.record import record_of
 from flambeau.dispatcher.tables import NativeLibrary, dump, dump_table
 from flambeau.library.libraries import Library
@@ -21,6 +22,7 @@ __all__ = ["PythonDispatcher"]
 _RULE = "---------------------------"
 
 
+@called("_python_dispatcher", "PythonDispatcher")
 class PythonDispatcher:
     """An operator `foo(Tensor x) -> Tensor` of a namespace of its own, whose kernels are named after their keys."""
 

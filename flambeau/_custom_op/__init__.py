@@ -1,1 +1,0 @@
-"""torch._custom_op: the oldest form of custom operators."""
