@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from flambeau.core.operator.absent_devices import refusing
+
 
 def is_available() -> bool:
     """False."""
@@ -21,34 +23,15 @@ def current_accelerator(check_available: bool = False) -> Any:
     return None
 
 
-def _refuse(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Cannot access accelerator device when none is available.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises RuntimeError: there is no accelerator."
-    return refuse
-
-
-for _name in (
-    "current_device_index",
-    "current_device_idx",
-    "set_device_index",
-    "set_device_idx",
-    "current_stream",
-    "set_stream",
-    "synchronize",
-    "memory_stats",
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "reset_peak_memory_stats",
-    "reset_accumulated_memory_stats",
-    "get_device_capability",
-    "get_memory_info",
-):
-    globals()[_name] = _refuse(_name)
+_WORDS = "Cannot access accelerator device when none is available."
+_REFUSED = """
+    current_device_index current_device_idx set_device_index set_device_idx current_stream set_stream synchronize
+    memory_stats memory_allocated max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats
+    reset_accumulated_memory_stats get_device_capability get_memory_info
+""".split()
+globals().update(
+    refusing("accelerator", _REFUSED, lambda name: RuntimeError(_WORDS), "Raises RuntimeError: there is no accelerator.")
+)
 
 
 def empty_cache() -> None:
@@ -63,7 +46,7 @@ class device_index(AbstractContextManager):
 
     def __enter__(self) -> None:
         if self.index is not None:
-            raise RuntimeError("Cannot access accelerator device when none is available.")
+            raise RuntimeError(_WORDS)
 
     def __exit__(self, *exception: object) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from flambeau.core.operator.absent_devices import refusing
 
 
 def is_available() -> bool:
@@ -23,20 +23,21 @@ def seed() -> None:
     """Seed the device at random; without MPS nothing happens."""
 
 
-def _refuse(name: str, call: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Cannot execute {call}() without MPS backend.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises RuntimeError: there is no MPS."
-    return refuse
-
-
-synchronize = _refuse("synchronize", "deviceSynchronize")
-empty_cache = _refuse("empty_cache", "emptyCache")
-current_allocated_memory = _refuse("current_allocated_memory", "getCurrentAllocatedMemory")
-driver_allocated_memory = _refuse("driver_allocated_memory", "getDriverAllocatedMemory")
-recommended_max_memory = _refuse("recommended_max_memory", "getRecommendedMaxMemory")
-set_per_process_memory_fraction = _refuse("set_per_process_memory_fraction", "setMemoryFraction")
-get_rng_state = _refuse("get_rng_state", "getDefaultMPSGenerator")
-set_rng_state = _refuse("set_rng_state", "getDefaultMPSGenerator")
+_CALLS = {
+    "synchronize": "deviceSynchronize",
+    "empty_cache": "emptyCache",
+    "current_allocated_memory": "getCurrentAllocatedMemory",
+    "driver_allocated_memory": "getDriverAllocatedMemory",
+    "recommended_max_memory": "getRecommendedMaxMemory",
+    "set_per_process_memory_fraction": "setMemoryFraction",
+    "get_rng_state": "getDefaultMPSGenerator",
+    "set_rng_state": "getDefaultMPSGenerator",
+}
+globals().update(
+    refusing(
+        "mps",
+        _CALLS.keys(),
+        lambda name: RuntimeError(f"Cannot execute {_CALLS[name]}() without MPS backend."),
+        "Raises RuntimeError: there is no MPS.",
+    )
+)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.operator.absent_devices import refusing
+
 default_generators: tuple[Any, ...] = ()
 
 
@@ -81,22 +83,7 @@ def set_rng_state_all(new_states: Any) -> None:
     """Set all devices' states; without MTIA nothing happens."""
 
 
-def _refuse(name: str, call: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Cannot execute {call}() without MTIA backend.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises RuntimeError: there is no MTIA."
-    return refuse
-
-
-def _not_compiled(*args: Any, **kwargs: Any) -> Any:
-    """Raises AssertionError: there is no MTIA."""
-    raise AssertionError("Torch not compiled with MTIA enabled.")
-
-
-init = initial_seed = get_rng_state = _not_compiled
-for _name, _call in {
+_CALLS = {
     "current_device": "getCurrentDevice",
     "current_stream": "getCurrentDevice",
     "default_stream": "getCurrentDevice",
@@ -108,8 +95,23 @@ for _name, _call in {
     "empty_cache": "emptyCache",
     "snapshot": "memorySnapshot",
     "graph_pool_handle": "graphPoolHandle",
-}.items():
-    globals()[_name] = _refuse(_name, _call)
+}
+globals().update(
+    refusing(
+        "mtia",
+        _CALLS.keys(),
+        lambda name: RuntimeError(f"Cannot execute {_CALLS[name]}() without MTIA backend."),
+        "Raises RuntimeError: there is no MTIA.",
+    )
+)
+globals().update(
+    refusing(
+        "mtia",
+        ("init", "initial_seed", "get_rng_state"),
+        lambda name: AssertionError("Torch not compiled with MTIA enabled."),
+        "Raises AssertionError: there is no MTIA.",
+    )
+)
 
 
 class device:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from flambeau.base.errors import no_accelerator
+from flambeau.core.operator.absent_devices import refusing, streams, without_instances
 
 
 def is_available() -> bool:
@@ -45,15 +46,6 @@ def memory_allocated(device: Any = None) -> int:
     return 0
 
 
-def _refuse(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise no_accelerator("xpu")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises AssertionError: there is no XPU."
-    return refuse
-
-
 def _answer(name: str, make: Any) -> Any:
     def answer(*args: Any, **kwargs: Any) -> Any:
         return make()
@@ -63,23 +55,12 @@ def _answer(name: str, make: Any) -> Any:
     return answer
 
 
-for _name in (
-    "synchronize",
-    "current_device",
-    "set_device",
-    "get_device_name",
-    "get_device_properties",
-    "get_device_capability",
-    "init",
-    "current_stream",
-    "initial_seed",
-    "get_rng_state",
-    "mem_get_info",
-    "reset_peak_memory_stats",
-    "reset_accumulated_memory_stats",
-    "is_current_stream_capturing",
-):
-    globals()[_name] = _refuse(_name)
+_REFUSED = """
+    synchronize current_device set_device get_device_name get_device_properties get_device_capability init
+    current_stream initial_seed get_rng_state mem_get_info reset_peak_memory_stats reset_accumulated_memory_stats
+    is_current_stream_capturing
+""".split()
+globals().update(refusing("xpu", _REFUSED, lambda name: no_accelerator("xpu"), "Raises AssertionError: there is no XPU."))
 for _name, _make in {
     "get_rng_state_all": list,
     "set_rng_state": type(None),
@@ -115,30 +96,5 @@ class device:
         return None
 
 
-def _dummy(name: str) -> type:
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Tried to instantiate dummy base class {name}")
-
-    body = {"__new__": refuse, "__module__": __name__, "__doc__": "Needs XPU: making one raises RuntimeError."}
-    return type(name, (), body)
-
-
-Stream, Event, MemPool, XPUGraph = (_dummy(_name) for _name in ("Stream", "Event", "MemPool", "XPUGraph"))
-
-
-class StreamContext:
-    """Context in which a stream is current; does nothing without XPU."""
-
-    def __init__(self, stream: Any):
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-
-def stream(stream: Any) -> StreamContext:
-    """Context in which a stream is current; does nothing without XPU."""
-    return StreamContext(stream)
+globals().update(streams("xpu"))
+globals().update(without_instances("xpu", "Stream Event MemPool XPUGraph", "Tried to instantiate dummy base class {}"))

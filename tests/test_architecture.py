@@ -98,7 +98,6 @@ CIRCLES = {
     ),
     frozenset({"nn.modules.hooks", "nn.modules.module", "nn.modules.state"}),
     frozenset({"ops.interop.typed_storage", "ops.interop.untyped_storage"}),
-    frozenset({"fx.codegen", "fx.node"}),
     frozenset({"fx._lazy_graph_module", "fx._symbolic_trace", "fx.graph_module"}),
     # an operator's overloads are answered by implementations that are written in operators
     frozenset(

@@ -203,6 +203,35 @@ def test_spawn_sends_tensors_by_value_and_errors_back(tmp_path: Path) -> None:
         torch.multiprocessing.spawn(write_sum, args=(torch.ones(3), "fail"), nprocs=2)
 
 
+@pytest.mark.parametrize(
+    ("room", "name", "kind", "words"),
+    [
+        ("cuda", "synchronize", AssertionError, "Torch not compiled with CUDA enabled"),
+        ("cuda", "Stream", RuntimeError, "torch.cuda.Stream requires CUDA support"),
+        ("cuda", "CUDAGraph", RuntimeError, "Tried to instantiate dummy base class CUDAGraph"),
+        ("xpu", "mem_get_info", AssertionError, "Torch not compiled with XPU enabled"),
+        ("xpu", "Event", RuntimeError, "Tried to instantiate dummy base class Event"),
+        ("mtia", "set_device", RuntimeError, "Cannot execute setCurrentDevice() without MTIA backend."),
+        ("mtia", "init", AssertionError, "Torch not compiled with MTIA enabled."),
+        ("mps", "empty_cache", RuntimeError, "Cannot execute emptyCache() without MPS backend."),
+        ("accelerator", "memory_stats", RuntimeError, "Cannot access accelerator device when none is available."),
+    ],
+)
+def test_what_needs_a_device_is_called_by_its_name_and_raises(room: str, name: str, kind: type[Exception], words: str) -> None:
+    thing = getattr(getattr(torch, room), name)
+    assert (thing.__module__, thing.__qualname__) == (f"flambeau.{room}", name) and "aises" in thing.__doc__
+    with pytest.raises(kind) as raised:
+        thing(1)
+    assert str(raised.value) == words
+
+
+def test_contexts_of_streams_do_nothing() -> None:
+    for room in (torch.cuda, torch.xpu):
+        assert room.StreamContext.__module__ == room.__name__ and isinstance(room.stream(None), room.StreamContext)
+        with room.stream(None) as entered:
+            assert entered is None
+
+
 def test_there_is_no_other_accelerator() -> None:
     assert not torch.mtia.is_available() and torch.mtia.device_count() == 0 and torch.xpu.max_memory_allocated() == 0
     with pytest.raises(RuntimeError, match=r"Cannot execute getCurrentDevice\(\) without MTIA backend"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.base.errors import AcceleratorError, OutOfMemoryError, no_accelerator
 from flambeau.base.lazy_import import submodules as _submodules
-from flambeau.base.naming import public_module
+from flambeau.core.operator.absent_devices import refusing, streams, without_instances
 from flambeau.core.operator.unsupported import all_of as _all_of
 from flambeau.core.tensor.legacy_types import CUDA as _TYPES
 
@@ -49,32 +49,13 @@ class cudaStatus:
     ERROR_NOT_READY: int = 34
 
 
-def _no_cuda(name: str, doc: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise no_accelerator("cuda")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = doc
-    return refuse
-
-
-def _dummy(name: str, words: str) -> type:
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(words)
-
-    return type(
-        name,
-        (),
-        {"__new__": refuse, "__module__": public_module("cuda"), "__doc__": "Needs CUDA: making one raises RuntimeError."},
+globals().update(
+    without_instances("cuda", "Stream ExternalStream", "torch.cuda.{} requires CUDA support")
+    | without_instances(
+        "cuda", "Event CUDAGraph MemPool CUDAPluggableAllocator GreenContext", "Tried to instantiate dummy base class {}"
     )
-
-
-Stream = _dummy("Stream", "torch.cuda.Stream requires CUDA support")
-ExternalStream = _dummy("ExternalStream", "torch.cuda.ExternalStream requires CUDA support")
-for _name in ("Event", "CUDAGraph", "MemPool", "CUDAPluggableAllocator", "GreenContext"):
-    globals()[_name] = _dummy(_name, f"Tried to instantiate dummy base class {_name}")
-
-for _name, _doc in {
+)
+_REFUSED = {
     "current_device": "The index of the current device.",
     "get_device_name": "The name of a device.",
     "get_device_properties": "Memory and capability of a device.",
@@ -123,8 +104,9 @@ for _name, _doc in {
     "clock_rate": "The clock of a device.",
     "memory_usage": "How busy the memory is, in percent.",
     "device_memory_used": "Bytes in use on a device.",
-}.items():
-    globals()[_name] = _no_cuda(_name, f"{_doc} Raises AssertionError: there is no CUDA.")
+}
+globals().update(streams("cuda"))
+globals().update(refusing("cuda", _REFUSED, lambda name: no_accelerator("cuda"), "Raises AssertionError: there is no CUDA."))
 
 
 class device:
@@ -146,24 +128,6 @@ class device_of(device):
 
     def __init__(self, obj: Any):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
-
-
-class StreamContext:
-    """Context in which a stream is current; does nothing without CUDA."""
-
-    def __init__(self, stream: Any):
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-
-def stream(stream: Any) -> StreamContext:
-    """Context in which a stream is current; does nothing without CUDA."""
-    return StreamContext(stream)
 
 
 def is_available() -> bool:

@@ -22,6 +22,7 @@ from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.fx.names import _get_qualified_name, is_overload, is_own, shown
 from flambeau.fx.namespace import _custom_builtins, _Namespace
 from flambeau.fx.node import Argument, Node, _type_repr
+from flambeau.fx.tensor_text import tensor_annotation
 
 _origin_type_map = {
     list: typing.List,  # noqa: UP006 - what the code shows is the name typing.List
@@ -29,29 +30,6 @@ _origin_type_map = {
     set: typing.Set,  # noqa: UP006
     frozenset: typing.FrozenSet,  # noqa: UP006
     tuple: typing.Tuple,  # noqa: UP006
-}
-dtype_abbrs = {
-    torch.bfloat16: "bf16",
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.complex32: "c32",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.bool: "b8",
-    torch.uint8: "u8",
-    torch.uint16: "u16",
-    torch.uint32: "u32",
-    torch.uint64: "u64",
-    torch.float8_e5m2: "f8e5m2",
-    torch.float8_e4m3fn: "f8e4m3fn",
-    torch.float8_e5m2fnuz: "f8e5m2fnuz",
-    torch.float8_e4m3fnuz: "f8e4m3fnuz",
-    torch.float8_e8m0fnu: "f8e8m0fnu",
 }
 reflectable_magic_methods = {
     "add": "{} + {}",
@@ -173,24 +151,6 @@ def _format_target(base: str, target: str) -> str:
     for part in target.split("."):
         base = f"{base}.{part}" if part.isidentifier() else f"getattr({base}, {json.dumps(part, ensure_ascii=False)})"
     return base
-
-
-def _plain(name: str, text: str) -> str:
-    return text
-
-
-def tensor_annotation(value: Any, stride: bool, device: bool, color: Callable[[str, str], str] = _plain) -> str:
-    """`"f32[2, 3]"` with its quotes for a tensor or a TensorMetadata, which shows neither stride nor device; empty for others."""
-    if getattr(value, "dtype", None) not in dtype_abbrs or not hasattr(value, "shape"):
-        return ""
-    dtype, sizes = dtype_abbrs[value.dtype], f"[{', '.join(map(str, value.shape))}]"
-    if not isinstance(value, torch.Tensor):
-        return f'"{dtype}{sizes}"'
-    text = color("red", dtype) + color("blue", sizes)
-    strides = f"[{', '.join(map(str, value.stride()))}]" if stride and value.layout is torch.strided else ""
-    text += color("dim_blue", strides) + color("dim_green", str(value.device) if device else "")
-    own = type(value) in (torch.Tensor, torch.nn.Buffer) or type(value).__name__ == "FakeTensor"
-    return f'"{text}"' if own else f'"{type(value).__name__}({text})"'
 
 
 class _Writer:

@@ -30,7 +30,6 @@ from flambeau.fx.codegen import (
     _ParsedStackTrace,
     _PyTreeCodeGen,
     _PyTreeInfo,
-    dtype_abbrs,
     inplace_methods,
     magic_methods,
     reflectable_magic_methods,
@@ -39,6 +38,7 @@ from flambeau.fx.names import _get_qualified_name, _illegal_char_regex, _is_magi
 from flambeau.fx.namespace import _custom_builtins, _CustomBuiltin, _illegal_names, _Namespace, _register_custom_builtin
 from flambeau.fx.node import Argument, Node, Target, _legal_ops, _type_repr, map_arg, warn_missing_reference
 from flambeau.fx.tables import simple_table
+from flambeau.utils._dtype_abbrs import dtype_abbrs as dtype_abbrs
 
 if TYPE_CHECKING:
     from flambeau.fx._symbolic_trace import Tracer

@@ -26,6 +26,7 @@ from flambeau.dispatcher.overloads import OpOverload, OpOverloadPacket
 from flambeau.fx._compatibility import compatibility
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.names import _get_qualified_name, shown, shown_type
+from flambeau.fx.tensor_text import tensor_annotation
 from flambeau.nn import Module
 
 if TYPE_CHECKING:
@@ -447,8 +448,6 @@ class Node:
 
 
 def _metadata(node: Node) -> str:
-    from flambeau.fx.codegen import tensor_annotation
-
     text = tensor_annotation(node.meta.get("val"), stride=True, device=True)
     return f"Tensor {text}" if text else ""
 
