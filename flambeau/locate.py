@@ -98,7 +98,7 @@ def kernels(function: Any, operator: Any) -> Iterator[tuple[str, str]]:
     torch: Any = importlib.import_module(PACKAGE)
     declaration = getattr(operator, "body", None) or getattr(operator, "implementation", None) or function
     parameters = inspect.signature(declaration).parameters
-    operands: Any = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
+    operands = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
     names = [name for name in operands if name in parameters and parameters[name].default is inspect.Parameter.empty]
     if not names:
         return

@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau._decomp.registry import register_decomposition
+from flambeau.dispatcher.aten.composites.helpers import full, like, scalar, where
 
 __all__ = ["arange", "aten", "computed_in_float32", "decomposes", "full", "like", "scalar", "where"]
 
@@ -48,38 +49,6 @@ def computed_in_float32(rule: Rule) -> Rule:
 
 def _to(x: torch.Tensor, dtype: torch.dtype) -> Any:
     return aten._to_copy.default(x, dtype=dtype)
-
-
-def scalar(value: Any, dtype: torch.dtype) -> Any:
-    """A number as a tensor without dimensions."""
-    return aten.scalar_tensor.default(value, dtype=dtype, layout=torch.strided, device=_CPU)
-
-
-def where(condition: Any, x: Any, y: Any) -> Any:
-    """A choice; numbers are tensors first, the second one before the first, of the dtype that the other tensor has."""
-    tensors = [t.dtype for t in (x, y) if isinstance(t, torch.Tensor)]
-
-    def whole(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value
-        number = torch.get_default_dtype() if isinstance(value, float) else torch.bool if isinstance(value, bool) else torch.int64
-        if tensors:
-            floating = tensors[0].is_floating_point or tensors[0].is_complex or number is not torch.get_default_dtype()
-            number = tensors[0] if floating else number
-        return scalar(value, number)
-
-    second = whole(y)
-    return aten.where.self(condition, whole(x), second)
-
-
-def full(shape: Any, value: Any, dtype: torch.dtype) -> Any:
-    """A tensor of one number."""
-    return aten.full.default(list(shape), value, dtype=dtype, layout=torch.strided, device=_CPU, pin_memory=False)
-
-
-def like(x: torch.Tensor, value: Any, **named: Any) -> Any:
-    """A tensor of one number that is like another."""
-    return aten.full_like.default(x, value, pin_memory=False, memory_format=torch.preserve_format, **named)
 
 
 def arange(start: Any, end: Any, step: Any = None, dtype: torch.dtype | None = None) -> Any:

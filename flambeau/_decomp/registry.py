@@ -10,15 +10,32 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau.utils._pytree as pytree
+from flambeau.dispatcher.aten.composites import body_of
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
+    "Composite",
     "decomposition_table",
     "global_decomposition_table",
     "pre_autograd_decomposition_table",
     "register_decomposition",
     "remove_decompositions",
 ]
+
+
+class Composite:
+    """What a table has for an operator that is made of others: called with its arguments, it calls the other ones."""
+
+    __slots__ = ("operator",)
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rule = body_of(self.operator, graph=True)
+        made = NotImplemented if rule is None else rule(*args, **kwargs)
+        return self.operator(*args, **kwargs) if made is NotImplemented else made
+
 
 TYPES = ("post_autograd", "pre_autograd", "meta")
 global_decomposition_table: dict[str, dict[Any, Callable[..., Any]]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""CustomDecompTable, the table by which an exported program is taken apart. Stands on decompositions and composites."""
+"""CustomDecompTable, the table by which an exported program is taken apart. Stands on decompositions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau._decomp import decompositions
-from flambeau._decomp.composites import Composite
-from flambeau._decomp.registry import decomposition_table
+from flambeau._decomp.registry import Composite, decomposition_table
 from flambeau.core.operator.schema_index import graph_composites
 from flambeau.dispatcher import builtin_schemas
 from flambeau.dispatcher.record import RECORDS

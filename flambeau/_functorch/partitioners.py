@@ -166,11 +166,9 @@ def _unwritten(graph: fx.Graph, saved: list[fx.Node]) -> list[fx.Node]:
             with graph.inserting_before(first):
                 copy = graph.call_function(aten.clone.default, (node,))
             copy.meta = dict(node.meta)
-
-            def reads(user: fx.Node, copy: fx.Node = copy) -> bool:
-                return user is not copy and not _writes_input(user) and user.op != "output"
-
-            node.replace_all_uses_with(copy, delete_user_cb=reads)
+            node.replace_all_uses_with(
+                copy, delete_user_cb=lambda user, copy=copy: user is not copy and not _writes_input(user) and user.op != "output"
+            )
             saved[at] = copy
     return saved
 

@@ -73,8 +73,7 @@ def spec_of(fullname: str) -> ModuleSpec | None:
     entry = table().get(name)
     if entry is None:
         return None
-    loader: Any = AliasLoader(entry)  # of importlib's protocol, without its base class
-    spec = ModuleSpec(fullname, loader, is_package=any(other.startswith(f"{name}.") for other in table()))
+    spec = ModuleSpec(fullname, AliasLoader(entry), is_package=any(other.startswith(f"{name}.") for other in table()))
     spec.origin = str(Path(__file__).with_name("aliases.txt"))
     return spec
 

@@ -28,6 +28,7 @@ from flambeau.core.tensor.fakes import is_fake
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher import builtin_schemas, calling, derivatives, expressions, graphs, replaced, wrapper_geometry
 from flambeau.dispatcher.aten import (
+    composites,
     contractions,
     decompositions,
     fourier_lowerings,
@@ -48,9 +49,9 @@ from flambeau.ops.nn import loss, margin_loss
 from flambeau.ops.views.view import _unsafe_view
 
 __all__ = [
-    "DispatchMode", "as_public", "contractions", "decompositions", "derivatives", "fourier_lowerings", "indexing", "lowered",
-    "made_of_others", "name_of", "random_lowerings", "recurrent_lowerings", "resampling_lowerings", "resolve", "shapes",
-    "wrapper_geometry",
+    "DispatchMode", "as_public", "composites", "contractions", "decompositions", "derivatives", "fourier_lowerings", "indexing",
+    "lowered", "made_of_others", "name_of", "random_lowerings", "recurrent_lowerings", "resampling_lowerings", "resolve",
+    "shapes", "wrapper_geometry",
 ]  # fmt: skip
 
 # Names of functions that are an operator of another name.
@@ -248,6 +249,11 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
         return own(*args, **kwargs)
     if result is not NotImplemented:
         return result
+    if composites.has_bodies(name) and kwargs.get("out") is None:
+        found = _overload(function, name, args, kwargs) if found is None else found
+        result = NotImplemented if found is None else opened(*found)
+        if result is not NotImplemented:
+            return as_public(name, result)
     if name and made_of_others(function, name):
         return own(*args, **kwargs)
     if found is None and name:
@@ -268,6 +274,19 @@ def _answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ..
     if kwargs.get("requires_grad") and not isinstance(kwargs["requires_grad"], Tensor):
         return result.requires_grad_()
     return as_public(name, result)
+
+
+def opened(overload: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the operators give that PyTorch makes an overload of; NotImplemented where that isn't written here, or it is its own
+    body that runs.
+    """
+    body = composites.body_of(overload)
+    if body is None:
+        return NotImplemented
+    try:
+        return body(*args, **kwargs)
+    except graphs.Reached:
+        return NotImplemented
 
 
 def _overload(function: FunctionType, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

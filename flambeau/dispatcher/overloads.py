@@ -19,6 +19,7 @@ from flambeau.core.modes.overrides import dispatch, dispatch_to_mode
 from flambeau.core.operator import schema_index
 from flambeau.core.operator.facets import OpDef
 from flambeau.dispatcher import builtin, builtin_schemas, calling, handlers, registered
+from flambeau.dispatcher.aten.composites.registry import body_of
 from flambeau.dispatcher.keys import DispatchKey, DispatchKeySet
 from flambeau.dispatcher.record import RECORDS, OperatorRecord
 from flambeau.dispatcher.schema import FunctionSchema
@@ -77,6 +78,11 @@ class OpOverload(OperatorBase):
 
             values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             return graphs.run(self, *calling.split(self._schema, values))
+        body = body_of(self) if local.dispatch_modes and local.dispatch_modes[-1]._before_composites is None else None
+        if body is not None:
+            made = body(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
         found = overriding(args, kwargs)
         if found:
             return dispatch(self, args, kwargs, found)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import flambeau as torch
 import flambeau.utils._pytree as pytree
-from flambeau._decomp.composites import Composite
+from flambeau._decomp.registry import Composite
 from flambeau._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from flambeau._subclasses.functional_tensor import FunctionalTensorMode
 from flambeau._subclasses.symbolic.run import run

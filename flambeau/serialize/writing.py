@@ -59,9 +59,9 @@ def save(
         with opened as file:
             write_archive(file, name, content, storages, not _disable_byteorder_record)
     else:
-        pieces = legacy_pieces(obj, pickle_module, pickle_protocol)
+        content = legacy_pieces(obj, pickle_module, pickle_protocol)
         with opened as file:
-            for piece in pieces:
+            for piece in content:
                 file.write(piece)
     if hasattr(f, "flush"):
         f.flush()

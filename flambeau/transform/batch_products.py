@@ -100,7 +100,7 @@ def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return made if bias is None else made + bias
 
 
-_PRODUCTS: dict[Any, Any] = {
+_PRODUCTS = {
     matmuls.addmm: matmuls.mm,
     matmuls.baddbmm: matmuls.bmm,
     matmuls.addmv: matmuls.mv,

@@ -12,9 +12,13 @@ _CPU = torch.device("cpu")
 
 
 def _ones_or_zeros(name: str, number: int) -> None:
+    def of(dtype: Any) -> Any:
+        return bool(number) if dtype is torch.bool else number
+
     @decomposes(f"{name}s.default")
     def fresh(size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
-        return full(size, number, dtype or torch.get_default_dtype())
+        dtype = dtype or torch.get_default_dtype()
+        return full(size, of(dtype), dtype)
 
     @decomposes(f"{name}s_like.default")
     def alike(
@@ -23,12 +27,13 @@ def _ones_or_zeros(name: str, number: int) -> None:
         given = {"dtype": dtype, "layout": layout, "device": device}
         named = {n: x for n, x in given.items() if x is not None}
         return aten.full_like.default(
-            self, number, **named, pin_memory=False, memory_format=memory_format or torch.preserve_format
+            self, of(dtype or self.dtype), **named, pin_memory=False, memory_format=memory_format or torch.preserve_format
         )
 
     @decomposes(f"new_{name}s.default")
     def new(self: Any, size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Any:
-        return full(size, number, dtype or self.dtype)
+        dtype = dtype or self.dtype
+        return full(size, of(dtype), dtype)
 
 
 _ones_or_zeros("zero", 0)

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 import flambeau as torch
-from flambeau._decomp.helpers import arange, aten, decomposes, full, like, scalar, where
+from flambeau._decomp.helpers import arange, aten, decomposes, like, where
+from flambeau.dispatcher.aten.composites.attention import attention_by_products
 
 __all__: list[str] = []
 
@@ -34,44 +35,6 @@ def _scaled_dot_product_flash_attention_for_cpu(
     made = aten.permute.default(made, [2, 0, 1, 3])
     made = aten.clone.default(made, memory_format=torch.contiguous_format)
     return aten.permute.default(made, [1, 2, 0, 3]), shares
-
-
-def as_added_mask(mask: Any, dtype: torch.dtype) -> Any:
-    """A mask of truths as numbers that are added: 0, or minus infinity."""
-    never = aten.scalar_tensor.default(-math.inf, dtype=dtype, device=torch.device("cpu"))
-    return aten.where.self(mask, scalar(0.0, dtype), never)
-
-
-def attention_by_products(
-    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None
-) -> tuple[Any, Any]:
-    """Attention, and its shares; heads of the query may share those of key and value. Halves are computed in float32."""
-    if query.dtype in (torch.float16, torch.bfloat16):
-        q, k, v = (aten._to_copy.default(x, dtype=torch.float32) for x in (query, key, value))
-        made, shares = attention_by_products(q, k, v, mask, dropout, causal, scale)
-        shares = aten._to_copy.default(shares, dtype=query.dtype)
-        return aten._to_copy.default(made, dtype=query.dtype), shares
-    factor = math.sqrt(1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    rows = aten.mul.Scalar(query, factor)
-    if query.dim() > 3 and key.shape[-3] != query.shape[-3]:
-        key, value = (_repeated(x, query.shape[-3] // x.shape[-3]) for x in (key, value))
-    if causal:
-        mask = as_added_mask(aten.tril.default(full([query.shape[-2], key.shape[-2]], True, torch.bool)), query.dtype)
-    columns = aten.mul.Scalar(aten.transpose.int(key, -2, -1), factor)
-    scores = torch.matmul(rows, columns)
-    if mask is not None:
-        scores = aten.add.Tensor(scores, mask)
-    shares = aten._safe_softmax.default(scores, -1)
-    if dropout:
-        shares = aten.native_dropout.default(shares, dropout, True)[0]
-    return torch.matmul(shares, value), shares
-
-
-def _repeated(x: Any, count: int) -> Any:
-    """Each head several times."""
-    *lead, heads, rows, width = x.shape
-    spread = aten.expand.default(aten.unsqueeze.default(x, x.dim() - 2), [*lead, heads, count, rows, width])
-    return aten.clone.default(spread, memory_format=torch.contiguous_format).view([*lead, heads * count, rows, width])
 
 
 @decomposes("_weight_norm_interface.default")
@@ -176,3 +139,14 @@ def im2col(self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
     windows = aten.index.Tensor(padded, [None, None, rows, across])
     moved = aten.permute.default(windows, [0, 1, 2, 4, 3, 5])
     return moved.reshape(count, channels * math.prod(kernel_size), down.shape[1] * across.shape[1])
+
+
+@decomposes("native_batch_norm.default")
+def native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    if not training:
+        return aten._native_batch_norm_legit_no_training.default(input, weight, bias, running_mean, running_var, momentum, eps)
+    if running_mean is None:
+        return aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, eps)
+    return aten._native_batch_norm_legit.default(input, weight, bias, running_mean, running_var, True, momentum, eps)

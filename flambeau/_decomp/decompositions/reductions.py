@@ -33,7 +33,7 @@ def all_dims(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @decomposes("aminmax.default")
 def aminmax(self: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    along: list[Any] = [] if dim is None else [[dim]]
+    along = [] if dim is None else [[dim]]
     along += [[], True][len(along) :] if keepdim else []
     return aten.amin.default(self, *along), aten.amax.default(self, *along)
 
@@ -66,7 +66,7 @@ def logsumexp(self: Any, dim: Any, keepdim: bool = False) -> Any:
 def nansum(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     named = {} if dtype is None else {"dtype": dtype}
     known = where(aten.isnan.default(self), 0, self)
-    return aten.sum.dim_IntList(known, [] if dim is None else list(dim), *([True] if keepdim else []), **named)
+    return aten.sum.dim_IntList(known, None if dim is None else list(dim), *([True] if keepdim else []), **named)
 
 
 @decomposes("std.correction")

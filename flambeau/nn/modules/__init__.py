@@ -1,7 +1,5 @@
 """The layers, one family per file; `flambeau.nn` re-exports them."""
 
-from typing import TYPE_CHECKING
-
 from flambeau.nn.modules.activation import (
     CELU,
     ELU,
@@ -151,5 +149,4 @@ from flambeau.nn.modules.transformer import (
 )  # fmt: skip
 from flambeau.nn.modules.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
-if not TYPE_CHECKING:  # which can't see what is computed, and takes all that is imported here
-    __all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
+__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

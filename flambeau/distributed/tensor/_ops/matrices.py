@@ -76,7 +76,21 @@ def linear(call: OpCall) -> Iterable[Way]:
     yield call.way(P, input=S(ndim - 1), weight=S(1), **partial)
 
 
+@rule("_cdist_forward")
+def distances(call: OpCall) -> Iterable[Way]:
+    """Rows of both sides may be cut, and batches where both have them."""
+    first, second = call.operands
+    rows = call.results[0].shape
+    if first.ndim == second.ndim == len(rows):
+        for dim in range(len(rows) - 2):
+            if first.shape[dim] == second.shape[dim]:
+                yield call.way(S(dim), x1=S(dim), x2=S(dim))
+        yield call.way(S(len(rows) - 2), x1=S(first.ndim - 2))
+        yield call.way(S(len(rows) - 1), x2=S(second.ndim - 2))
+
+
 @rule("svd", "_singular_values", "linalg_eigh", "linalg_eigvalsh", "linalg_qr", "linalg_det", "linalg_slogdet")
+@rule("_linalg_svd", "_linalg_eigh", "_linalg_det", "_linalg_slogdet")
 @rule("tril", "triu", "tril_", "triu_", "linalg_inv_ex", "linalg_cholesky_ex", "_linalg_solve_ex", "inverse")
 def each_matrix(call: OpCall) -> Iterable[Way]:
     """Matrix by matrix: batches may be cut."""

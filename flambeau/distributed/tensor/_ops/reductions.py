@@ -38,12 +38,13 @@ def reduction(call: OpCall) -> Iterable[Way]:
             yield Way((partial,) * count, (partial,))
 
 
-@rule("linalg_vector_norm")
+@rule("linalg_vector_norm", "norm")
 def vector_norm(call: OpCall) -> Iterable[Way]:
     """A norm of parts leaves the norm of these over the mesh, or their largest or smallest."""
-    order = float(call["ord"])
-    left = Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(call["ord"]) if order > 0 else None
-    reduced, keepdim = call.dims("dim"), bool(call["keepdim"])
+    given = call["ord" if "ord" in call.arguments else "p"]
+    order = 2.0 if given is None else float(given)
+    left = Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(order) if order > 0 else None
+    reduced, keepdim = call.dims("dim"), bool(call.arguments.get("keepdim"))
     kept = [dim for dim in range(call.operands[0].ndim) if dim not in reduced]
     for place, dim in enumerate(kept):
         yield Way((S(dim if keepdim else place),), (S(dim),))

@@ -8,6 +8,7 @@ from flambeau.distributed.tensor._ops.registry import OpCall, P, R, S, Way, oute
 
 
 @rule("_softmax", "_log_softmax", "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data")
+@rule("_safe_softmax")
 @rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "sort", "topk", "kthvalue", "mode", "cumsum_", "cumprod_")
 @rule("glu", "glu_backward", "renorm", "diff")
 def along_one_dim(call: OpCall) -> Iterable[Way]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
+from flambeau.dispatcher.aten.composites.registry import aten, composite
 
 __all__: list[str] = []
 
-aten = torch.ops.aten
 
-
-@composite(aten.nll_loss.default)
+@composite("nll_loss.default")
 def nll_loss(self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
     return aten.nll_loss_forward.default(self, target, weight, reduction, ignore_index)[0]
 
 
-@composite(aten.nll_loss2d.default)
+@composite("nll_loss2d.default")
 def nll_loss2d(self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
     return aten.nll_loss2d_forward.default(self, target, weight, reduction, ignore_index)[0]
 
 
-@composite(aten.nll_loss_nd.default)
+@composite("nll_loss_nd.default")
 def nll_loss_nd(self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
     rank = self.dim()
     if rank in (1, 2):
@@ -37,7 +34,7 @@ def nll_loss_nd(self: Any, target: Any, weight: Any = None, reduction: int = 1, 
     return made.view(count, *rest) if reduction == 0 else made
 
 
-@composite(aten.cross_entropy_loss.default)
+@composite("cross_entropy_loss.default")
 def cross_entropy_loss(
     self: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
@@ -93,7 +90,7 @@ def _in_reverse(above: Any, below: Any) -> tuple[Any, Any]:
     return aten.sum.default(above), total
 
 
-@composite(aten.kl_div.default)
+@composite("kl_div.default")
 def kl_div(self: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
     if log_target:
         apart = aten.sub.Tensor(target, self)

@@ -2,61 +2,65 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp import helpers
-from flambeau._decomp.composites.registry import composite
+from flambeau.base import dtype as dtypes
+from flambeau.base.layout import contiguous_format, preserve_format, strided
+from flambeau.dispatcher.aten.composites import helpers
+from flambeau.dispatcher.aten.composites.registry import aten, composite
 
 __all__: list[str] = []
 
-aten = torch.ops.aten
 
-
-@composite(aten.where.Scalar, aten.where.ScalarSelf, aten.where.ScalarOther)
+@composite("where.Scalar", "where.ScalarSelf", "where.ScalarOther")
 def where(condition: Any, self: Any, other: Any) -> Any:
     return helpers.where(condition, self, other)
 
 
-@composite(aten.max.other)
+@composite("max.other")
 def larger(self: Any, other: Any) -> Any:
     return aten.maximum.default(self, other)
 
 
-@composite(aten.min.other)
+@composite("min.other")
 def smaller(self: Any, other: Any) -> Any:
     return aten.minimum.default(self, other)
 
 
-@composite(aten.float_power.Tensor_Scalar)
+@composite("float_power.Tensor_Scalar")
 def float_power(self: Any, exponent: Any) -> Any:
-    dtype = torch.complex128 if self.is_complex() else torch.float64
+    dtype = dtypes.complex128 if self.is_complex() else dtypes.float64
     return aten.pow.Tensor_Scalar(self if self.dtype is dtype else aten._to_copy.default(self, dtype=dtype), float(exponent))
 
 
-@composite(aten.isreal.default)
+@composite("isreal.default")
 def isreal(self: Any) -> Any:
     if self.is_complex():
-        return aten.eq.Scalar(torch.imag(self), 0)
-    return helpers.like(self, True, dtype=torch.bool)
+        return aten.eq.Scalar(aten.imag.default(self), 0)
+    return aten.ones_like.default(self, dtype=dtypes.bool_, memory_format=preserve_format)
 
 
-@composite(aten.msort.default)
+@composite("msort.default")
 def msort(self: Any) -> Any:
     return aten.sort.default(self, 0)[0]
 
 
-@composite(aten.nanmean.default)
+@composite("nanmean.default")
 def nanmean(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     plain = aten.detach.default(self)
-    counted = aten.logical_not.default(aten.ne.Tensor(plain, plain))
+    counted = aten.logical_not_.default(aten.ne.Tensor(plain, plain))
     count = aten.sum.dim_IntList(counted, dim, *([True] if keepdim else []))
-    known = helpers.where(aten.isnan.default(self), 0, self)
-    total = aten.sum.dim_IntList(known, dim, *([True] if keepdim else []), **({} if dtype is None else {"dtype": dtype}))
+    total = aten.nansum.default(
+        self,
+        *([] if dim is None and not keepdim else [dim]),
+        *([True] if keepdim else []),
+        **({} if dtype is None else {"dtype": dtype}),
+    )
     return aten.div.Tensor(total, count)
 
 
-@composite(aten.tensordot.default)
+@composite("tensordot.default")
 def tensordot(self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
     from math import prod
 
@@ -69,7 +73,7 @@ def tensordot(self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
     return aten.mm.default(first, second).reshape([*sizes[0], *sizes[1]])
 
 
-@composite(aten.diff.default)
+@composite("diff.default")
 def diff(self: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     if prepend is not None or append is not None:
         parts = [x for x in (prepend, self, append) if x is not None]
@@ -78,12 +82,12 @@ def diff(self: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any 
         length = self.shape[dim]
         before = aten.slice.Tensor(self, dim, 0, length - 1)
         after = aten.slice.Tensor(self, dim, 1, length)
-        compare = aten.bitwise_xor.Tensor if self.dtype is torch.bool else aten.sub.Tensor
+        compare = aten.bitwise_xor.Tensor if self.dtype is dtypes.bool_ else aten.sub.Tensor
         self = compare(after, before)
     return self
 
 
-@composite(aten.take_along_dim.default)
+@composite("take_along_dim.default")
 def take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
     if dim is None:
         return aten.gather.default(self.reshape(-1), 0, indices.reshape(-1))
@@ -94,24 +98,22 @@ def take_along_dim(self: Any, indices: Any, dim: int | None = None) -> Any:
     return aten.gather.default(values, dim, aten.remainder.Scalar(places, self.shape[dim]))
 
 
-@composite(aten.repeat_interleave.self_int)
+@composite("repeat_interleave.self_int")
 def repeat_interleave(self: Any, repeats: int, dim: int | None = None, *, output_size: int | None = None) -> Any:
-    flat = self.reshape(-1) if dim is None else self
+    flat = self.reshape(math.prod(self.shape)) if dim is None else self
     dim = 0 if dim is None else dim % flat.dim()
     shape = list(flat.shape)
     spread = aten.expand.default(aten.unsqueeze.default(flat, dim + 1), [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
-    copied = aten.clone.default(spread, memory_format=torch.contiguous_format)
+    copied = aten.clone.default(spread, memory_format=contiguous_format)
     return copied.view([*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
 
 
 def _soft(name: str) -> None:
-    below = getattr(aten, f"_{name}").default
-
-    @composite(getattr(aten, name).int)
+    @composite(f"{name}.int")
     def soft(self: Any, dim: int, dtype: Any = None) -> Any:
         if dtype is not None and dtype is not self.dtype:
-            self = aten._to_copy.default(self, dtype=dtype, layout=torch.strided, device=self.device)
-        return below(self, dim, False)
+            self = aten._to_copy.default(self, dtype=dtype, layout=strided, device=self.device)
+        return getattr(aten, f"_{name}").default(self, dim, False)
 
 
 _soft("softmax")
@@ -121,7 +123,7 @@ _soft("log_softmax")
 # ---------------------------------------------------------------- linear algebra
 
 
-@composite(aten.linalg_norm.default)
+@composite("linalg_norm.default")
 def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if ord is not None or dtype is not None:
         return NotImplemented
@@ -129,29 +131,29 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     return aten.linalg_vector_norm.default(A, 2.0, *along)
 
 
-@composite(aten.det.default, aten.linalg_det.default)
+@composite("det.default", "linalg_det.default")
 def det(A: Any) -> Any:
     return aten._linalg_det.default(A)[0]
 
 
-@composite(aten.linalg_svdvals.default)
+@composite("linalg_svdvals.default")
 def svdvals(A: Any, *, driver: Any = None) -> Any:
     return aten._linalg_svd.default(A)[1]
 
 
-@composite(aten.linalg_matrix_power.default, aten.matrix_power.default)
+@composite("linalg_matrix_power.default", "matrix_power.default")
 def matrix_power(self: Any, n: int) -> Any:
     if n < 0 or n == 0:
         return NotImplemented
     made, square = None, self
     if n == 3:
-        return torch.matmul(torch.matmul(self, self), self)
+        return aten.matmul.default(aten.matmul.default(self, self), self)
     while n:
         if n & 1:
-            made = square if made is None else torch.matmul(made, square)
+            made = square if made is None else aten.matmul.default(made, square)
         n >>= 1
         if n:
-            square = torch.matmul(square, square)
+            square = aten.matmul.default(square, square)
     return made if made is not self else aten.clone.default(self)
 
 
@@ -162,7 +164,7 @@ def _norm_of(norm: str | None, forward: bool) -> int:
     return 1 if norm == "ortho" else 2 if norm == ("forward" if forward else None) or (norm == "backward" and not forward) else 0
 
 
-@composite(aten.fft_fft.default)
+@composite("fft_fft.default")
 def fft_fft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     if n is not None and n != self.shape[dim]:
         return NotImplemented
@@ -172,14 +174,14 @@ def fft_fft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = N
     return aten._fft_r2c.default(self, [axis], _norm_of(norm, True), False)
 
 
-@composite(aten.fft_rfft.default)
+@composite("fft_rfft.default")
 def fft_rfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     if n is not None and n != self.shape[dim]:
         return NotImplemented
     return aten._fft_r2c.default(self, [dim % self.dim()], _norm_of(norm, True), True)
 
 
-@composite(aten.fft_irfft.default)
+@composite("fft_irfft.default")
 def fft_irfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     axis = dim % self.dim()
     length = 2 * (self.shape[axis] - 1) if n is None else n
@@ -188,6 +190,6 @@ def fft_irfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return aten._fft_c2r.default(self, [axis], _norm_of(norm, False), length)
 
 
-@composite(aten.broadcast_to.default)
+@composite("broadcast_to.default")
 def broadcast_to(self: Any, size: Any) -> Any:
     return aten.expand.default(self, list(size))

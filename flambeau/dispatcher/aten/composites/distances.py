@@ -5,35 +5,34 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
-from flambeau._decomp.helpers import where
+from flambeau.base.device import cpu
+from flambeau.base.layout import contiguous_format, preserve_format
+from flambeau.dispatcher.aten.composites.helpers import where
+from flambeau.dispatcher.aten.composites.registry import aten, composite
 
 __all__: list[str] = []
-
-aten = torch.ops.aten
 
 
 def _reduced(loss: Any, reduction: int) -> Any:
     return aten.mean.default(loss) if reduction == 1 else aten.sum.default(loss) if reduction == 2 else loss
 
 
-@composite(aten.cosine_similarity.default)
+@composite("cosine_similarity.default")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     norms = [aten.clone.default(aten.linalg_vector_norm.default(x, 2, [dim], True)) for x in (x1, x2)]
-    least = aten.scalar_tensor.default(eps, dtype=norms[0].dtype, device=torch.device("cpu"))
-    first, second = (aten.clamp.Tensor(n, least) for n in norms)
+    least = aten.scalar_tensor.default(eps, dtype=norms[0].dtype, device=cpu)
+    first, second = (aten.clamp_min_.Tensor(n, least) for n in norms)
     right = aten.div.Tensor(x2, second)
     return aten.sum.dim_IntList(aten.mul.Tensor(aten.div.Tensor(x1, first), right), [dim])
 
 
-@composite(aten.pairwise_distance.default)
+@composite("pairwise_distance.default")
 def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
     apart = aten.add.Scalar(aten.sub.Tensor(x1, x2), eps)
-    return aten.linalg_vector_norm.default(apart, float(p), [max(x1.dim(), x2.dim()) - 1], *([True] if keepdim else []))
+    return aten.norm.ScalarOpt_dim(apart, float(p), [max(x1.dim(), x2.dim()) - 1], *([True] if keepdim else []))
 
 
-@composite(aten.triplet_margin_loss.default)
+@composite("triplet_margin_loss.default")
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -51,30 +50,30 @@ def triplet_margin_loss(
     return _reduced(aten.clamp_min.default(aten.sub.Tensor(aten.add.Scalar(near, margin), far), 0), reduction)
 
 
-@composite(aten.margin_ranking_loss.default)
+@composite("margin_ranking_loss.default")
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     apart = aten.sub.Tensor(input1, input2)
     loss = aten.add.Scalar(aten.mul.Tensor(aten.neg.default(target), apart), margin)
-    return _reduced(aten.clamp_min.default(loss, 0), reduction)
+    return _reduced(aten.clamp_min_.default(loss, 0), reduction)
 
 
 def _ones_like(x: Any, value: Any) -> Any:
-    return aten.fill.Scalar(aten.empty_like.default(x), value)
+    return aten.fill_.Scalar(aten.empty_like.default(x, memory_format=preserve_format), value)
 
 
 def _nothing_like(x: Any) -> Any:
-    return aten.zeros_like.default(x, memory_format=torch.contiguous_format)
+    return aten.zeros_like.default(x, memory_format=contiguous_format)
 
 
-@composite(aten.hinge_embedding_loss.default)
+@composite("hinge_embedding_loss.default")
 def hinge_embedding_loss(self: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
     nothing = _nothing_like(self)
-    apart = aten.clamp_min.default(aten.sub.Tensor(_ones_like(self, margin), self), 0)
+    apart = aten.clamp_min_.default(aten.sub_.Tensor(_ones_like(self, margin), self), 0)
     unlike = where(aten.ne.Scalar(target, 1), apart, nothing)
     return _reduced(aten.add.Tensor(unlike, where(aten.ne.Scalar(target, -1), self, nothing)), reduction)
 
 
-@composite(aten.cosine_embedding_loss.default)
+@composite("cosine_embedding_loss.default")
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
     axis = target.dim()
     small = 9.999999960041972e-13  # 1e-12 as a float32, whatever the dtype
@@ -84,15 +83,15 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
 
     product = dot(input1, input2)
     sizes = [aten.add.Scalar(dot(x, x), small) for x in (input1, input2)]
-    cosine = aten.div.Tensor(product, aten.sqrt.default(aten.mul.Tensor(*sizes)))
+    cosine = aten.div.Tensor(product, aten.sqrt_.default(aten.mul.Tensor(*sizes)))
     nothing = _nothing_like(cosine)
-    like = aten.sub.Tensor(_ones_like(cosine, 1), cosine)
-    unlike = aten.clamp_min.default(aten.sub.Scalar(cosine, margin), 0)
+    like = aten.sub_.Tensor(_ones_like(cosine, 1), cosine)
+    unlike = aten.clamp_min_.default(aten.sub.Scalar(cosine, margin), 0)
     first = where(aten.eq.Scalar(target, 1), like, nothing)
     return _reduced(aten.add.Tensor(first, where(aten.eq.Scalar(target, -1), unlike, nothing)), reduction)
 
 
-@composite(aten.poisson_nll_loss.default)
+@composite("poisson_nll_loss.default")
 def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
     if log_input:
         product = aten.mul.Tensor(target, input)
@@ -107,6 +106,6 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: 
     return _reduced(loss, reduction)
 
 
-@composite(aten.cdist.default)
+@composite("cdist.default")
 def cdist(x1: Any, x2: Any, p: float = 2, compute_mode: int | None = None) -> Any:
     return aten._cdist_forward.default(x1, x2, p, compute_mode)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
 from flambeau.dispatcher.aten import contractions
+from flambeau.dispatcher.aten.composites.registry import composite
 
 __all__: list[str] = []
 
 
-@composite(torch.ops.aten.einsum.default)
+@composite("einsum.default")
 def einsum(equation: str, tensors: Any, *, path: Any = None) -> Any:
     return NotImplemented if path is not None and len(tensors) > 2 else contractions.einsum(None, equation, *tensors)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
+from flambeau.dispatcher.aten.composites.registry import aten, composite
 
 __all__: list[str] = []
 
-aten = torch.ops.aten
-
 
 def _spread(name: str) -> None:
-    corrected = getattr(aten, name).correction
-
     def plain(self: Any, unbiased: bool = True) -> Any:
-        return corrected(self, None, correction=int(unbiased))
+        return getattr(aten, name).correction(self, None, correction=int(unbiased))
 
     def along(self: Any, dim: Any, unbiased: bool = True, keepdim: bool = False) -> Any:
-        return corrected(self, dim, correction=int(unbiased), keepdim=keepdim)
+        return getattr(aten, name).correction(self, dim, correction=int(unbiased), keepdim=keepdim)
 
-    composite(getattr(aten, name).default)(plain)
-    composite(getattr(aten, name).dim)(along)
+    composite(f"{name}.default")(plain)
+    composite(f"{name}.dim")(along)
 
 
 for _name in ("std", "std_mean", "var", "var_mean"):

@@ -1,4 +1,4 @@
-"""Recurrent networks, one step after another, as exported graphs have them.
+"""Recurrent networks, one step after another, as graphs that are taken apart have them.
 
 Batches of packed sequences (`aten.lstm.data`) are left to the public function. Inputs are (steps, batch, features).
 """
@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
+from flambeau.dispatcher.aten.composites.registry import aten, in_graphs
 
 __all__: list[str] = []
-
-aten = torch.ops.aten
 #: (part of the input, state, weights of the state) -> the new state.
 Step = Callable[[Any, tuple[Any, ...], Sequence[Any]], tuple[Any, ...]]
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
-    return torch.nn.functional.linear(x, weight, bias)
+    return aten.linear.default(x, weight, bias)
 
 
 def _simple_step(activation: Any) -> Step:
@@ -78,14 +75,13 @@ def _network(
     x: Any,
     state: Sequence[Any],
     params: Sequence[Any],
-    step: Step,
     has_biases: bool,
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-    *,
+    step: Step,
     state_first: bool = False,
 ) -> tuple[Any, ...]:
     """The outputs, and each part of the last states of all layers."""
@@ -113,21 +109,21 @@ def _network(
     return (x, *[aten.stack.default([end[k] for end in last], 0) for k in range(len(parts))])
 
 
-@composite(aten.lstm.input)
+@in_graphs("lstm.input")
 def lstm(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, hx, params, _lstm_step, *how, state_first=True)
+    return _network(input, hx, params, *how, step=_lstm_step, state_first=True)
 
 
-@composite(aten.gru.input)
+@in_graphs("gru.input")
 def gru(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, _gru_step, *how)
+    return _network(input, [hx], params, *how, step=_gru_step)
 
 
-@composite(aten.rnn_tanh.input)
+@in_graphs("rnn_tanh.input")
 def rnn_tanh(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, _simple_step(aten.tanh.default), *how)
+    return _network(input, [hx], params, *how, step=_simple_step(aten.tanh.default))
 
 
-@composite(aten.rnn_relu.input)
+@in_graphs("rnn_relu.input")
 def rnn_relu(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, _simple_step(aten.relu.default), *how)
+    return _network(input, [hx], params, *how, step=_simple_step(aten.relu.default))

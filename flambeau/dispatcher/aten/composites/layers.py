@@ -5,37 +5,38 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import flambeau as torch
-from flambeau._decomp.composites.registry import composite
+from flambeau.base import dtype as dtypes
+from flambeau.base.device import cpu
+from flambeau.base.layout import strided
+from flambeau.core.operator.publishing import NAMESPACE
+from flambeau.dispatcher.aten.composites.registry import aten, composite, in_graphs
 
 __all__: list[str] = []
 
-aten = torch.ops.aten
 
-
-@composite(aten.dropout.default)
+@in_graphs("dropout.default")
 def dropout(input: Any, p: float, train: bool) -> Any:
     return aten.native_dropout.default(input, p, True)[0] if train and p else aten.clone.default(input)
 
 
-@composite(aten.dropout_.default)
+@in_graphs("dropout_.default")
 def dropout_(self: Any, p: float, train: bool) -> Any:
     return aten.copy_.default(self, dropout(self, p, train)) if train and p else self
 
 
-@composite(aten.norm_except_dim.default)
+@composite("norm_except_dim.default")
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     if dim == -1:
         return aten.linalg_vector_norm.default(v, pow)
     return aten.linalg_vector_norm.default(v, pow, [d for d in range(v.dim()) if d != dim % v.dim()], True)
 
 
-@composite(aten._weight_norm.default)
+@composite("_weight_norm.default")
 def _weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     return aten.mul.Tensor(v, aten.div.Tensor(g, norm_except_dim(v, 2, dim)))
 
 
-@composite(aten.batch_norm.default)
+@composite("batch_norm.default")
 def batch_norm(
     input: Any,
     weight: Any,
@@ -47,21 +48,11 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Any:
-    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    aten.empty.memory_format([0], dtype=dtypes.uint8, layout=strided, device=cpu)  # what cuDNN would keep
+    return aten.native_batch_norm.default(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-@composite(aten.native_batch_norm.default)
-def native_batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
-    if not training:
-        return aten._native_batch_norm_legit_no_training.default(input, weight, bias, running_mean, running_var, momentum, eps)
-    if running_mean is None:
-        return aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, eps)
-    return aten._native_batch_norm_legit.default(input, weight, bias, running_mean, running_var, True, momentum, eps)
-
-
-@composite(aten.instance_norm.default)
+@composite("instance_norm.default")
 def instance_norm(
     input: Any,
     weight: Any,
@@ -87,11 +78,11 @@ def instance_norm(
     return made.view(input.shape)
 
 
-@composite(aten.rms_norm.default)
+@in_graphs("rms_norm.default")
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    low = input.dtype in (torch.float16, torch.bfloat16)
-    x = aten._to_copy.default(input, dtype=torch.float32) if low else input
+    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    low = input.dtype in (dtypes.float16, dtypes.bfloat16)
+    x = aten._to_copy.default(input, dtype=dtypes.float32) if low else input
     dims = [input.dim() - len(normalized_shape) + i for i in range(len(normalized_shape))]
     mean = aten.mean.dim(aten.pow.Tensor_Scalar(x, 2), dims, True)
     made = aten.mul.Tensor(x, aten.rsqrt.default(aten.add.Scalar(mean, eps)))
@@ -100,7 +91,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     return aten._to_copy.default(made, dtype=input.dtype) if low else made
 
 
-@composite(aten.prelu.default)
+@composite("prelu.default")
 def prelu(self: Any, weight: Any) -> Any:
     if weight.dim() != self.dim():
         shape = [1] * self.dim()
@@ -112,7 +103,7 @@ def prelu(self: Any, weight: Any) -> Any:
     return aten._prelu_kernel.default(self, weight)
 
 
-@composite(aten.one_hot.default)
+@composite("one_hot.default")
 def one_hot(self: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         return NotImplemented
@@ -123,39 +114,39 @@ def one_hot(self: Any, num_classes: int = -1) -> Any:
         known = aten.all.default(compare(self, bound))
         aten._assert_async.msg(known, f"one_hot: Class values must be {words}")
     column = aten.unsqueeze.default(self, -1)
-    return aten.eq.Tensor(column, torch.arange(num_classes, dtype=torch.int64)).to(torch.int64)
+    return aten.eq.Tensor(column, NAMESPACE["arange"](num_classes, dtype=dtypes.int64)).to(dtypes.int64)
 
 
-@composite(aten.adaptive_avg_pool3d.default)
+@composite("adaptive_avg_pool3d.default")
 def adaptive_avg_pool3d(self: Any, output_size: Any) -> Any:
     if list(output_size) == [1, 1, 1]:
         return aten.mean.dim(self, [-1, -2, -3], True)
     return aten._adaptive_avg_pool3d.default(self, list(output_size))
 
 
-@composite(aten.adaptive_max_pool1d.default)
+@composite("adaptive_max_pool1d.default")
 def adaptive_max_pool1d(self: Any, output_size: Any) -> Any:
     values, places = aten.adaptive_max_pool2d.default(aten.unsqueeze.default(self, -2), [1, *output_size])
     places = aten.squeeze.dim(places, -2)
     return aten.squeeze.dim(values, -2), places
 
 
-@composite(aten.feature_dropout.default)
+@in_graphs("feature_dropout.default")
 def feature_dropout(input: Any, p: float, train: bool) -> Any:
     if not train or not p:
         return input
     size = [*input.shape[:2], *[1] * (input.dim() - 2)]
-    noise = aten.empty.memory_format(size, dtype=input.dtype, layout=torch.strided, device=input.device, pin_memory=False)
+    noise = aten.empty.memory_format(size, dtype=input.dtype, layout=strided, device=input.device, pin_memory=False)
     kept = aten.bernoulli.p(noise, 1 - p)
     return aten.mul.Tensor(input, aten.div.Scalar(kept, 1 - p))
 
 
-@composite(aten.feature_alpha_dropout.default)
+@in_graphs("feature_alpha_dropout.default")
 def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
     return NotImplemented if train and p else input
 
 
-@composite(aten.alpha_dropout.default)
+@in_graphs("alpha_dropout.default")
 def alpha_dropout(input: Any, p: float, train: bool) -> Any:
     if not train or not p:
         return input
@@ -182,7 +173,7 @@ def _resampled(name: str) -> None:
         sizes, given = _sizes(input, output_size, factors)
         return getattr(aten, name).default(input, sizes, *corners, *given)
 
-    composite(getattr(aten, name).vec)(function)
+    in_graphs(f"{name}.vec")(function)
 
 
 for _name in ("linear1d", "bicubic2d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d"):
@@ -191,7 +182,7 @@ for _name in ("nearest_exact1d", "nearest_exact2d", "nearest_exact3d"):
     _resampled(f"_upsample_{_name}")
 
 
-@composite(aten.grid_sampler.default)
+@composite("grid_sampler.default")
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     sample = aten.grid_sampler_2d.default if input.dim() == 4 else aten.grid_sampler_3d.default
     return sample(input, grid, interpolation_mode, padding_mode, align_corners)
