@@ -112,9 +112,8 @@ CIRCLES = {
             "dispatcher.overloads",
         }
     ),
-    # a value's attributes are what can be called, and what calls give are values; a module's, methods
+    # a value's attributes are what can be called, and what calls give are values
     frozenset({"jit.frontend.callables", "jit.frontend.classes", "jit.frontend.values"}),
-    frozenset({"jit.frontend.module_types", "jit.frontend.modules"}),
     # what a compiled function names are functions and classes that are compiled in their turn
     frozenset(
         {

@@ -82,6 +82,32 @@ class ConcreteType:
             self.container,
         )
 
+    def bound_to(self, module: ModuleValue, where: SourceRange, e: EmitterType, name: str) -> SugaredValue | None:
+        """What the class of such a module has under a name: a property or a method, compiled now, or one that stays Python."""
+        item = inspect.getattr_static(self.python_class, name, None)
+        if isinstance(item, property):
+            getter = define_property(self, name, item)
+            return MethodValue(module.value, [getter]).call(where, e, [], [], 1)
+        if isinstance(item, staticmethod):
+            compiled = functions.compiled(item.__func__, where)
+            return None if compiled is None else FunctionValue(compiled)
+        if not isinstance(item, FunctionType):
+            return None
+        modifier = getattr(item, "_torchscript_modifier", None)
+        if modifier == UNUSED:
+            return _Unused(functions.ignored(item), module.value)
+        if functions.is_ignored(item):
+            return _IgnoredMethod(functions.ignored(item), module.value)
+        noted = functions.noted_overloads(item)
+        if noted:
+            define_overloads(self, item, noted)
+            return MethodValue(module.value, self.overloads[name])
+        if name in library.CONTAINER_METHODS and self.container:
+            library.define_container_method(self.script_type, name, list(self.modules))
+        else:
+            define_method(self, item, name)
+        return MethodValue(module.value, [name]) if name in self.script_type.methods else None
+
 
 _known: WeakKeyDictionary[type, list[tuple[Any, ConcreteType]]] = WeakKeyDictionary()
 
@@ -321,35 +347,6 @@ def define_hooks(concrete: ConcreteType) -> None:
                 if method is not None:
                     kind.methods[name] = method
             into.append(made[name])
-
-
-def bound_to(module: ModuleValue, where: SourceRange, e: EmitterType, name: str) -> SugaredValue | None:
-    """What a module's class has under a name: a property or a method, compiled now, or one that stays Python."""
-    concrete = module.concrete
-    kind = concrete.script_type
-    item = inspect.getattr_static(concrete.python_class, name, None)
-    if isinstance(item, property):
-        getter = define_property(concrete, name, item)
-        return MethodValue(module.value, [getter]).call(where, e, [], [], 1)
-    if isinstance(item, staticmethod):
-        compiled = functions.compiled(item.__func__, where)
-        return None if compiled is None else FunctionValue(compiled)
-    if not isinstance(item, FunctionType):
-        return None
-    modifier = getattr(item, "_torchscript_modifier", None)
-    if modifier == UNUSED:
-        return _Unused(functions.ignored(item), module.value)
-    if functions.is_ignored(item):
-        return _IgnoredMethod(functions.ignored(item), module.value)
-    noted = functions.noted_overloads(item)
-    if noted:
-        define_overloads(concrete, item, noted)
-        return MethodValue(module.value, concrete.overloads[name])
-    if name in library.CONTAINER_METHODS and concrete.container:
-        library.define_container_method(concrete.script_type, name, list(concrete.modules))
-    else:
-        define_method(concrete, item, name)
-    return MethodValue(module.value, [name]) if name in kind.methods else None
 
 
 def define_property(concrete: ConcreteType, name: str, item: property) -> str:

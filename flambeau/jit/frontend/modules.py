@@ -53,7 +53,7 @@ class ModuleValue(SugaredValue):
     def attr(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue:
         found = self._attribute(where, e, name)
         if found is None:
-            found = self._of_class(where, e, name)
+            found = self.concrete.bound_to(self, where, e, name)
         if found is not None:
             return found
         hint = self.concrete.failed.get(name, "")
@@ -103,11 +103,6 @@ class ModuleValue(SugaredValue):
         value = node.output().setType(kind).setDebugName(f"_{name}" if name.isdigit() else name)
         concrete = self.concrete.modules[name]
         return SimpleValue(value) if isinstance(kind, InterfaceType) or concrete is None else ModuleValue(value, concrete)
-
-    def _of_class(self, where: SourceRange, e: Emitter, name: str) -> SugaredValue | None:
-        from flambeau.jit.frontend.module_types import bound_to
-
-        return bound_to(self, where, e, name)
 
     def has_attr(self, where: SourceRange, e: Emitter, name: str) -> bool:
         concrete = self.concrete
