@@ -6,7 +6,7 @@
     flambeau launch [options] script.py [args]      the same in several processes: torchrun, and its options
     flambeau install-torch             make it so for every program of this environment; --version chooses what it is told
     flambeau uninstall-torch
-    flambeau where relu                declaration, derivative and generated code of an operator
+    flambeau where [--llvm] relu       declaration, rules and generated code of an operator, with the text of its kernels
     flambeau --version
 
 Stands on `redirection`, `distribution` and, for `where`, on flambeau's `locate`. Installed as a console script;
@@ -36,7 +36,7 @@ usage: flambeau run script.py [args]     run a program in which `import torch` m
        flambeau launch [options] script.py [args]    the same in several processes, as torchrun; --help for options
        flambeau install-torch [--version X.Y.Z]    make it so for every program of this environment
        flambeau uninstall-torch          take that back
-       flambeau where OPERATOR           show an operator's declaration, derivative and generated code
+       flambeau where [--llvm] OPERATOR  show an operator's declaration, rules and generated code; relu, aten.add.Tensor
        flambeau --version
 """
 
@@ -211,10 +211,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(operands)
     if command == ["launch"]:
         return launch(operands)
-    if command == ["where"] and len(operands) == 1:
+    names = [each for each in operands if each != "--llvm"]
+    if command == ["where"] and len(names) == 1 and not names[0].startswith("-"):
         from flambeau import locate
 
-        return locate.show(operands[0])
+        return locate.show(names[0], "--llvm" in operands)
     chosen = command == ["install-torch"] and operands[:1] == ["--version"] and len(operands) == 2
     if command in (["install-torch"], ["uninstall-torch"]) and (chosen or not operands):
         from . import distribution

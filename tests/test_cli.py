@@ -172,10 +172,17 @@ sys.exit(subprocess.call([sys.executable, "-m", "flambeau_torch", "run", {str(wr
 
 
 def test_where(flambeau: Run) -> None:
-    answer = flambeau("where", "relu")
+    answer = flambeau("where", "--llvm", "relu")
     assert answer.returncode == 0 and "torch.relu" in answer.stdout and "torch.nn.functional.relu" in answer.stdout
     text = " ".join(answer.stdout.split())
     assert "loops relu over [4, 4]: in0 -> out0" in text and "define void @relu.float32(" in text
+    answer = flambeau("where", "cdist")  # a composite: the rule is another operator's
+    assert "_cdist_forward, which calls of cdist leave in the graph: derivative rule" in answer.stdout
+    assert "plan of cdist on float32" in answer.stdout and "define " not in answer.stdout
+    answer = flambeau("where", "aten.add.Tensor")
+    assert answer.returncode == 0 and "torch.ops.aten.add.Tensor" in answer.stdout and "\ndeclaration  " in answer.stdout
+    assert "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" in answer.stdout
+    assert "torch.ops.aten.cdist.default" in flambeau("where", "aten.cdist").stdout
     answer = flambeau("where", "no_such_operator")
     assert answer.returncode == 1 and "no_such_operator" in answer.stderr
 
