@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
-from flambeau.codegen.cpu import features, matrix_unit, vector_bytes
+from flambeau.codegen.cpu import ARM, features, matrix_unit, vector_bytes
 from flambeau.codegen.kernel import BYTES, Kernel, vector
 
 TILE_SIDE = 16  # rows of a matrix unit's tile, and pairs of bfloat16 in each
@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     name: str
     storage: str
     compute: str
-    pair: bool = False  # two k steps per lane (bfloat16 dot products)
+    pair: bool = False  # two k steps per lane (dot products of bfloat16, and of integers as 16-bit ones)
     tiles: bool = False  # pairs multiplied by the processor's matrix unit, 16 rows and columns at a time
 
     @property
@@ -53,6 +53,8 @@ _KINDS = {
     "int64": Kind("int64", "i64", "i64"),
 }
 
+_PAIRED_INTEGERS = frozenset({"int8", "uint8", "int16"})
+
 
 def kind_of(dtype: object) -> Kind:
     """The Kind of a dtype (an object with a name, or the name)."""
@@ -63,11 +65,21 @@ def kind_of(dtype: object) -> Kind:
 
 
 def paired(kind: Kind) -> Kind:
-    """The same kind, packed for the CPU's matrix unit or bfloat16 dot products where it has them."""
+    """The same kind, packed for the CPU's matrix unit, or for dot products of two steps where it has them."""
+    if kind.name in _PAIRED_INTEGERS:
+        return kind._replace(pair=not ARM)
     if kind.name != "bfloat16" or vector_bytes() < 64:
         return kind
     tiles = matrix_unit()
     return kind._replace(pair=tiles or "avx512_bf16" in features(), tiles=tiles)
+
+
+def half_word(f: Kernel, kind: Kind, value: Value) -> Value:
+    """A stored scalar or vector as the 16 bits that are half of a pair."""
+    if BYTES[kind.storage] == 2:
+        return value
+    lanes = int(value.type[1:].split(" ")[0]) if value.type[0] == "<" else 0
+    return f.convert(value, vector("i16", lanes) if lanes else "i16", "zext" if kind.name == "uint8" else "sext")
 
 
 def widen(f: Kernel, kind: Kind, value: Value) -> Value:

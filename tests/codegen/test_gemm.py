@@ -188,6 +188,15 @@ def test_slices_are_for_few_elements_and_many_steps():
     assert not sliced_along_k(1, 1, 1000) and not sliced_along_k(500, 500, 1 << 12)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("k", [1, 2, 63, 600, 1201])
+def test_short_integers_are_multiplied_in_pairs_of_steps(dtype, k):
+    """Exactly, modulo the result's range, whatever order the operands have; an odd last step is paired with zero."""
+    for orders in (("k", "n"), ("m", "n"), ("k", "k"), ("m", "k")):
+        check(70, 90, k, dtype, *orders)
+        check(19, 530, k, dtype, *orders, padding=1)
+
+
 @pytest.mark.parametrize("dtype", list(TYPES))
 def test_dtypes(dtype):
     for size, orders in (

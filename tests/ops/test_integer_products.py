@@ -17,6 +17,21 @@ def test_int8_matrices():
         torch._int_mm(a, a)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("size", [(64, 600, 128), (40, 257, 33), (7, 64, 500), (1, 900, 300), (300, 3, 5), (2, 0, 3)])
+def test_int8_matrices_at_their_bounds(dtype, size):
+    m, k, n = size
+    a = torch.full((m, k), -128 if dtype is torch.int8 else 255, dtype=dtype)
+    a[::3] = 127
+    b = torch.randint(-128, 128, (k, n), dtype=torch.int8)
+    b[:, ::2] = -128
+    expected = a.long() @ b.long()
+    for left in (a, a.t().contiguous().t()):
+        for right in (b, b.t().contiguous().t()):
+            made = torch._int_mm(left, right)
+            assert made.dtype is torch.int32 and torch.equal(made.long(), expected)
+
+
 def test_int8_weights():
     x, scales = torch.tensor([[1.0, 2, 3, 4]]), [0.1, 0.2]
     weights = torch.tensor([[1, 2, 3, 4], [-128, 127, 0, 5]], dtype=torch.int8)

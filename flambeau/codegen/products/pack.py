@@ -1,14 +1,14 @@
 """Packing matrices into panels: `width` lanes side by side per step along k, so that register tiles read memory in order.
 
 Three kernels by stride class: lanes contiguous (masked vector copies), k contiguous (square transposes), neither. Narrow dtypes
-are widened on the way; bfloat16 pairs two steps of k per lane for the CPU's dot products. Stands on kernel.py.
+are widened on the way; bfloat16 and short integers pair two steps of k per lane for the CPU's dot products. Stands on kernel.py.
 """
 
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.cpu import vector_bytes
-from flambeau.codegen.element_type import TILE_SIDE, Kind, widen
+from flambeau.codegen.element_type import TILE_SIDE, Kind, half_word, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_rows, vector
 from flambeau.codegen.llvm import BRIEF
@@ -105,7 +105,8 @@ class _Panel:
             for start, count in counts.items():
                 rows = [f.masked_load(vector(kind.storage, count), f.at(kind.storage, row, start), masks[start]) for row in taken]
                 if kind.pair:
-                    merged = f.shuffle(rows[0], rows[1], [h * count + i for i in range(count) for h in (0, 1)])
+                    low, high = (half_word(f, kind, row) for row in rows)
+                    merged = f.shuffle(low, high, [h * count + i for i in range(count) for h in (0, 1)])
                     value = f.convert(merged, vector("i32", count), "bitcast")
                 else:
                     value = widen(f, kind, rows[0])
@@ -149,8 +150,10 @@ class _Panel:
 
         def piece(row: int) -> Value:
             place = f.at(kind.storage, f.load("ptr", rows, row), step * self.per)
-            loaded = f.load(vector("i32" if kind.pair else kind.storage, count), place, align=BYTES[kind.storage])
-            return loaded if kind.pair else widen(f, kind, loaded)
+            loaded = f.load(vector(kind.storage, count * self.per), place, align=BYTES[kind.storage])
+            if kind.pair:
+                return f.convert(half_word(f, kind, loaded), vector("i32", count), "bitcast")
+            return widen(f, kind, loaded)
 
         with f.loop(0, width, chunk) as start:
             with f.loop(0, chunk) as row:
@@ -171,7 +174,7 @@ class _Panel:
         with f.loop(first, self.full) as step, f.loop(0, self.width) as lane:
             elements = [f.load(kind.storage, self.at(lane, step * self.per + h)) for h in range(self.per)]
             if kind.pair:
-                low, high = (f.convert(x, "i32", "zext") for x in elements)
+                low, high = (f.convert(half_word(f, kind, x), "i32", "zext") for x in elements)
                 value = low | (high << 16)
             else:
                 value = widen(f, kind, elements[0])
@@ -182,7 +185,7 @@ class _Panel:
         f, width = self.f, self.width
         with f.when((f["depth"] % 2).differs(0)), f.loop(0, width) as lane:
             value = f.load(self.kind.storage, self.at(lane, self.full * 2))
-            f.store(f.convert(value, "i32", "zext"), self.target, self.full * width + lane)
+            f.store(f.convert(half_word(f, self.kind, value), "i32", "zext"), self.target, self.full * width + lane)
         if self.kind.tiles:
             steps, end = f.ceiling_division(f["depth"], 2), f.ceiling_division(f["depth"], 2 * TILE_SIDE) * TILE_SIDE
             with f.loop(steps * width, end * width, self.chunk) as place:

@@ -6,13 +6,23 @@ in a byte, the first in the low half. Weights are widened and multiplied by ops.
 
 from __future__ import annotations
 
-from flambeau.base.dtype import bfloat16, float16, float32, int8, int32, uint8
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.base.dtype import bfloat16, float16, float32, int8, int16, int32, uint8
+from flambeau.base.layout import Layout, register_cache
+from flambeau.codegen.plan import Plan
+from flambeau.codegen.products.matrix import Matrix
+from flambeau.codegen.products.steps import Contraction
+from flambeau.codegen.targets import lowered
+from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.linalg.matmul import mm
 
 __all__ = ["_convert_weight_to_int4pack_for_cpu", "_int_mm", "_weight_int4pack_mm_for_cpu", "_weight_int8pack_mm"]
 
+_plans: dict[Any, Callable] = register_cache({})
 _GROUPS = (32, 64, 128, 256)
 
 
@@ -46,8 +56,23 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
                 out._layout.shape[dim] == size,
                 f"{name}: Expected result.size({dim}) to be {size} but got {out._layout.shape[dim]}",
             )
-    made = mm(input.to(int32), mat2.to(int32))
+    if input._layout.dtype is uint8:
+        input, mat2 = input.to(int16), mat2.to(int16)
+    made = _wide_product(input, mat2)
     return made if out is None else out.copy_(made)
+
+
+def _wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices of one dtype in int32."""
+    key = a._layout, b._layout
+    launch = _plans.get(key)
+    if launch is None:
+        (m, k), n = a._layout.shape, b._layout.shape[1]
+        out = Layout.contiguous((m, n), int32, a._layout.device)
+        operands = [Matrix(slot, (0, 0, *x._layout.strides)) for slot, x in enumerate((a, b), 1)]
+        step = Contraction(a._layout.dtype, m, n, k, *operands, Matrix(0, (0, 0, n, 1)), out=int32)
+        launch = _plans[key] = lowered(Plan([step], [out], [*key], release=m * n * k >= RELEASE_FROM))
+    return launch(None, a, b)
 
 
 def _float_operand(name: str, x: Tensor) -> None:
