@@ -69,8 +69,8 @@ def _wide_product(a: Tensor, b: Tensor) -> Tensor:
     if launch is None:
         (m, k), n = a._layout.shape, b._layout.shape[1]
         out = Layout.contiguous((m, n), int32, a._layout.device)
-        operands = [Matrix(slot, (0, 0, *x._layout.strides)) for slot, x in enumerate((a, b), 1)]
-        step = Contraction(a._layout.dtype, m, n, k, *operands, Matrix(0, (0, 0, n, 1)), out=int32)
+        left, right = (Matrix(slot, (0, 0, *x._layout.strides)) for slot, x in enumerate((a, b), 1))
+        step = Contraction(a._layout.dtype, m, n, k, left, right, Matrix(0, (0, 0, n, 1)), out=int32)
         launch = _plans[key] = lowered(Plan([step], [out], [*key], release=m * n * k >= RELEASE_FROM))
     return launch(None, a, b)
 
