@@ -24,6 +24,7 @@ from typing import Any
 
 from flambeau.base.naming import PACKAGE
 
+TABLE = Path(__file__).with_name("aliases.txt")
 ANYTHING = "..."
 
 
@@ -52,8 +53,7 @@ class Alias:
 def table() -> dict[str, Alias]:
     """The entries by name."""
     entries: dict[str, Alias] = {}
-    text = Path(__file__).with_name("aliases.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
         before, _, behind = line.partition(": ")
         if line.startswith("#") or not line.strip():
             continue
@@ -73,8 +73,9 @@ def spec_of(fullname: str) -> ModuleSpec | None:
     entry = table().get(name)
     if entry is None:
         return None
-    spec = ModuleSpec(fullname, AliasLoader(entry), is_package=any(other.startswith(f"{name}.") for other in table()))
-    spec.origin = str(Path(__file__).with_name("aliases.txt"))
+    package = any(other.startswith(f"{name}.") for other in table())
+    spec = ModuleSpec(fullname, AliasLoader(entry), origin=str(TABLE), is_package=package)
+    spec.has_location = True  # so that __file__ says where the module is written
     return spec
 
 

@@ -23,6 +23,7 @@ def test_an_entry_is_a_module_with_the_names_that_it_lists(name: str) -> None:
     entry = aliases.table()[name]
     made = importlib.import_module(f"flambeau.{name}")
     assert type(made) is ModuleType and made.__name__ == made.__spec__.name == f"flambeau.{name}"
+    assert made.__file__ == str(aliases.TABLE) and getattr(made, "__path__", []) == []
     assert made.__doc__ == f"torch.{name}: {entry.doc}."
     assert importlib.util.find_spec(made.__name__).loader.entry is entry
     for place, new, old in entry.names():
@@ -110,4 +111,4 @@ print(torch._library)
 
 def test_as_torch_they_have_pytorchs_names(run_python: Run) -> None:
     answer = run_python("-m", "flambeau_torch", "run", "-c", AS_TORCH)
-    assert answer.returncode == 0 and answer.stdout.startswith("<module 'torch._library' ("), answer.stderr
+    assert answer.returncode == 0 and answer.stdout.startswith("<module 'torch._library' from "), answer.stderr
