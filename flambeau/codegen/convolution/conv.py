@@ -12,7 +12,7 @@ from math import gcd, prod
 
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
-from flambeau.codegen.convolution.extents import Convolution, Phases, Weights, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, rounded
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -31,11 +31,9 @@ from flambeau.codegen.products.micro import LONG_TURN, steps_together, tile_addr
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime.threads import planned_threads
 
-PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
 MOST_ROWS = 672  # of a task
 FILL_ROWS = 16  # what filling a panel of patches costs, in rows of multiplying it
 STREAM_PANELS = 0.5  # what reading the weights costs, in panels of patches
-LATE = 0.125  # how late a thread is, in tasks
 PATCH_PRODUCTS = 256  # images x channels up to which a product each is planned
 
 
@@ -155,9 +153,9 @@ def _gather_phases(
     flag = packed = end = 0
     if taps and not in_place:
         if winograd.applies(kind, window, groups, taps):
-            boxes = winograd.boxes(kind, winograd.tile_window(window), channels, panels, (height, vectors))
+            tile = height, vectors
+            boxes = winograd.boxes(kind, winograd.tile_window(window), channels, panels, tile)
             if winograd.pays(kind, window, channels, rows, boxes):
-                tile = height, vectors
                 phases, end = winograd.winograd_phases(
                     kind, window, channels, rows, w, boxes, tile, target, place, finish, bias_slot
                 )

@@ -13,6 +13,8 @@ from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase
 
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # tried numbers of parts of the rows, and of boxes of pixels
+LATE = 0.125  # how late a thread is, in tasks
 IN_PLACE_PIXELS = 64  # up to so many, packing the weights costs more than it saves
 PAGE = 4096  # bytes; addresses a multiple of it apart share a set of the first-level cache
 

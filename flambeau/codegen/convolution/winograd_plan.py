@@ -9,7 +9,7 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from flambeau.base.flags import flags
-from flambeau.codegen.convolution.extents import Convolution, Weights, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Weights, rounded
 from flambeau.codegen.convolution.halo import Geometry, Tensor5, Window, geometry, grain, row_order
 from flambeau.codegen.convolution.weight import patch_table
 from flambeau.codegen.convolution.winograd import BLOCK, PLANES, RUN_WORDS, plane_size, transform_kernel, winograd_kernel
@@ -25,26 +25,9 @@ from flambeau.codegen.runtime.threads import planned_threads
 WEIGHT_TILES = 64  # to a box, of which the gradient of the weight is added up at once
 WEIGHT_TASKS = 4  # of the gradient of the weight, for each thread
 FLAG = 64  # its offset in the scratch memory of a convolution
-PARTS = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    12,
-    16,
-    24,
-    32,
-    48,
-    64,
-    96,
-    128,
-)  # tried numbers of parts of the output channels, and of boxes of tiles
 BAND_CHANNELS = 8  # in a band: it stays in the first-level cache until its tiles are transformed
 MOST_PANELS = 12  # of tiles to a box
 PRODUCT_BYTES = 48 << 10  # of unfinished products, which stay in the caches until pixels are made of them
-LATE = 0.125  # how late a thread is, in tasks
 # what a vector of tiles costs, in steps of the processor, per channel, output channel, and channel of an output channel
 GATHERED, FINISHED, MULTIPLIED = 48, 44, 8
 STREAMED = 5  # what reading the weights of a channel of an output channel costs
