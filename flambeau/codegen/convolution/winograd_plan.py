@@ -64,17 +64,14 @@ def boxes(kind: Kind, window: Window, channels: int, panels: int, tile: tuple[in
     width, best = vectors * kind.lanes, None
     most = MOST_PANELS * width
     room = max(width, second_level_bytes() // (2 * PLANES * channels * BYTES[kind.compute]) // width * width)
-    for parts in PARTS:
-        tile_panels = -(-panels // parts)
-        if best and parts > panels:
-            continue
-        for wanted in PARTS:
-            g = geometry(
-                kind, window, channels, 1, BAND_CHANNELS * PLANES, min(most, room), wanted, width // gcd(width, window.out[2])
-            )
-            rows, columns = tile_panels * height, -(-g.pixels // kind.lanes)
+    align = width // gcd(width, window.out[2])
+    for wanted in PARTS:
+        g = geometry(kind, window, channels, 1, BAND_CHANNELS * PLANES, min(most, room), wanted, align)
+        columns = -(-g.pixels // kind.lanes)
+        for parts in [p for p in PARTS if p <= panels]:
+            tile_panels = -(-panels // parts)
+            rows, tasks = tile_panels * height, -(-panels // tile_panels) * g.boxes
             task = columns * (MULTIPLIED * rows * channels + GATHERED * channels + FINISHED * rows) + STREAMED * rows * channels
-            tasks = -(-panels // tile_panels) * g.boxes
             time = task * (-(-tasks // threads) + LATE)
             if best is None or time < best.time:
                 best = Boxes(g, tile_panels, time)
