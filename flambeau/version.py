@@ -1,7 +1,7 @@
 """Versions: flambeau's own, and the PyTorch release whose API and behaviour it follows.
 
 Stands on the standard library only. Re-exported as `flambeau.__version__` and `flambeau.version`, where programs look
-for the version of PyTorch; used by `as_torch` (package metadata), `cli` and the kernel cache. `pyproject.toml` reads
+for the version of PyTorch; used by `locate`, `__config__` and the kernel cache. `pyproject.toml` reads
 `FLAMBEAU` here.
 """
 

@@ -3,7 +3,7 @@
 An operator's declaration says how dtypes are promoted and what one element is, so one function serves them all: it converts
 and broadcasts the arguments, runs the nodes of the expression as `torch.ops.prims`, and converts the result. Expressions with a
 node that no primitive operator is (bits, loops) have no such reference. Stands on core.operator.pointwise, ir.expression and
-torch._prims; used by torch._refs and torch._decomp.
+torch._prims; used by torch._refs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """References made of a few primitive operators, of operators that aren't pointwise: choices, factories, reductions.
 
-Stands on torch._prims; used by torch._refs and torch._decomp.
+Stands on torch._prims; used by torch._refs.
 """
 
 from __future__ import annotations

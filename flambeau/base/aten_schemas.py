@@ -1,7 +1,7 @@
 """The schemas of PyTorch's operators, as PyTorch lists them: `operators.txt`, a line an overload (tools/list_operators.py).
 
 The file is read when something is first asked. Here is what its text says to the eye: overloads, tags, and how many arguments
-each form of a function takes; `dispatcher.schema` parses it in full. Used by core for the words of errors, and by dispatcher.
+each form of a function takes; `dispatcher.schema` parses it in full. Used by core and by dispatcher.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `Lowering` turns an `Expr` into straight-line instructions, one SSA value per shared subexpression. They work on single
 numbers or, with a `width`, on that many elements at once: the same text with vector types, which LLVM splits into the
 machine's own. Named functions (exp, sin, ...) are first expanded to their bodies. Stands on ir.scalar, ir.functions and
-codegen.loops.outline. Used by the nest compiler and by attention.
+codegen.loops.outline. Used by the nest compiler and by simd.
 """
 
 from __future__ import annotations

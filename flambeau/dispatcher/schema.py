@@ -2,7 +2,7 @@
 Tensor`.
 
 `parse_schema` reads the text and refuses it in PyTorch's words; a `FunctionSchema` prints as the text that would be
-read back. Stands on schema_types; used by record, calling, infer and torch.library.
+read back. Stands on schema_types; used by record, calling and overloads.
 """
 
 from __future__ import annotations

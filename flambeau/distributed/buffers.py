@@ -1,6 +1,6 @@
 """Tensors as MPI sees them: contiguous memory at an address. What isn't is copied before, and back afterwards.
 
-Stands on the public operators; used by process groups.
+Stands on the public operators; used by engine.
 """
 
 from __future__ import annotations

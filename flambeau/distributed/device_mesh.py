@@ -2,7 +2,7 @@
 
 A mesh is a list of ranks and an axis per dimension. An axis is a tuple of (size, stride) pairs over that list, outer pairs first:
 one pair for a dimension as it was made, several for dimensions that were flattened into one. So a slice of a mesh takes some of
-the axes, and a flattened one joins their pairs. Stands on `distributed_c10d`; used by `tensor`, `fsdp` and `checkpoint`.
+the axes, and a flattened one joins their pairs. Stands on `distributed_c10d`; used by `tensor` and `fsdp`.
 """
 
 from __future__ import annotations

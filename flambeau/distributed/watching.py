@@ -1,7 +1,7 @@
 """Who is told of collectives as they begin: what `torch.distributed.tensor.debug.CommDebugMode` counts by.
 
 A process group tells of its own calls, named as c10d's operators; while one of `copying_collectives` runs, that one is told
-of. Stands on nothing; used by `process_group`, `copying_collectives` and `tensor.debug`.
+of. Stands on nothing; used by `engine`, `copying_collectives` and `tensor.debug`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Stretches of an exported program where gradients are switched, or autocast is: one operator each, whose function is a graph.
 
 While a module runs, each switch becomes a node; `fold` then moves what lies between two of them into a graph of its own, called
-by torch.ops.higher_order.wrap_with_set_grad_enabled or wrap_with_autocast. Stands on fx; used by `_tracer`, `_export`,
-`_control_flow` and `_decompose`, and by onnx.
+by torch.ops.higher_order.wrap_with_set_grad_enabled or wrap_with_autocast. Stands on fx; used by `_tracer` and
+`_decompose`, and by onnx.
 """
 
 from __future__ import annotations

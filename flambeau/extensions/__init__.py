@@ -3,7 +3,7 @@
 Such a library is made for PyTorch's C++ classes. `torch.ops.load_library` of one that is listed here registers operators of the
 same names instead, and doesn't read the file. A family of operators is a file or folder of this room, written in the public
 operators; torchvision's, which are kernels, are a room of their own. Of the standard library; families are imported when they
-are asked for. Used by torch.ops, and by torch.utils.cpp_extension, which leaves such a library uncompiled.
+are asked for. Used by torch._ops, and by torch.utils.cpp_extension, which leaves such a library uncompiled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Symbolic tracing: run a module's forward on proxies, and keep what it did as a graph.
 
-Stands on fx.proxy, fx.patching (what is exchanged while a trace runs) and fx.graph_module; used by whoever calls
-`torch.fx.symbolic_trace`.
+Stands on fx.proxy, fx.patching (what is exchanged while a trace runs) and fx.graph_module; used by `fx`, and
+by tracers that stand on it.
 """
 
 # ruff: noqa: F401 - PyTorch has the names of patching in this module

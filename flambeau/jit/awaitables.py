@@ -1,6 +1,6 @@
 """torch.jit._awaitable: calls that wait until their result is asked for, in Python and, as Await[T], in programs.
 
-Stands on nothing; used by the front end for annotations, and by what runs programs. torch._awaits offers the class.
+Stands on nothing; used by the front end, and by what runs programs. torch._awaits offers the class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pickler behind torch.save: storages leave the pickle, and every name is PyTorch's.
 
 Stands on the standard library's pickler written in Python, because the one in C can't write a name other than the
-object's own. Used by the zip and the legacy writer.
+object's own. Used by `writing` and by torch.package.
 """
 
 from __future__ import annotations

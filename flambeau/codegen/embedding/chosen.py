@@ -1,7 +1,7 @@
 """The kernel of products of chosen rows: out[e] = <a[i[e]], b[j[e]]>, the elements of a @ b.T at some places only.
 
 Positions are checked before anything is read through them; a wrong one leaves INDEX_ERROR. Terms are added up in vectors, of
-which four are under way at once. Stands on builder and kernel; used by ops.sparse.products.
+which four are under way at once. Stands on builder and kernel; used by ops.sparse.rows.
 """
 
 from __future__ import annotations

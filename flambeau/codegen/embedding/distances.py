@@ -2,7 +2,7 @@
 
 The rows of the second matrix are packed side by side, so that a vector holds the distances of one row to as many others and
 nothing is summed across lanes. Terms are added up in the dtype itself, in blocks, whose sums are added up in turn. Stands on
-kernel.py, products.pack and strip_mine.py; used by ops.linalg.distance.
+kernel.py, products.pack and strip_mine.py; used by ops.linalg.cdist.
 """
 
 from __future__ import annotations

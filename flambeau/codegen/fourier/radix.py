@@ -9,7 +9,7 @@ one, r this one, m of those after:
     y[p r + j][t][q] = w^(p j) sum over k of x[p + m k][t][q] exp(-2 pi i j k / r),      w = exp(-2 pi i / (r m))
 
 for p < m and positions (t, q), s times the number of transforms that are done side by side. Vectors are along q, or along p
-where s is 1. The sign of i is a number at run time. Stands on builder and kernel; used by rows and plans.
+where s is 1. The sign of i is a number at run time. Stands on builder and kernel; used by rows and steps.
 """
 
 from __future__ import annotations

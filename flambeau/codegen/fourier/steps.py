@@ -2,7 +2,7 @@
 
 A step is a function (x, y, table, numbers, part). A phase is a list of them: the kernel finds where the row lies that is its
 turn (by three axes), and calls one after the other. So all transforms, of any length, are lists; what is compiled is small.
-Stands on radix; used by rows and plans.
+Stands on radix; used by rows and program.
 """
 
 from __future__ import annotations

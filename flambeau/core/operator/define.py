@@ -4,7 +4,7 @@
 From the implementation's signature a public function is generated that hands subclasses and special modes on, records a
 node when an argument requires grad, and accepts `out=`. Rules (`@function.vjp`) are written in differentiable operators;
 the names of their parameters say what is saved. Stands on core.operator.opdef and core.operator.variants; used by
-flambeau.ops and flambeau.nn.functional.
+flambeau.ops.
 """
 
 from __future__ import annotations

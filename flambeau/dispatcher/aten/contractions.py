@@ -1,6 +1,6 @@
 """torch.einsum in PyTorch's operators: dimensions in one order for all operands, then products of two as batches of matrices.
 
-Used by dispatch_modes through `lowerings`.
+Used by dispatch_modes.
 """
 
 from __future__ import annotations

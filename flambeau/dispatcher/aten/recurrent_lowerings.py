@@ -1,6 +1,6 @@
 """torch.lstm in PyTorch's operators: the kernel for CPUs, layer by layer.
 
-Used by dispatch_modes through `lowerings`.
+Used by dispatch_modes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """torch.distributed.fsdp.wrap: which submodules are wrapped. Policies are functions of a module and need no other process.
 
 A policy is called as `policy(module, recurse, nonwrapped_numel)`: with recurse=True it says whether to go on into the
-module's children, with False whether to wrap the module. Stands on nn; used by fsdp and algorithms._checkpoint.
+module's children, with False whether to wrap the module. Stands on nn; used by `_wrapping`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The containers of inputs and outputs from a file: pytree structures of classes that are known, and of no others.
 
 `torch.utils._pytree.treespec_loads` finds classes in contexts by importing what a text names; here a text only chooses among
-the registered classes, and a context must fit its children. Stands on utils._pytree; used by reading.
+the registered classes, and a context must fit its children. Stands on utils._pytree; used by calls.
 """
 
 from __future__ import annotations

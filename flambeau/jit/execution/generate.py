@@ -1,7 +1,7 @@
 """From a graph to a Python function: one line per node, of names that are made up here; nothing of a program's text is in it.
 
 Constants, operators and called functions are handed over in the function's globals. The lines' source ranges are kept, for what
-`tracebacks` says of an error. Stands on ir and expressions; used by calls.
+`tracebacks` says of an error. Stands on ir and expressions; used by run and recorded.
 """
 
 from __future__ import annotations

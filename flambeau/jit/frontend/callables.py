@@ -1,7 +1,7 @@
 """What can be called while a program is compiled: operators, functions, casts, print, exceptions, and words with rules of
 their own.
 
-Stands on values and matching; used by the emitter and the resolvers.
+Stands on values and matching; used by expressions, statements and values.
 """
 
 from __future__ import annotations

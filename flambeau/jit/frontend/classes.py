@@ -1,6 +1,6 @@
 """Classes of programs: their constructors, attributes and methods; enumerations and named tuples.
 
-Stands on values and callables; `python_classes` compiles classes of Python. Used by the emitter and the resolvers.
+Stands on values and callables; `python_classes` compiles classes of Python. Used by expressions, values and modules.
 """
 
 from __future__ import annotations

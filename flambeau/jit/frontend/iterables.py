@@ -1,6 +1,6 @@
 """What loops go through: ranges, and several iterables at once (zip, enumerate).
 
-Stands on values; used by the emitter.
+Stands on values; used by loops and forms.
 """
 
 from __future__ import annotations

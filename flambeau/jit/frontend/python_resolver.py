@@ -1,6 +1,6 @@
 """What names mean in a Python function: its closure, its globals, Python's own words.
 
-Stands on resolver, annotations and python_values; used by functions, modules and classes.
+Stands on resolver, annotations and python_values; used by functions, module_types and python_classes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The text of a Python function, and its tree: what PyTorch reads of it, with files and lines for errors.
 
-Stands on parsing; used by functions, modules and classes.
+Stands on parsing; used by functions, module_types and python_classes.
 """
 
 from __future__ import annotations

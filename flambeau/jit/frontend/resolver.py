@@ -2,7 +2,7 @@
 
 A resolver gives values of names and types of annotations. `python_resolver` looks names up in a function's globals and
 closure, `text`
-in a table. Stands on tree and the types; used by the emitter.
+in a table. Stands on tree and the types; used by python_resolver and text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Programs from texts, as archives have them: names are looked up in a table, and nothing of the text is ever executed.
 
 `torch.x` is the operator aten::x, `ops.ns.x` the operator ns::x, `CONSTANTS.c0` a constant of the table that the reader
-hands over,
-`__torch__...` a class or a function that it knows. Stands on parsing and the emitter; used by what loads archives, by
-operators that
-are programs, and by CompilationUnit.
+hands over, `__torch__...` a class or a function that it knows. Stands on parsing and the emitter; used by
+jit.archive.importing, by builtin_programs, and by jit.compilation_unit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The mode of a trace: every public call is answered here, recorded as the operator that PyTorch's tracer records, and run.
 
-Stands on the tables that say which operator of aten a public call is (export._operators, `rules`), and on state; used by entry.
+Stands on the tables that say which operator of aten a public call is (export._operators, `rules`), and on state; used by running.
 While it answers a call the mode is off, so that what the operators do inside is not seen.
 """
 

@@ -2,7 +2,7 @@
 
 While a module is traced, a call of a submodule is a prim::TracedModuleForward with a block, and parameters are prim::TracedAttr
 of the whole module. Here attributes are read where they are used, blocks take what they read from outside, and each becomes
-a method of its module's class. The order of the steps, and of the nodes that they make, is that of PyTorch's. Used by entry.
+a method of its module's class. The order of the steps, and of the nodes that they make, is that of PyTorch's. Used by running.
 """
 
 from __future__ import annotations

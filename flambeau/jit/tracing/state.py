@@ -1,6 +1,6 @@
 """What a trace knows while it runs: the graph, which value of it every tensor is, and where new nodes go.
 
-Stands on jit.ir; used by recorder, sizes, entry.
+Stands on jit.ir; used by recorder, running, programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the attention functions of this room check alike. Used by bias and flex_attention."""
+"""What the attention functions of this room check alike. Used by flex_attention."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What numpy.linalg lacks, on NumPy arrays: the symmetric indefinite factorization with LAPACK's (Bunch-Kaufman) pivoting, and
 systems from it.
 
-Arrays have shape (*, m, n). Used by ops.linalg.matrix_functions and ops.linalg.lu, which keep the rules for gradients.
+Arrays have shape (*, m, n). Used by ops.linalg.lu, which keeps the rules for gradients.
 """
 
 from __future__ import annotations

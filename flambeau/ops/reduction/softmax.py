@@ -1,7 +1,7 @@
 """softmax, log_softmax and softmin: fused kernels over rows, forward and backward.
 
 A row is read from memory once: its maximum, the sum of exponentials and the results are passes over a row in cache.
-Stands on core.operator.row_program; used by nn.functional, ops.nn.loss and attention.
+Stands on core.operator.row_program; used by nn.functional, ops.nn.cross_entropy and attention.
 """
 
 from __future__ import annotations

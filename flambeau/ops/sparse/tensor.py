@@ -10,7 +10,7 @@ engine passes on and adds up as any others.
 
 What answers a call is found by the function's name in `RULES`, which the other modules of this room fill; a composite runs
 its body; anything else raises the words of PyTorch's dispatcher. Nothing of the room is loaded before a program makes a
-sparse tensor. Stands on core and the operators; used by ops.tensor_methods.sparse, the room flambeau.sparse and ops.nn.embedding.
+sparse tensor. Stands on core and the operators; used by the rest of ops.sparse and the room flambeau.sparse.
 """
 
 from __future__ import annotations
