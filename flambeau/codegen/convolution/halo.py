@@ -152,10 +152,15 @@ def fill_functions(kind: Kind, order: str) -> list[Kernel]:
         with f.loop(0, phase, lanes) as x:
             start = offset + x * 2
             low, high = (inside_row(f, kind, f["source"], start + at, size) for at in (0, lanes))
-            for h in range(2):
+            chosen = [f.shuffle(low, high, range(h, 2 * lanes, 2)) for h in range(2)]
+            goals = [f.at(kind.compute, target, x + phase * h) for h in range(2)]
+            with f.branches(x + lanes <= phase) as otherwise:
+                for value, goal in zip(chosen, goals, strict=True):
+                    f.store(value, goal, align=BYTES[kind.compute])
+                otherwise()
                 # each phase is written to its own place, so neither may run over into the other
-                chosen = f.shuffle(low, high, range(h, 2 * lanes, 2))
-                f.masked_store(chosen, f.at(kind.compute, target, x + phase * h), f.mask(phase - x, lanes))
+                for value, goal in zip(chosen, goals, strict=True):
+                    f.masked_store(value, goal, f.mask(phase - x, lanes))
     else:
         scalars()
     return [f]

@@ -168,9 +168,17 @@ def _pixels_function(kind: Kind, finish: Epilogue, width: int) -> Kernel:
             goal = f.at(kind.storage, place, f["row_step"] * i)
             order = [n for lane in range(lanes) for n in (lane, lane + lanes)]
             if scattered is None:
-                f.masked_store(f.shuffle(a, b, order[:lanes]), goal, first, size)
-                with f.when(f["columns"] > lanes):
-                    f.masked_store(f.shuffle(a, b, order[lanes:]), f.at(kind.storage, goal, lanes), second, size)
+                low, high = (f.shuffle(a, b, order[half:][:lanes]) for half in (0, lanes))
+                beyond = f.at(kind.storage, goal, lanes)
+                with f.branches(f["columns"].equals(2 * lanes)) as otherwise:  # masks are slow on some processors
+                    f.store(low, goal, align=size)
+                    f.store(high, beyond, align=size)
+                    otherwise()
+                    with f.branches(f["columns"] >= lanes) as fewer:
+                        f.store(low, goal, align=size)
+                        f.masked_store(high, beyond, second, size)
+                        fewer()
+                        f.masked_store(low, goal, first, size)
             else:
                 for half in range(2):
                     f.store(f.shuffle(a, b, order[half * lanes :][:lanes]), scattered, half * lanes, align=size)
