@@ -102,8 +102,6 @@ CIRCLES = {
     # an operator's overloads are answered by implementations that are written in operators
     frozenset(
         {
-            "dispatcher.aten.composites.registry",
-            "dispatcher.aten.lowerings",
             "dispatcher.batching",
             "dispatcher.calling",
             "dispatcher.dispatch_modes",

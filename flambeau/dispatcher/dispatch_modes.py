@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
@@ -136,8 +137,12 @@ def _concerned() -> frozenset[Any]:
 
 @functools.cache
 def _is_lowered(function: FunctionType) -> bool:
-    """Whether it is a function of torch.nn.functional that PyTorch computes by other operators than its body calls."""
+    """Whether it is a function of torch.nn.functional that PyTorch computes by other operators than its body calls, or one of
+    torch that is an operator there.
+    """
     name = function.__name__
+    if composites.has_bodies(name) and getattr(sys.modules[__name__.partition(".")[0]], name, None) is function:
+        return True
     return function.__module__.endswith(".nn.functional") and name in lowerings.LOWERINGS and name not in NAMESPACE
 
 

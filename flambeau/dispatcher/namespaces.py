@@ -15,6 +15,7 @@ from flambeau.base.naming import public_module
 from flambeau.core.operator.facets import OpDef
 from flambeau.core.operator.publishing import REPLACED
 from flambeau.dispatcher import builtin
+from flambeau.dispatcher.aten.composites.registry import tell_of
 from flambeau.dispatcher.higher_order import ANSWERS, NAMES
 from flambeau.dispatcher.overloads import HigherOrderOperator, OpOverloadPacket
 from flambeau.dispatcher.record import RECORDS
@@ -94,6 +95,7 @@ class Ops(types.ModuleType):
 Ops.__name__ = Ops.__qualname__ = "_Ops"
 Ops.__module__ = public_module("_ops")
 ops = Ops()
+tell_of(ops)
 
 
 def forget(packet_name: str, overload: str) -> None:

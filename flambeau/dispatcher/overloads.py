@@ -67,19 +67,23 @@ class OpOverload(OperatorBase):
         record = self._record
         if record is not None:
             return lambda *args, **kwargs: calling.call(record, self, args, kwargs)
-        return builtin.answer_of(self._namespace, self._opname, self._overloadname)
+        made = builtin.answer_of(self._namespace, self._opname, self._overloadname)
+        if not getattr(made, "missing", False):
+            return made
+        from flambeau.dispatcher.aten import composites
+
+        return composites.body_of(self) or made
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if active.count and local.modes and self._record is None:
             return dispatch_to_mode(self, args, kwargs)
         asked = local.dispatch_modes or watching() or interception.replaced()
         if self._record is None and asked and not self._composite and handlers.answers(args, kwargs):
-            from flambeau.dispatcher import graphs
-
-            values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
-            return graphs.run(self, *calling.split(self._schema, values))
-        body = body_of(self) if local.dispatch_modes and local.dispatch_modes[-1]._before_composites is None else None
+            return self._handed_over(args, kwargs)
+        body = body_of(self) if local.dispatch_modes else None
         if body is not None:
+            if local.dispatch_modes[-1]._before_composites is not None:  # a tracer's, which records it as it is
+                return self._handed_over(args, kwargs)
             made = body(*args, **kwargs)
             if made is not NotImplemented:
                 return made
@@ -92,6 +96,12 @@ class OpOverload(OperatorBase):
             if self._record is None:  # in the words of the schema, if it is what refuses these arguments
                 calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             raise
+
+    def _handed_over(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        from flambeau.dispatcher import graphs
+
+        values = calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
+        return graphs.run(self, *calling.split(self._schema, values))
 
     @kept
     def _composite(self) -> bool:

@@ -41,15 +41,11 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 # ---------------------------------------------------------------- conversions
 
 
-def _to_dtype(name: str, dtype: Any) -> None:
-    METHODS[name] = lambda op, self, memory_format=None: _converted(op, self, "to.dtype", self, dtype)
-
-
 for _name, _dtype in {
     "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
     "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool,
 }.items():  # fmt: skip
-    _to_dtype(_name, _dtype)
+    METHODS[_name] = lambda op, self, memory_format=None, dtype=_dtype: _to_dtype(op, self, dtype, memory_format=memory_format)
 
 
 def _converted(op: Op, self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -57,39 +53,48 @@ def _converted(op: Op, self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return op(name, *args, **kwargs)
 
 
+def _to_dtype(op: Op, self: Any, dtype: Any, *flags: Any, memory_format: Any = None) -> Any:
+    return _converted(op, self, "to.dtype", self, dtype, *(flags or (False, False)), memory_format)
+
+
 @_method
 def to(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
     """A conversion by a dtype, a device or another tensor."""
-    rest = list(args)
-    device = kwargs.pop("device", None)
-    dtype = kwargs.pop("dtype", None)
-    other = rest.pop(0) if rest and isinstance(rest[0], torch.Tensor) else kwargs.pop("other", None)
-    if other is not None:
-        dtype, device = other.dtype, "cpu"
-    elif rest and isinstance(rest[0], (str, torch.device)):
+    rest, named = list(args), dict(kwargs)
+    device, dtype, other = named.pop("device", None), named.pop("dtype", None), named.pop("other", None)
+    if rest and isinstance(rest[0], torch.Tensor):
+        other = rest.pop(0)
+    elif rest and isinstance(rest[0], (str, torch.device, int)):
         device = rest.pop(0)
     if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
         dtype = rest.pop(0) or dtype
-    rest += [kwargs.pop(n, False) for n in ("non_blocking", "copy")[len(rest) :]]
-    flags = [bool(x) for x in rest]
-    if kwargs.pop("memory_format", None) is not None or kwargs or device not in (None, "cpu", torch.device("cpu")):
-        raise NotImplementedError(
-            "torch.export: Tensor.to with a memory format or another device is not implemented in flambeau; use a dtype"
-        )
+    names = ("non_blocking", "copy")
+    flags = [bool(rest[i]) if i < len(rest) else bool(named.pop(name, False)) for i, name in enumerate(names)]
+    form = named.pop("memory_format", None)
     if other is not None:
-        return _converted(op, self, "to.device", self, torch.device("cpu"), dtype, *flags)
+        device, dtype = other.device, other.dtype
     if device is None and dtype is not None:
-        return _converted(op, self, "to.dtype", self, dtype, *flags)
-    if device is not None and dtype is not None:
-        return _converted(op, self, "to.device", self, torch.device("cpu"), dtype, *flags)
-    named = {"dtype": dtype or self.dtype, "layout": torch.strided, "device": torch.device("cpu")}
-    return _converted(op, self, "to.dtype_layout", self, **named, **dict(zip(("non_blocking", "copy"), flags)))
+        return _to_dtype(op, self, dtype, *flags, memory_format=form)
+    if dtype is None:
+        place = torch.device(device) if device is not None else self.device
+        settings = {
+            "dtype": self.dtype,
+            "layout": torch.strided,
+            "device": place,
+            **dict(zip(names, flags)),
+            "memory_format": form,
+        }
+        return _converted(op, self, "to.dtype_layout", self, **settings)
+    return _converted(op, self, "to.device", self, torch.device(device), dtype, *flags, form)
 
 
 @_method
 def type(op: Op, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """A conversion by a dtype; the name of the type without one."""
-    return _converted(op, self, "to.dtype", self, dtype) if isinstance(dtype, torch.dtype) else NotImplemented
+    if isinstance(dtype, str):
+        dtype = getattr(torch, dtype.rpartition(".")[2], None)
+    wanted = getattr(dtype, "dtype", dtype)
+    return _to_dtype(op, self, wanted, non_blocking, False) if isinstance(wanted, torch.dtype) else NotImplemented
 
 
 @_method
@@ -103,7 +108,7 @@ def contiguous(op: Op, self: Any, *, memory_format: Any = torch.contiguous_forma
 @_method
 def cpu(op: Op, self: Any, memory_format: Any = None) -> Any:
     """A conversion to the device that there is."""
-    return to(op, self, "cpu")
+    return to(op, self, "cpu", memory_format=memory_format)
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -127,13 +132,20 @@ def __rmod__(op: Op, self: Any, other: Any) -> Any:
     return op("remainder.Scalar_Tensor", other, self)
 
 
+@_method
+def __rfloordiv__(op: Op, self: Any, other: Any) -> Any:
+    """A number's quotient, rounded down."""
+    return op("floor_divide", other, self)
+
+
 @_function
 @_method
-def split(op: Op, self: Any, split_size: Any, dim: int = 0) -> Any:
+def split(op: Op, tensor: Any, split_size: Any = None, dim: int = 0, split_size_or_sections: Any = None) -> Any:
     """Parts of one size, or of sizes each of its own."""
-    if isinstance(split_size, (list, tuple)):
-        return tuple(op("split_with_sizes", self, list(split_size), dim))
-    return tuple(op("split.Tensor", self, split_size, dim))
+    size = split_size if split_size_or_sections is None else split_size_or_sections
+    if isinstance(size, (list, tuple)):
+        return tuple(op("split_with_sizes", tensor, list(size), dim))
+    return tuple(op("split.Tensor", tensor, size, dim))
 
 
 @_function
@@ -148,62 +160,14 @@ def norm(op: Op, self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = Fal
 
 @_function
 def tensordot(op: Op, a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
-    """Products summed along pairs of dimensions, or along the last of one and the first of the other: an einsum."""
+    """Products summed along pairs of dimensions, or along the last of one and the first of the other."""
     if isinstance(dims, torch.Tensor):
         return NotImplemented
-    pairs = (range(-dims, 0), range(dims)) if isinstance(dims, int) else tuple([d] if isinstance(d, int) else d for d in dims)
-    left = [chr(97 + d) for d in range(a.dim())]
-    right = [chr(65 + d) for d in range(b.dim())]
-    for i, j in zip(*pairs):
-        right[j] = left[i]
-    kept = "".join(n for n in left + right if not (n in left and n in right))
-    return op("einsum", f"{''.join(left)},{''.join(right)}->{kept}", [a, b])
-
-
-@_function
-def lstm_cell(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of an LSTM, in the operators that it is made of."""
-    gates = op("add", op("linear", input, w_ih, b_ih), op("linear", hx[0], w_hh, b_hh))
-    i, f, g, o = op("chunk", gates, 4, -1)
-    kept, new = op("mul", op("sigmoid", f), hx[1]), op("mul", op("sigmoid", i), op("tanh", g))
-    cell = op("add", kept, new)
-    return op("mul", op("sigmoid", o), op("tanh", cell)), cell
-
-
-@_function
-def gru_cell(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """One step of a GRU, in the operators that it is made of."""
-    given, kept = op("chunk", op("linear", input, w_ih, b_ih), 3, -1), op("chunk", op("linear", hx, w_hh, b_hh), 3, -1)
-    reset, update = (op("sigmoid", op("add", given[n], kept[n])) for n in range(2))
-    new = op("tanh", op("add", given[2], op("mul", reset, kept[2])))
-    return op("add", new, op("mul", update, op("sub", hx, new)))
-
-
-def _rnn_cell(name: str, activation: str) -> None:
-    def rule(op: Op, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-        return op(activation, op("add", op("linear", input, w_ih, b_ih), op("linear", hx, w_hh, b_hh)))
-
-    FUNCTIONS[name] = rule
-
-
-_rnn_cell("rnn_tanh_cell", "tanh")
-_rnn_cell("rnn_relu_cell", "relu")
-
-
-def _at_least(rank: int) -> None:
-    def rule(op: Op, *tensors: Any) -> Any:
-        if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
-            return NotImplemented
-        x = tensors[0]
-        while x.dim() < rank:  # (n) is (1, n, 1) of three dimensions, (m, n) is (m, n, 1)
-            x = op("unsqueeze", x, -1 if rank == 3 and x.dim() == 2 else 0)
-        return x
-
-    FUNCTIONS[f"atleast_{rank}d"] = rule
-
-
-for _rank in (1, 2, 3):
-    _at_least(_rank)
+    if isinstance(dims, int):
+        pairs = list(range(-dims, 0)), list(range(dims))
+    else:
+        pairs = tuple([d] if isinstance(d, int) else list(d) for d in dims)
+    return op("tensordot", a, b, *pairs)
 
 
 def _spread(name: str) -> None:

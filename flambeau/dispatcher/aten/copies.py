@@ -135,6 +135,12 @@ def unsafe_split_with_sizes(self: Tensor, split_sizes: Any, dim: int = 0) -> Any
     return self.split(list(split_sizes), dim)
 
 
+@implementation()
+def unsafe_chunk(self: Tensor, chunks: int, dim: int = 0) -> Any:
+    """At most so many parts of a dimension."""
+    return self.unsafe_chunk(chunks, dim)
+
+
 # ---------------------------------------------------------------- views that a tensor takes itself
 
 

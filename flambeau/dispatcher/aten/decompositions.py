@@ -16,24 +16,6 @@ __all__: list[str] = []
 
 
 @lowering
-def where(own: Any, condition: Tensor, input: Any = None, other: Any = None, **named: Any) -> Any:
-    """A choice, whose numbers are tensors first; of the condition alone, the places where it holds."""
-    if input is None and other is None and not named:
-        return tuple(packets().unbind.int(packets().nonzero.default(condition), 1))
-    if named or (isinstance(input, Tensor) and isinstance(other, Tensor)):
-        return NotImplemented
-    dtype = next((x._layout.dtype for x in (input, other) if isinstance(x, Tensor)), None)
-
-    def whole(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            return x
-        fits = dtype is None or not isinstance(x, (float, complex)) or dtype.is_floating_point or dtype.is_complex
-        return packets().scalar_tensor.default(x, dtype=dtype if fits else None)
-
-    return packets().where.self(condition, whole(input), whole(other))
-
-
-@lowering
 def square(own: Any, input: Tensor, **named: Any) -> Any:
     """The second power."""
     return NotImplemented if named else packets().pow.Tensor_Scalar(input, 2)
@@ -273,14 +255,6 @@ def swapaxes_(own: Any, input: Tensor, axis0: int, axis1: int) -> Any:
 
 
 LOWERINGS["swapdims_"] = swapaxes_
-
-
-@lowering
-def unsafe_chunk(own: Any, input: Tensor, chunks: int, dim: int = 0) -> Any:
-    """Parts of one size."""
-    if chunks < 1 or not input.shape[dim]:
-        return NotImplemented
-    return tuple(packets().unsafe_split.Tensor(input, -(-input.shape[dim] // chunks), dim))
 
 
 @lowering

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base.layout import contiguous_format, preserve_format, strided
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.aten.composites.registry import aten
 
 __all__ = ["LOWERINGS", "REDUCTIONS", "lowering", "packets"]
 
@@ -25,9 +26,7 @@ def lowering(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def packets() -> Any:
-    from flambeau.dispatcher.namespaces import ops
-
-    return ops.aten
+    return aten
 
 
 @lowering

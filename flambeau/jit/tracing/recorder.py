@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import flambeau as torch
 import flambeau.nn.functional as F
@@ -18,6 +18,8 @@ from flambeau.core.modes import interception, modes
 from flambeau.core.operator.arguments import caller_of_public
 from flambeau.core.operator.methods import METHODS as SAME
 from flambeau.dispatcher import builtin_schemas, calling, dispatch_modes, public_names
+from flambeau.dispatcher.aten import composites
+from flambeau.dispatcher.dispatch_modes import as_public
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.schema import Argument, FunctionSchema
 from flambeau.dispatcher.schema_types import (
@@ -64,6 +66,19 @@ _LEAVING = {
     "__complex__": "Converting a tensor to a Python complex", "item": "Converting a tensor to a Python number",
     "tolist": "Converting a tensor to a Python list",
 }  # fmt: skip
+
+
+#: Operators of which PyTorch's tracer records what they are made of.
+_OPENED = frozenset("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split())
+
+
+class _Opened(NamedTuple):
+    """A call in whose place its body runs."""
+
+    body: Callable[..., Any]
+    overload: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 class Recorder(dispatch_modes.DispatchMode):
@@ -118,6 +133,8 @@ class Recorder(dispatch_modes.DispatchMode):
                 made = self._answer(function, args, kwargs)
             finally:
                 self.frame, self._named = before
+        if isinstance(made, _Opened):  # what it calls is recorded in its place
+            return as_public(made.overload.overloadpacket.__name__, made.body(*made.args, **made.kwargs))
         return own(*args, **kwargs) if made is NotImplemented else made
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -153,6 +170,9 @@ class Recorder(dispatch_modes.DispatchMode):
                     "write it by other operators"
                 )
             return NotImplemented
+        body = composites.body_of(found[0]) if operator in _OPENED else None
+        if body is not None:
+            return _Opened(body, *found)
         if not _belongs_into_graphs(found[0]):
             return function(*args, **kwargs)
         made = self.record(*found)

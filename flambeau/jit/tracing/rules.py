@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.export._functional import interpolate
+from flambeau.export._operators import split
 from flambeau.jit.tracing import indexing
 from flambeau.jit.tracing.sizes import size_of
 from flambeau.jit.tracing.warnings import DATAFLOW, RESULTS, warn
@@ -63,59 +64,6 @@ def _n(value: Any, dims: int | None) -> list[Any]:
 
 
 # ---------------------------------------------------------------- conversions
-
-
-def _converted(op: Op, x: Any, dtype: Any, memory_format: Any = None) -> Any:
-    return op("to.dtype", x, dtype, False, False, memory_format)
-
-
-for _name, _dtype in {
-    "float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
-    "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool,
-}.items():  # fmt: skip
-    METHODS[_name] = lambda op, self, memory_format=None, dtype=_dtype: _converted(op, self, dtype, memory_format)
-
-
-@_method
-def to(op: Op, self: Any, *args: Any, **kwargs: Any) -> Any:
-    """A conversion by a dtype, a device or another tensor."""
-    rest, named = list(args), dict(kwargs)
-    device, dtype, other = named.pop("device", None), named.pop("dtype", None), named.pop("other", None)
-    if rest and isinstance(rest[0], torch.Tensor):
-        other = rest.pop(0)
-    elif rest and isinstance(rest[0], (str, torch.device, int)):
-        device = rest.pop(0)
-    if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
-        dtype = rest.pop(0) or dtype
-    names = ("non_blocking", "copy")
-    flags = [bool(rest[i]) if i < len(rest) else bool(named.pop(name, False)) for i, name in enumerate(names)]
-    form = named.pop("memory_format", None)
-    if other is not None:
-        device, dtype = other.device, other.dtype
-    if device is None and dtype is not None:
-        return op("to.dtype", self, dtype, *flags, form)
-    if dtype is None:
-        place = torch.device(device) if device is not None else self.device
-        return op(
-            "to.dtype_layout", self, dtype=self.dtype, layout=torch.strided, device=place, non_blocking=flags[0],
-            copy=flags[1], memory_format=form,
-        )  # fmt: skip
-    return op("to.device", self, torch.device(device), dtype, *flags, form)
-
-
-@_method
-def type(op: Op, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """A conversion by a dtype; the name of the type without one."""
-    if isinstance(dtype, str):
-        dtype = getattr(torch, dtype.rpartition(".")[2], None)
-    wanted = getattr(dtype, "dtype", dtype)
-    return op("to.dtype", self, wanted, non_blocking, False, None) if isinstance(wanted, torch.dtype) else NotImplemented
-
-
-@_method
-def cpu(op: Op, self: Any, memory_format: Any = None) -> Any:
-    """A conversion to the device that there is."""
-    return to(op, self, "cpu", memory_format=memory_format)
 
 
 @_method
@@ -267,22 +215,20 @@ _adaptive("adaptive_avg_pool3d", 3)
 
 def _scaled(op: Op, input: Any, dim: int, factor: Any) -> Any:
     """A size times a factor, rounded down, as a tensor of the graph."""
-    size = op("floor", op("mul", _converted(op, size_of(input, dim), torch.float64), factor))
-    return _converted(op, size, torch.int64)
+    size = op("floor", op("mul", op("to.dtype", size_of(input, dim), torch.float64), factor))
+    return op("to.dtype", size, torch.int64)
 
 
 FUNCTIONAL["interpolate"] = functools.partial(interpolate, scaled=_scaled)
 
 
-def split(op: Op, tensor: Any, split_size: Any = None, dim: int = 0, **kwargs: Any) -> Any:
-    """Parts of one size, or of sizes each of its own; a size that is a tensor becomes a number, as in PyTorch's Python."""
-    split_size = kwargs.get("split_size_or_sections", split_size)
-    if isinstance(split_size, (list, tuple)):
-        return tuple(op("split_with_sizes", tensor, list(split_size), dim))
-    return tuple(op("split.Tensor", tensor, int(split_size), dim))
+def _split(op: Op, tensor: Any, split_size: Any = None, dim: int = 0, **kwargs: Any) -> Any:
+    """Parts; a size that is a tensor becomes a number, as in PyTorch's Python."""
+    size = kwargs.get("split_size_or_sections", split_size)
+    return split(op, tensor, size if isinstance(size, (list, tuple)) else int(size), dim)
 
 
-METHODS["split"] = FUNCTIONS["split"] = split
+METHODS["split"] = FUNCTIONS["split"] = _split
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
@@ -317,30 +263,3 @@ def embedding_bag(
 
 
 FUNCTIONAL["embedding_bag"] = embedding_bag
-
-
-def unique_consecutive(op: Op, input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
-    """The operator's results that are asked for."""
-    made = op("unique_consecutive", input, return_inverse, return_counts, dim)
-    found = made[0], *(x for x, wanted in zip(made[1:], (return_inverse, return_counts)) if wanted)
-    return found if len(found) > 1 else found[0]
-
-
-FUNCTIONS["unique_consecutive"] = unique_consecutive
-
-
-def ctc_loss(
-    op: Op, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: Any = 0,
-    zero_infinity: bool = False,
-) -> Any:  # fmt: skip
-    """The losses, whose reduction, if it is left out, isn't that of the operator of this name."""
-    number = reduction if isinstance(reduction, int) else ("none", "mean", "sum").index(reduction)
-    lengths = [list(x) if isinstance(x, tuple) else x for x in (input_lengths, target_lengths)]
-    kind = "Tensor" if isinstance(lengths[0], torch.Tensor) else "IntList"
-    return op(f"ctc_loss.{kind}", log_probs, targets, *lengths, blank, number, zero_infinity)
-
-
-FUNCTIONS["ctc_loss"] = ctc_loss
-FUNCTIONAL["ctc_loss"] = lambda op, *args, reduction="mean", **kwargs: (
-    ctc_loss(op, *args, **kwargs) if len(args) > 5 else ctc_loss(op, *args, reduction=reduction, **kwargs)
-)

@@ -18,6 +18,11 @@ def where(condition: Any, self: Any, other: Any) -> Any:
     return helpers.where(condition, self, other)
 
 
+@composite("where.default")
+def places(condition: Any) -> Any:
+    return aten.unbind.int(aten.nonzero.default(condition), 1)
+
+
 @composite("max.other")
 def larger(self: Any, other: Any) -> Any:
     return aten.maximum.default(self, other)
@@ -62,15 +67,44 @@ def nanmean(self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 @composite("tensordot.default")
 def tensordot(self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
-    from math import prod
-
     done = [d % self.dim() for d in dims_self], [d % other.dim() for d in dims_other]
     rest = [d for d in range(self.dim()) if d not in done[0]], [d for d in range(other.dim()) if d not in done[1]]
-    width = prod(self.shape[d] for d in done[0])
+    width = math.prod(self.shape[d] for d in done[0])
+    if not rest[0] and not rest[1]:
+        flat = aten.permute.default(self, list(dims_self)), aten.permute.default(other, list(dims_other))
+        second = flat[1].reshape(width)
+        return aten.dot.default(flat[0].reshape(width), second).reshape([])
     sizes = [self.shape[d] for d in rest[0]], [other.shape[d] for d in rest[1]]
-    first = aten.permute.default(self, [*rest[0], *dims_self]).reshape(prod(sizes[0]), width)
-    second = aten.permute.default(other, [*dims_other, *rest[1]]).reshape(width, prod(sizes[1]))
+    first = aten.permute.default(self, [*rest[0], *dims_self]).reshape(math.prod(sizes[0]), width)
+    second = aten.permute.default(other, [*dims_other, *rest[1]]).reshape(width, math.prod(sizes[1]))
     return aten.mm.default(first, second).reshape([*sizes[0], *sizes[1]])
+
+
+@composite("atleast_1d.default")
+def atleast_1d(self: Any) -> Any:
+    return self if self.dim() else self.reshape([1])
+
+
+@composite("atleast_2d.default")
+def atleast_2d(self: Any) -> Any:
+    if not self.dim():
+        return self.reshape([1, 1])
+    return self if self.dim() > 1 else aten.unsqueeze.default(self, 0)
+
+
+@composite("atleast_3d.default")
+def atleast_3d(self: Any) -> Any:
+    if not self.dim():
+        return self.reshape([1, 1, 1])
+    if self.dim() == 1:
+        self = aten.unsqueeze.default(self, 0)
+    return self if self.dim() > 2 else aten.unsqueeze.default(self, -1)
+
+
+@composite("unsafe_chunk.default")
+def unsafe_chunk(self: Any, chunks: int, dim: int = 0) -> Any:
+    size = self.shape[dim]
+    return NotImplemented if chunks < 1 or not size else aten.unsafe_split.Tensor(self, -(-size // chunks), dim)
 
 
 @composite("diff.default")

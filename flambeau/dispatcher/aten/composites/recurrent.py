@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.dispatcher.aten.composites.registry import aten, in_graphs
+from flambeau.dispatcher.aten.composites.registry import aten, composite, in_graphs
 
 __all__: list[str] = []
 #: (part of the input, state, weights of the state) -> the new state.
@@ -127,3 +127,45 @@ def rnn_tanh(input: Any, hx: Any, params: Any, *how: Any) -> Any:
 @in_graphs("rnn_relu.input")
 def rnn_relu(input: Any, hx: Any, params: Any, *how: Any) -> Any:
     return _network(input, [hx], params, *how, step=_simple_step(aten.relu.default))
+
+
+# ---------------------------------------------------------------- one step, as PyTorch's dispatcher has it
+
+
+def _over(name: str, x: Any, *rest: Any) -> Any:
+    """An operator in place, but where gradients are recorded: parts of one tensor count their writes together here."""
+    packet = getattr(aten, name if x.requires_grad else name + "_")
+    return packet.Tensor(x, *rest) if rest else packet.default(x)
+
+
+@composite("lstm_cell.default")
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    hidden, cell = hx
+    kept = aten.linear.default(hidden, w_hh, b_hh)
+    gates = _over("add", kept, aten.linear.default(input, w_ih, b_ih))
+    admit, keep, new, show = aten.unsafe_chunk.default(gates, 4, 1)
+    admit, keep, new = _over("sigmoid", admit), _over("sigmoid", keep), _over("tanh", new)
+    show = _over("sigmoid", show)
+    cell = _over("add", aten.mul.Tensor(keep, cell), aten.mul.Tensor(admit, new))
+    return aten.mul.Tensor(show, aten.tanh.default(cell)), cell
+
+
+@composite("gru_cell.default")
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    given = aten.unsafe_chunk.default(aten.linear.default(input, w_ih, b_ih), 3, 1)
+    kept = aten.unsafe_chunk.default(aten.linear.default(hx, w_hh, b_hh), 3, 1)
+    reset = _over("sigmoid", _over("add", kept[0], given[0]))
+    update = _over("sigmoid", _over("add", kept[1], given[1]))
+    new = _over("tanh", aten.add.Tensor(given[2], _over("mul", kept[2], reset)))
+    return _over("add", _over("mul", aten.sub.Tensor(hx, new), update), new)
+
+
+def _plain_cell(name: str) -> None:
+    @composite(f"rnn_{name}_cell.default")
+    def cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+        kept = aten.linear.default(hx, w_hh, b_hh)
+        return getattr(aten, name).default(_over("add", kept, aten.linear.default(input, w_ih, b_ih)))
+
+
+_plain_cell("tanh")
+_plain_cell("relu")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["COMPOSITES", "IN_GRAPHS", "aten", "body_of", "composite", "has_bodies", "in_graphs"]
+__all__ = ["COMPOSITES", "IN_GRAPHS", "aten", "body_of", "composite", "has_bodies", "in_graphs", "tell_of"]
 
 Body = Callable[..., Any]
 #: By the name of the operator and of the overload: "softmax.int".
@@ -18,18 +18,22 @@ COMPOSITES: dict[str, Body] = {}
 #: Those that PyTorch's decompositions of graphs have in the place of what its dispatcher has.
 IN_GRAPHS: dict[str, Body] = {}
 _packets: set[str] = set()
+_ops: list[Any] = []
 
 
 class _Aten:
-    """torch.ops.aten, asked for when a body runs."""
+    """torch.ops.aten, which `namespaces` tells of, as it stands on what stands on this."""
 
     def __getattr__(self, name: str) -> Any:
-        from flambeau.dispatcher.namespaces import ops
-
-        return getattr(ops.aten, name)
+        return getattr(_ops[0].aten, name)
 
 
 aten: Any = _Aten()
+
+
+def tell_of(ops: Any) -> None:
+    """Let bodies call the operators of this."""
+    _ops[:] = [ops]
 
 
 def composite(*names: str) -> Callable[[Body], Body]:
