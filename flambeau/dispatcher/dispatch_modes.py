@@ -32,7 +32,6 @@ from flambeau.dispatcher.aten import (
     composites,
     contractions,
     decompositions,
-    fourier_lowerings,
     indexing,
     lowerings,
     random_lowerings,
@@ -50,7 +49,7 @@ from flambeau.ops.nn import loss, margin_loss
 from flambeau.ops.views.view import _unsafe_view
 
 __all__ = [
-    "DispatchMode", "as_public", "composites", "contractions", "decompositions", "derivatives", "fourier_lowerings", "indexing",
+    "DispatchMode", "as_public", "composites", "contractions", "decompositions", "derivatives", "indexing",
     "lowered", "made_of_others", "name_of", "random_lowerings", "recurrent_lowerings", "resampling_lowerings", "resolve",
     "shapes", "wrapper_geometry",
 ]  # fmt: skip

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau.base.dtype import complex128, float64
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.lowerings import LOWERINGS, REDUCTIONS, lowering, packets
 
@@ -243,29 +242,12 @@ def clamp_(own: Any, input: Tensor, min: Any = None, max: Any = None) -> Any:
 
 
 @lowering
-def msort(own: Any, input: Tensor) -> Any:
-    """A sort along the first dimension."""
-    return packets().sort.default(input, 0)[0]
-
-
-@lowering
 def swapaxes_(own: Any, input: Tensor, axis0: int, axis1: int) -> Any:
     """A transposition in place."""
     return packets().transpose_.default(input, axis0, axis1)
 
 
 LOWERINGS["swapdims_"] = swapaxes_
-
-
-@lowering
-def float_power(own: Any, input: Any, exponent: Any) -> Any:
-    """A power of double precision."""
-    dtypes = [x._layout.dtype for x in (input, exponent) if isinstance(x, Tensor)]
-    if len(dtypes) < 2:
-        return NotImplemented
-    wide = complex128 if any(dtype.is_complex for dtype in dtypes) else float64
-    base, power = (x if x._layout.dtype is wide else packets()._to_copy.default(x, dtype=wide) for x in (input, exponent))
-    return packets().pow.Tensor_Tensor(base, power)
 
 
 @lowering

@@ -110,20 +110,6 @@ def _batched(aten: Any, input: Tensor, other: Tensor) -> Any:
     return aten._unsafe_view.default(product, shape)
 
 
-def _soft(name: str) -> None:
-    def lowered(own: Any, input: Tensor, dim: Any = None, dtype: Any = None, **others: Any) -> Any:
-        if dim is None or not isinstance(dim, int):
-            return NotImplemented
-        converted = input if dtype is None or dtype is input._layout.dtype else input.to(dtype)
-        return getattr(packets(), f"_{name}").default(converted, dim, False)
-
-    LOWERINGS[name] = lowered
-
-
-_soft("softmax")
-_soft("log_softmax")
-
-
 @lowering
 def layer_norm(
     own: Any,
@@ -149,26 +135,9 @@ def rms_norm(own: Any, input: Tensor, normalized_shape: Any, weight: Any = None,
         return NotImplemented
     epsilon = dtypes.finfo(layout.dtype).eps if eps is None else eps
     mean = aten.mean.dim(aten.pow.Tensor_Scalar(input, 2), list(range(layout.ndim - len(shape), layout.ndim)), True)
-    factor = aten.rsqrt.default(aten.add.Scalar(mean, epsilon))
+    factor = aten.rsqrt.default(aten.add_.Scalar(mean, epsilon))
     result = aten.mul.Tensor(input, factor)
     return result if weight is None else aten.mul.Tensor(result, weight)
-
-
-@lowering
-def batch_norm(
-    own: Any,
-    input: Tensor,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool = True,
-) -> Any:
-    """Batch norm, of whose results the first."""
-    return packets().native_batch_norm.default(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 @lowering

@@ -3,10 +3,20 @@
 Importing the room fills the table. Used by dispatch modes and by decompositions of graphs.
 """
 
-from flambeau.dispatcher.aten.composites import attention, distances, einsum, elements, layers, losses, recurrent, reductions
+from flambeau.dispatcher.aten.composites import (
+    attention,
+    distances,
+    einsum,
+    elements,
+    fourier,
+    layers,
+    losses,
+    recurrent,
+    reductions,
+)
 from flambeau.dispatcher.aten.composites.registry import COMPOSITES, body_of, composite, has_bodies
 
 __all__ = [
-    "COMPOSITES", "attention", "body_of", "composite", "distances", "einsum", "elements", "has_bodies", "layers", "losses",
-    "recurrent", "reductions",
+    "COMPOSITES", "attention", "body_of", "composite", "distances", "einsum", "elements", "fourier", "has_bodies", "layers",
+    "losses", "recurrent", "reductions",
 ]  # fmt: skip

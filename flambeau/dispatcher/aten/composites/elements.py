@@ -39,6 +39,13 @@ def float_power(self: Any, exponent: Any) -> Any:
     return aten.pow.Tensor_Scalar(self if self.dtype is dtype else aten._to_copy.default(self, dtype=dtype), float(exponent))
 
 
+@composite("float_power.Tensor_Tensor")
+def float_power_of_tensors(self: Any, exponent: Any) -> Any:
+    wide = dtypes.complex128 if self.is_complex() or exponent.is_complex() else dtypes.float64
+    power, base = (x if x.dtype is wide else aten._to_copy.default(x, dtype=wide) for x in (exponent, self))
+    return aten.pow.Tensor_Tensor(base, power)
+
+
 @composite("isreal.default")
 def isreal(self: Any) -> Any:
     if self.is_complex():
@@ -189,39 +196,6 @@ def matrix_power(self: Any, n: int) -> Any:
         if n:
             square = aten.matmul.default(square, square)
     return made if made is not self else aten.clone.default(self)
-
-
-# ---------------------------------------------------------------- transforms
-
-
-def _norm_of(norm: str | None, forward: bool) -> int:
-    return 1 if norm == "ortho" else 2 if norm == ("forward" if forward else None) or (norm == "backward" and not forward) else 0
-
-
-@composite("fft_fft.default")
-def fft_fft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    if n is not None and n != self.shape[dim]:
-        return NotImplemented
-    axis = dim % self.dim()
-    if self.is_complex():
-        return aten._fft_c2c.default(self, [axis], _norm_of(norm, True), True)
-    return aten._fft_r2c.default(self, [axis], _norm_of(norm, True), False)
-
-
-@composite("fft_rfft.default")
-def fft_rfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    if n is not None and n != self.shape[dim]:
-        return NotImplemented
-    return aten._fft_r2c.default(self, [dim % self.dim()], _norm_of(norm, True), True)
-
-
-@composite("fft_irfft.default")
-def fft_irfft(self: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    axis = dim % self.dim()
-    length = 2 * (self.shape[axis] - 1) if n is None else n
-    if length // 2 + 1 != self.shape[axis]:
-        return NotImplemented
-    return aten._fft_c2r.default(self, [axis], _norm_of(norm, False), length)
 
 
 @composite("broadcast_to.default")

@@ -1,6 +1,6 @@
-"""Lowerings of torch.fft: PyTorch's three transforms of complex, real and Hermitian numbers, which modes below autograd see.
+"""torch.fft: PyTorch's three transforms of complex, real and Hermitian numbers.
 
-Stands on lowerings, and on ops.fft.transforms for the reading of arguments; loaded by dispatcher.dispatch_modes.
+Stands on ops.fft.transforms for the reading of arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.geometry import wrap_dim
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.dispatcher.aten.lowerings import LOWERINGS, packets
+from flambeau.dispatcher.aten.composites.registry import aten, composite
 from flambeau.ops.fft import transforms
 
 __all__: list[str] = []
@@ -27,23 +27,23 @@ def _fitted(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     padding, shape = [0] * (2 * len(x.shape)), x.shape
     for d, n in zip(dims, sizes):
         if n < shape[d]:
-            x = packets().slice.Tensor(x, d, 0, n)
+            x = aten.slice.Tensor(x, d, 0, n)
         padding[2 * (len(shape) - 1 - d) + 1] = max(n - shape[d], 0)
-    return packets().constant_pad_nd.default(x, padding[: 2 * (len(shape) - min(dims))]) if any(padding) else x
+    return aten.constant_pad_nd.default(x, padding[: 2 * (len(shape) - min(dims))]) if any(padding) else x
 
 
 def _floating(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype is dtype else packets()._to_copy.default(x, dtype=dtype)
+    return x if x.dtype is dtype else aten._to_copy.default(x, dtype=dtype)
 
 
 def _conjugate(x: Tensor) -> Tensor:
     """In memory of its own, as transforms read it."""
-    return packets().clone.default(packets()._conj.default(x))
+    return aten.clone.default(aten._conj.default(x))
 
 
 def _transformed(kind: str, x: Tensor, dims: list[int], sizes: list[int], norm: str | None, forward: bool, line: bool) -> Tensor:
     """A transform of a kind ("complex", "real", "hermitian") over dims; line: one that is declared for one dimension."""
-    aten, number = packets(), _number(norm, forward)
+    number = _number(norm, forward)
     real = not x.dtype.is_complex
     dtype = x.dtype if real and x.dtype.is_floating_point else get_default_dtype()
     if real:
@@ -78,7 +78,7 @@ def _refused(kind: str, x: Tensor, norm: str | None) -> bool:
 
 
 def _line(kind: str, forward: bool) -> Any:
-    def rule(own: Any, input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+    def rule(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
         if not input.dim() or _refused(kind, input, norm):
             return NotImplemented
         d = wrap_dim(dim, input.dim())
@@ -89,7 +89,7 @@ def _line(kind: str, forward: bool) -> Any:
 
 
 def _several(kind: str, forward: bool, default: Any) -> Any:
-    def rule(own: Any, input: Tensor, s: Any = None, dim: Any = default, norm: str | None = None) -> Any:
+    def rule(input: Tensor, s: Any = None, dim: Any = default, norm: str | None = None) -> Any:
         if _refused(kind, input, norm):
             return NotImplemented
         dims, sizes = transforms._dims(input, s, dim)
@@ -111,17 +111,18 @@ for _name, _kind, _forward in (
     ("hfft", "hermitian", True),
     ("ihfft", "real", False),
 ):
-    LOWERINGS[f"fft_{_name}"] = _line(_kind, _forward)
-    LOWERINGS[f"fft_{_name}n"] = _several(_kind, _forward, None)
-    LOWERINGS[f"fft_{_name}2"] = _several(_kind, _forward, (-2, -1))
+    composite(f"fft_{_name}.default")(_line(_kind, _forward))
+    composite(f"fft_{_name}n.default")(_several(_kind, _forward, None))
+    composite(f"fft_{_name}2.default")(_several(_kind, _forward, (-2, -1)))
 
 
 def _shift(backward: bool) -> Any:
-    def rule(own: Any, input: Tensor, dim: Any = None) -> Any:
+    def rule(input: Tensor, dim: Any = None) -> Any:
         dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-        return packets().roll.default(input, [(input.shape[d] + backward) // 2 for d in dims], dims)
+        return aten.roll.default(input, [(input.shape[d] + backward) // 2 for d in dims], dims)
 
     return rule
 
 
-LOWERINGS["fft_fftshift"], LOWERINGS["fft_ifftshift"] = _shift(False), _shift(True)
+composite("fft_fftshift.default")(_shift(False))
+composite("fft_ifftshift.default")(_shift(True))
