@@ -70,7 +70,7 @@ def _depthwise_phases(
         *g.taps,
         *w.taps,
     )
-    kernel = depthwise_kernel(kind, finish, row_order(window), taps if taps in UNROLLED else 0)
+    kernel = depthwise_kernel(kind, finish, row_order(window, many=False), taps if taps in UNROLLED else 0)
     total = g.boxes * groups
     return [Phase(kernel, total, grain(total, 16), constants)], share * planned_threads()
 

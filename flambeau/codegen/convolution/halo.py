@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import Value
 from flambeau.codegen.element_type import Kind, widen
-from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, transpose_rows, vector
 from flambeau.codegen.runtime.threads import planned_threads
 
 Triple = tuple[int, int, int]
@@ -92,10 +92,15 @@ def end_unless_idle(f: Kernel, c: Constants) -> Value:
     return f.select(c["flag"].differs(0) & flag.equals(0), f["begin"], f["end"])
 
 
-def row_order(window: Window) -> str:
-    """How rows of the source are copied: "copy", "halves" (contiguous, stride 2) or "elements"."""
+def row_order(window: Window, many: bool = True) -> str:
+    """How rows of the source are copied: "copy", "halves" (contiguous, stride 2), "channels" or "elements".
+
+    Channels that lie side by side are copied together, if there are many in a band.
+    """
     contiguous, step = window.source.strides[4] == 1 or window.size[2] == 1, window.stride[2]
-    return "copy" if contiguous and step == 1 else "halves" if contiguous and step == 2 else "elements"
+    if contiguous and step <= 2:
+        return "copy" if step == 1 else "halves"
+    return "channels" if many and window.source.strides[1] == 1 else "elements"
 
 
 def inside_row(f: Kernel, kind: Kind, row: Value, start: Value, size: Value) -> Value:
@@ -117,6 +122,8 @@ def fill_functions(kind: Kind, order: str) -> list[Kernel]:
     """
     if order == "copy":
         return []
+    if order == "channels":
+        return [_fill_channels(kind)]
     f = Kernel(
         "fill",
         [
@@ -166,6 +173,41 @@ def fill_functions(kind: Kind, order: str) -> list[Kernel]:
     return [f]
 
 
+def _fill_channels(kind: Kind) -> Kernel:
+    """void fill(source, target, offset, size, stride, in_x, phase, channels, band_channel): as above, for a row of all channels.
+
+    A few channels of a vector of pixels are loaded at a time, and transposed.
+    """
+    words = ("offset", "size", "stride", "in_x", "phase", "channels", "band_channel")
+    f = Kernel("fill", [("source", "ptr"), ("target", "ptr"), *((word, "i64") for word in words)], internal=True)
+    lanes, storage, compute = kind.lanes, kind.storage, kind.compute
+    few, align = 16 // BYTES[compute], BYTES[storage]
+    phase = f["phase"]
+    places, insides = f.stack("ptr", lanes), f.stack("i1", lanes)
+    with f.loop(0, f["stride"]) as h, f.loop(0, phase, lanes) as x:
+        with f.loop(0, lanes) as i:
+            position = f["offset"] + (x + i) * f["stride"] + h
+            inside = position.unsigned_below(f["size"])
+            f.store(f.at(storage, f["source"], f.select(inside, position, 0) * f["in_x"]), places, i)
+            f.store(inside, f.at("i1", insides, i))
+        with f.loop(0, f["channels"], few) as channel:
+            there = f.mask(f["channels"] - channel, few)
+
+            def piece(pixel: int, channel: Value = channel, there: Value = there) -> Value:
+                place = f.at(storage, f.load("ptr", places, pixel), channel)
+                loaded = widen(f, kind, f.masked_load(vector(storage, few), place, there, align))
+                return f.select(f.load("i1", f.at("i1", insides, pixel)), loaded, 0)
+
+            row = f.at(compute, f["target"], channel * f["band_channel"] + h * phase + x)
+            for number, value in enumerate(transpose_rows(f, compute, lanes, piece)):
+                goal = f.at(compute, row, f["band_channel"] * number)
+                with f.when(channel + number < f["channels"]), f.branches(x + lanes <= phase) as otherwise:
+                    f.store(value, goal, align=BYTES[compute])
+                    otherwise()
+                    f.masked_store(value, goal, f.mask(phase - x, lanes), BYTES[compute])
+    return f
+
+
 class BandCopy:
     """Fills bands under one box; what all its rows have in common is computed once, where the object is made."""
 
@@ -179,7 +221,8 @@ class BandCopy:
         """Fill `band` with channels [first, first + count); the padding becomes zeros."""
         f, c, kind, box = self.f, self.c, self.kind, self.box
         compute, storage = kind.compute, kind.storage
-        with f.loop(0, box.count_n) as n, f.loop(0, count) as channel:
+        each = self.order != "channels"
+        with f.loop(0, box.count_n) as n, f.loop(0, count if each else 1) as channel:
             image = (box.n + n) * c["in_n"] + (first + channel) * c["in_c"]
             slab = f.at(compute, band, n * c["band_image"] + channel * c["band_channel"])
             with f.loop(0, c["band_z"]) as z:
@@ -193,10 +236,12 @@ class BandCopy:
                     inside = at_y.unsigned_below(size_y)
                     row = f.at(storage, source, f.select(inside, plane + at_y * c["in_y"], 0))
                     target = f.at(compute, goal, y * c["band_row"])
+                    size = f.select(inside, c["size_x"], 0)
                     if self.order == "copy":
-                        self._row(row, target, f.select(inside, c["size_x"], 0))
+                        self._row(row, target, size)
                     else:
-                        self._fill(row, target, f.select(inside, c["size_x"], 0))
+                        arguments = [row, target, self.x, size, c["stride_x"], c["in_x"], c["band_phase"]]
+                        f.call("void", "fill", *arguments, *([] if each else [count, c["band_channel"]]), declare=False)
 
     def _row(self, row: Value, target: Value, size: Value) -> None:
         f, c, kind = self.f, self.c, self.kind
@@ -204,10 +249,6 @@ class BandCopy:
         with f.loop(0, c["band_phase"], kind.lanes) as x:
             loaded = inside_row(f, kind, row, self.x + x, size)
             f.store(loaded, target, x, align=BYTES[kind.compute])
-
-    def _fill(self, row: Value, target: Value, size: Value) -> None:
-        f, c = self.f, self.c
-        f.call("void", "fill", row, target, self.x, size, c["stride_x"], c["in_x"], c["band_phase"], declare=False)
 
 
 def runs_of(

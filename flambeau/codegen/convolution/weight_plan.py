@@ -54,7 +54,7 @@ def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tens
     g = geometry(kind, window, conv.groups, 1, 1, 1 << 30, conv.images)
     share = ((g.band * BYTES[kind.compute] + 255) // 64 + conv.taps) * 64 + 128
     constants = (*g.constants, 0, share, dy.slot, *dy.strides, weight_slot, *g.taps)
-    kernel = depthwise_weight_kernel(kind, row_order(window))
+    kernel = depthwise_weight_kernel(kind, row_order(window, many=False))
     return [Phase(kernel, conv.groups, grain(conv.groups, 16), constants)], share * planned_threads()
 
 
