@@ -3,14 +3,20 @@
 Stands on flambeau.transform; functions take and return pytrees (nested lists, tuples, dicts) of tensors.
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
 from flambeau.base.naming import adopt
 from flambeau.func.forward import jvp, linearize
-from flambeau.func.functionalization import functionalize
 from flambeau.func.gradients import grad, grad_and_value, vjp
 from flambeau.func.jacobians import hessian, jacfwd, jacrev
-from flambeau.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from flambeau.func.vmap import vmap
 from flambeau.transform.levels import debug_unwrap
+
+if TYPE_CHECKING:
+    from flambeau.func.functionalization import functionalize
+    from flambeau.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
     "debug_unwrap",
@@ -29,4 +35,24 @@ __all__ = [
     "vmap",
 ]
 
-adopt(globals(), __all__)
+# Functions of files that stand on nn, or on the dispatcher, by which most programs get on without: they are imported at first use.
+_LATE = {
+    "functional_call": "modules",
+    "functionalize": "functionalization",
+    "replace_all_batch_norm_modules_": "modules",
+    "stack_module_state": "modules",
+}
+adopt(globals(), [name for name in __all__ if name not in _LATE])
+
+
+def __getattr__(name: str) -> _Any:
+    """A function that is imported at first use."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = getattr(_import_module(f"flambeau.func.{_LATE[name]}"), name)
+    adopt(globals(), [name])
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
