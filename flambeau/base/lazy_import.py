@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -37,5 +37,20 @@ def submodules(package: str) -> Callable[[str], Any]:
             if error.name != f"{package}.{name}":
                 raise
             raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+    return load
+
+
+def members(module: dict[str, Any], places: Mapping[str, str]) -> Callable[[str], Any]:
+    """The __getattr__ of a package, whose globals() are `module`, for names that modules define which are imported at first use.
+
+    places: by name the module that defines it, as a path from the package on (".gradients") or in full.
+    """
+    package = module["__name__"]
+
+    def load(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return module.setdefault(name, getattr(import_module(places[name], package), name))
 
     return load

@@ -3,10 +3,10 @@
 Stands on flambeau.transform; functions take and return pytrees (nested lists, tuples, dicts) of tensors.
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from flambeau.base.lazy_import import members as _members
 from flambeau.base.naming import adopt
 from flambeau.func.forward import jvp, linearize
 from flambeau.func.gradients import grad, grad_and_value, vjp
@@ -35,21 +35,20 @@ __all__ = [
     "vmap",
 ]
 
-# Functions of files that stand on nn, or on the dispatcher, by which most programs get on without: they are imported at first use.
+# What stands on nn, or on the dispatcher, is imported at first use: most programs get on without.
 _LATE = {
-    "functional_call": "modules",
-    "functionalize": "functionalization",
-    "replace_all_batch_norm_modules_": "modules",
-    "stack_module_state": "modules",
+    "functional_call": ".modules",
+    "functionalize": ".functionalization",
+    "replace_all_batch_norm_modules_": ".modules",
+    "stack_module_state": ".modules",
 }
+_member = _members(globals(), _LATE)
 adopt(globals(), [name for name in __all__ if name not in _LATE])
 
 
 def __getattr__(name: str) -> _Any:
     """A function that is imported at first use."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = getattr(_import_module(f"flambeau.func.{_LATE[name]}"), name)
+    _member(name)
     adopt(globals(), [name])
     return globals()[name]
 
