@@ -124,7 +124,7 @@ def _lobpcg(
     with torch.no_grad():
         if not batch:
             return solve(A, B, X, iK)
-        each = [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B, iK)]
+        each: list[Any] = [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B, iK)]
         starts = X.reshape(each[0].shape[0], m, n)
         found = [
             solve(each[0][i], each[1] if each[1] is None else each[1][i], starts[i], each[2] if each[2] is None else each[2][i])
@@ -271,7 +271,7 @@ class LOBPCG:
         limit = self.fparams["ortho_tol"]
         drops = self.bparams["ortho_use_drop"]
         least = self.fparams["ortho_tol_drop" if drops else "ortho_tol_replace"]
-        BV = None if V is None else _utils.matmul(B, V)
+        BV: Any = None if V is None else _utils.matmul(B, V)
         least = min(max(least * least, _PRECISION[U.dtype]), 1e-2)
         for i in range(self.iparams["ortho_i_max"]):
             self.ivars["ortho_i"] = i

@@ -133,7 +133,7 @@ def samples(function: Any, operator: Any) -> Iterator[tuple[tuple[int, ...], dic
     torch: Any = importlib.import_module(PACKAGE)
     declaration = getattr(operator, "body", None) or getattr(operator, "implementation", None) or function
     parameters = inspect.signature(declaration).parameters
-    operands = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
+    operands: Any = getattr(operator, "operands", None) or getattr(operator, "tensors", ())
     names = [name for name in operands if name in parameters and parameters[name].default is inspect.Parameter.empty]
     others = {
         p.name: SAMPLE_ARGUMENTS[p.name]

@@ -41,7 +41,7 @@ def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
 
 def _pop_saved_tensors_default_hooks() -> None:
     """Leave the innermost block of hooks on saved tensors."""
-    torch.autograd.graph.saved_tensors_hooks(None, None).__exit__()
+    torch.autograd.graph.saved_tensors_hooks(id, id).__exit__()  # which block it is doesn't matter
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool = False) -> Any:

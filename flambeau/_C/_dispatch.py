@@ -171,7 +171,7 @@ def _dispatch_keyset_full() -> DispatchKeySet:
 
 def _dispatch_keyset_full_after(key: DispatchKey) -> DispatchKeySet:
     """The keys that are asked after this one."""
-    return DispatchKeySet(other for other in DispatchKey if DispatchKey.Undefined < other < key)
+    return DispatchKeySet(other for other in DispatchKey if DispatchKey["Undefined"] < other < key)
 
 
 def _dispatch_keyset_to_string(keyset: DispatchKeySet) -> str:

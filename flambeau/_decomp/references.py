@@ -6,7 +6,6 @@ torch._decomp.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
@@ -35,8 +34,8 @@ def register() -> None:
             overloads = builtin_schemas.overloads_of(packet)
             if name in _NOT or not overloads:
                 continue
-            found: Callable[..., Any] | None = getattr(room, name, None)
-            if not getattr(found, "is_reference", False):
+            found = getattr(room, name, None)
+            if found is None or not getattr(found, "is_reference", False):
                 continue
             for overload in overloads:
                 if builtin_schemas.is_script(packet, overload):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 from flambeau.utils._config_module import install_config_module
 
@@ -22,7 +23,7 @@ capture_func_transforms = True
 capture_profiler_record_function = False
 capture_scalar_outputs = False
 compiled_autograd = False
-compiled_autograd_kwargs_override = {}
+compiled_autograd_kwargs_override: dict[str, Any] = {}
 debug_dir_root = os.path.join(os.getcwd(), "torch_compile_debug")
 disable = False
 do_not_emit_runtime_asserts = False
@@ -40,8 +41,8 @@ force_nn_module_property_static_shapes = True
 force_parameter_static_shapes = True
 guard_nn_modules = True
 guard_nn_modules_using_dict_tags = True
-ignore_logger_methods = set()
-ignore_logging_functions = set()
+ignore_logger_methods: set[Any] = set()
+ignore_logging_functions: set[Any] = set()
 inline_inbuilt_nn_modules = True
 install_free_tensors = False
 log_compilation_metrics = True
@@ -56,7 +57,7 @@ optimize_ddp = True
 prefer_deferred_runtime_asserts_over_guards = False
 raise_on_ctx_manager_usage = True
 recompile_limit = 8
-reorderable_logging_functions = set()
+reorderable_logging_functions: set[Any] = set()
 report_guard_failures = True
 repro_after = None
 repro_level = 2
@@ -71,7 +72,7 @@ specialize_float = False
 specialize_int = False
 suppress_errors = False
 trace_numpy = True
-traceable_tensor_subclasses = set()
+traceable_tensor_subclasses: set[type] = set()
 use_lazy_graph_module = True
 use_numpy_random_stream = False
 verbose = False

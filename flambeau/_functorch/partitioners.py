@@ -166,9 +166,11 @@ def _unwritten(graph: fx.Graph, saved: list[fx.Node]) -> list[fx.Node]:
             with graph.inserting_before(first):
                 copy = graph.call_function(aten.clone.default, (node,))
             copy.meta = dict(node.meta)
-            node.replace_all_uses_with(
-                copy, delete_user_cb=lambda user, copy=copy: user is not copy and not _writes_input(user) and user.op != "output"
-            )
+
+            def reads(user: fx.Node, copy: fx.Node = copy) -> bool:
+                return user is not copy and not _writes_input(user) and user.op != "output"
+
+            node.replace_all_uses_with(copy, delete_user_cb=reads)
             saved[at] = copy
     return saved
 

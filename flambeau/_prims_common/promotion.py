@@ -112,7 +112,7 @@ def get_acc_type(dtype: torch.dtype, device: torch.device) -> torch.dtype:
 
 def get_higher_dtype(a: Any, b: Any) -> torch.dtype | None:
     """The dtype that two dtypes, tensors or numbers have in common; the other one's for None."""
-    found = []
+    found: list[torch.dtype | None] = []
     for name, x in (("a", a), ("b", b)):
         if isinstance(x, torch.Tensor):
             found.append(x.dtype)

@@ -139,6 +139,6 @@ def out_wrapper(
     return wrap
 
 
-def _maybe_remove_out_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _maybe_remove_out_wrapper(fn: Any) -> Callable[..., Any]:
     """A function without what `out_wrapper` put around it; any other itself."""
     return fn.__wrapped__ if getattr(fn, "_torch_decompositions_out_wrapper", False) else fn

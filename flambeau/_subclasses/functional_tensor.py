@@ -424,7 +424,7 @@ def _without_writes(func: Any) -> tuple[Any, Iterable[str]]:
     outs = [a.name for a in schema.arguments if a.is_out]
     name = func.overloadpacket.__name__
     if func.namespace == "aten" or func.declaration is not None:
-        packet = func.overloadpacket if outs else getattr(getattr(torch.ops, func.namespace), name.removesuffix("_"), None)
+        packet: Any = func.overloadpacket if outs else getattr(getattr(torch.ops, func.namespace), name.removesuffix("_"), None)
         wanted = [str(a.type) for a in schema.arguments if not a.is_out]
         for pure in [getattr(packet, n) for n in packet.overloads()] if outs or name.endswith("_") else []:
             if not pure._schema.is_mutable and [str(a.type) for a in pure._schema.arguments] == wanted:

@@ -103,9 +103,9 @@ class SchemaCheckMode(TorchDispatchMode):
             self._check_argument(info, place, argument, value, before[place], results)
         for one, other in itertools.combinations(range(len(results)), 2):
             if is_alias_of(_plain(results[one]), _plain(results[other])):
-                places = [SchemaArgument(SchemaArgType.output, at) for at in (one, other)]
+                first, second = (SchemaArgument(SchemaArgType.output, at) for at in (one, other))
                 written = [place for place in range(len(values)) if info._writes(place)]
-                if not info.may_contain_alias(*places) and not _through_outs(values, written, results[one], results[other]):
+                if not info.may_contain_alias(first, second) and not _through_outs(values, written, results[one], results[other]):
                     raise RuntimeError(f"Outputs {one} and {other} alias unexpectedly")
         return out
 

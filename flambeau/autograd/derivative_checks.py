@@ -421,7 +421,7 @@ def _compare_rows(together: Sequence[Any], apart: Sequence[Sequence[Any]], words
     for number, rows in enumerate(together):
         for n in range(2):
             single = apart[n][number]
-            own = None if rows is None else rows[n]
+            own: Any = None if rows is None else rows[n]
             if own is None and single is None:
                 continue
             single = torch.zeros_like(own) if single is None else single

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -193,7 +194,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
                     expected = sum(_runs(node, run) for node in nodes)
                     state = passes[number] = [[None] * len(nodes), expected, 0]
                     if run is not None:
-                        run.callbacks.append(lambda: passes.pop(number, None))
+                        run.callbacks.append(functools.partial(passes.pop, number, None))
                 state[0][position] = gradient
                 state[2] += 1
                 ready = state[2] == (1 if mode == "any" else state[1])

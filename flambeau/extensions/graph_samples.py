@@ -85,7 +85,8 @@ def _grow(
     kinds = {"__".join(each): each for each in edge_types}
     span = 1 + max((int(each.max()) for each in (*rows.values(), *inputs.values()) if each.numel()), default=0)
     sample = _Sample(node_types, inputs, times, span)
-    begins, found = dict.fromkeys(node_types, 0), {name: [] for name in kinds}
+    begins = dict.fromkeys(node_types, 0)
+    found: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {name: [] for name in kinds}
     for hop in range(hops):
         ends = {kind: nodes.numel() for kind, nodes in sample.nodes.items()}
         for name in sorted(counts):
@@ -189,12 +190,12 @@ def by_budgets(
                 del budget[name]
         spend(latest)
     made = {kind: torch.tensor(names, dtype=torch.long) for kind, names in nodes.items()}
-    found = {}
-    for name, (source, _, target) in kinds.items():
-        owner, edges = sampled_edges(colptrs[name], made[target], torch.full_like(made[target], _WIDEST))
-        numbers, _ = numbered(made[source], rows[name][edges])
+    found: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+    for edge, (source, _, target) in kinds.items():
+        owner, edges = sampled_edges(colptrs[edge], made[target], torch.full_like(made[target], _WIDEST))
+        numbers, _ = numbered(made[source], rows[edge][edges])
         within = numbers < made[source].numel()
-        found[name] = [(numbers[within], owner[within], edges[within])]
+        found[edge] = [(numbers[within], owner[within], edges[within])]
     return {kind: each for kind, each in made.items() if each.numel()}, *_separate(found)
 
 
@@ -203,7 +204,11 @@ def ego_k_hop(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """(rowptr, col, nodes, edges, where each graph begins, the root of each): a graph around each node, side by side."""
     degree = rowptr[1:] - rowptr[:-1]
-    begins, columns, nodes, edges, limits, roots = [torch.zeros(1, dtype=torch.long)], [], [], [], [0], []
+    begins, limits = [torch.zeros(1, dtype=torch.long)], [0]
+    columns: list[Tensor] = []
+    nodes: list[Tensor] = []
+    edges: list[Tensor] = []
+    roots: list[int] = []
     for root in idx.tolist():
         latest = torch.tensor([root])
         reached = [latest]

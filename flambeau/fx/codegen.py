@@ -214,8 +214,8 @@ class _Writer:
         if isinstance(arg, slice):
             return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
         if isinstance(arg, enum.Enum):
-            cls = type(arg)
-            return f"{self.add_global(cls.__name__, cls)}.{arg.name}"
+            kind = type(arg)
+            return f"{self.add_global(kind.__name__, kind)}.{arg.name}"
         if isinstance(arg, torch.Tensor):
             return f"torch.Tensor(size={list(arg.shape)}, dtype={str(arg.dtype).rpartition('.')[2]})"
         if is_overload(arg):

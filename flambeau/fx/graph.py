@@ -300,10 +300,11 @@ class Graph:
             if not node.users and not impure(node):
                 self.erase_node(node)
                 changed = True
-        for node in self.find_nodes(op="call_module") if self.owning_module is not None else ():
-            module = self.owning_module.get_submodule(str(node.target))
-            if isinstance(getattr(module, "graph", None), Graph):
-                changed |= module.graph.eliminate_dead_code()
+        owner = self.owning_module
+        for node in self.find_nodes(op="call_module") if owner is not None else ():
+            inner = getattr(owner.get_submodule(str(node.target)), "graph", None) if owner is not None else None
+            if isinstance(inner, Graph):
+                changed |= inner.eliminate_dead_code()
         return changed
 
     def _clear_nodes(self) -> None:

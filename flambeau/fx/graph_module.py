@@ -147,7 +147,8 @@ class _WrappedCall:
     """Calls a module; an error from inside generated code is shown with the lines around it."""
 
     def __init__(self, cls: type, cls_call: Callable[..., Any] | None) -> None:
-        self.cls, self.cls_call = cls, cls_call
+        self.cls: Any = cls
+        self.cls_call = cls_call
 
     @staticmethod
     def _generate_error_message(frame_summary: traceback.FrameSummary) -> str:

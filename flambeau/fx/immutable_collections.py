@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from flambeau.utils import _pytree
+from flambeau.utils._pytree_nodes import MappingKey, SequenceKey
 
 __all__ = ["immutable_dict", "immutable_list"]
 
@@ -72,12 +73,12 @@ _pytree.register_pytree_node(
     _immutable_list_flatten,
     _immutable_list_unflatten,
     serialized_type_name="torch.fx.immutable_collections.immutable_list",
-    flatten_with_keys_fn=lambda x: ([(_pytree.SequenceKey(i), item) for i, item in enumerate(x)], None),
+    flatten_with_keys_fn=lambda x: ([(SequenceKey(i), item) for i, item in enumerate(x)], None),
 )
 _pytree.register_pytree_node(
     immutable_dict,
     _immutable_dict_flatten,
     _immutable_dict_unflatten,
     serialized_type_name="torch.fx.immutable_collections.immutable_dict",
-    flatten_with_keys_fn=lambda x: ([(_pytree.MappingKey(k), v) for k, v in x.items()], list(x)),
+    flatten_with_keys_fn=lambda x: ([(MappingKey(k), v) for k, v in x.items()], list(x)),
 )

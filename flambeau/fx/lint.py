@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ def lint(graph: Graph) -> None:
             raise RuntimeError(f"Node {node} had unknown opcode {node.op}!")
         if node.graph is not graph:
             raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
-        map_arg((node.args, node.kwargs), lambda used, node=node: _check_use(graph, used, node, seen))
+        map_arg((node.args, node.kwargs), functools.partial(_check_use, graph, node, seen))
         seen.add(node)
         if node.name in seen_names:
             raise RuntimeError(f"Node redefined name {node.name}!")
@@ -31,7 +32,7 @@ def lint(graph: Graph) -> None:
             _check_target(graph.owning_module, node)
 
 
-def _check_use(graph: Graph, used: Node, by: Node, seen: set[Node]) -> Node:
+def _check_use(graph: Graph, by: Node, seen: set[Node], used: Node) -> Node:
     if used.graph is not graph:
         raise RuntimeError(
             f"Argument '{used}' of Node '{by}' does not belong to this Graph, but was used as an argument! If you are "

@@ -60,14 +60,18 @@ def schemas_of(function: Any) -> list[FunctionSchema]:
     return [builtin_schemas.schema_of(operator, overload) for overload in builtin_schemas.overloads_of(operator)]
 
 
+_LIST: Any = typing.List  # noqa: UP006  (as PyTorch's signatures print)
+_DICT: Any = typing.Dict  # noqa: UP006
+
+
 def python_type(kind: Type) -> Any:
     """A type of a schema or of TorchScript as signatures have it: Optional[List[int]], a TypeVar for one that is open."""
     if isinstance(kind, OptionalType):
         return Optional[python_type(kind.element)]  # noqa: UP045
     if isinstance(kind, ListType):
-        return typing.List[python_type(kind.element)]  # noqa: UP006  (as PyTorch's signatures print)
+        return _LIST[python_type(kind.element)]
     if isinstance(kind, DictType):
-        return typing.Dict[python_type(kind.key), python_type(kind.value)]  # noqa: UP006
+        return _DICT[python_type(kind.key), python_type(kind.value)]
     if isinstance(kind, TupleType):
         return tuple(map(python_type, kind.elements()))
     found = _TYPES.get(kind.written)
@@ -85,7 +89,7 @@ def signature_of_schema(schema: FunctionSchema) -> inspect.Signature:
     parameters: list[inspect.Parameter] = []
     for argument in schema.arguments:
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
-        kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind: Any = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         name = "input" if argument.name == "self" else argument.name
         if keyword.iskeyword(name):  # `from` of random_, which can be given by position only
             kind = inspect.Parameter.POSITIONAL_ONLY

@@ -20,7 +20,7 @@ NAN = float("nan")
 BODIES: dict[str, Callable[..., Expr]] = {}
 #: Ops that are primitive on integers and have a body on floats, and the reverse.
 FLOATING_ONLY = frozenset(("fmod", "remainder", "floor_divide", "trunc_divide"))
-INTEGER_ONLY = frozenset()
+INTEGER_ONLY: frozenset[str] = frozenset()
 
 LOG2_E = 1.4426950408889634
 #: ln 2 as a sum of two numbers of the dtype.
@@ -324,7 +324,7 @@ def log_fraction(f: Expr, k: Expr | None, parts: tuple[float, float] | None) -> 
     square = f * f
     if f.dtype is float32:
         tail = f * square * polynomial(f, LOG[float32])
-        if k is None:
+        if k is None or parts is None:
             return f + fma(square, -0.5, tail)
         tail = fma(k, parts[1], tail)
         return fma(k, parts[0], f + fma(square, -0.5, tail))
@@ -332,7 +332,7 @@ def log_fraction(f: Expr, k: Expr | None, parts: tuple[float, float] | None) -> 
     z = t * t
     half = square * 0.5
     tail = t * fma(z, polynomial(z, LOG[float64]), half)
-    if k is None:
+    if k is None or parts is None:
         return f - (half - tail)
     return fma(k, parts[0], f - (half - fma(k, parts[1], tail)))
 

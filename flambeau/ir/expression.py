@@ -249,20 +249,20 @@ def constant(value: Number, dtype: DType) -> Expr:
 
 def constant_value(value: Number, dtype: DType) -> Number:
     """The Python number that a constant of `dtype` made from `value` holds."""
-    value = value.item() if isinstance(value, np.generic) else value
+    given: Any = value.item() if isinstance(value, np.generic) else value
     if dtype is bool_:
-        return builtins.bool(value)
+        return builtins.bool(given)
     if dtype.is_complex:
-        value = complex(value)
+        whole = complex(given)
         part = part_dtype(dtype)
-        return complex(constant_value(value.real, part), constant_value(value.imag, part))
+        return complex(constant_value(whole.real, part), constant_value(whole.imag, part))
     if dtype is float64:
-        return float(value)
+        return float(given)
     if dtype is float32:
         with np.errstate(over="ignore"):
-            return float(np.float32(value))
+            return float(np.float32(given))
     bits = 8 * dtype.itemsize
-    wrapped = int(value) & ((1 << bits) - 1)
+    wrapped = int(given) & ((1 << bits) - 1)
     return wrapped - (1 << bits) if dtype.is_signed and wrapped >> (bits - 1) else wrapped
 
 
@@ -301,14 +301,13 @@ def as_expr(operand: Operand, like: DType | None = None) -> Expr:
     """`operand` as an Expr; a number takes the dtype that `number_dtype` gives it beside `like`."""
     if isinstance(operand, Expr):
         return operand
-    if isinstance(operand, np.generic):
-        operand = operand.item()
-    return constant(operand, number_dtype(operand, like))
+    number: Number = operand.item() if isinstance(operand, np.generic) else operand
+    return constant(number, number_dtype(number, like))
 
 
 def common_dtype(*operands: Operand) -> DType:
     """The dtype to which these operands promote."""
-    result = None
+    result: Any = None
     for operand in operands:
         if isinstance(operand, Expr) and operand.dtype is not result:
             result = operand.dtype if result is None else promote_types(result, operand.dtype)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import int64
@@ -115,7 +116,7 @@ class Nest:
         """Content without the functions in it: folds are identified by their combined expressions."""
         stages = []
         for s in self.stages:
-            folds = ()
+            folds: tuple[Any, ...] = ()
             if isinstance(s, Loop):
                 folds = tuple((f.names, f.start, f.lift, combined(f)) for f in s.folds)
             stages.append((type(s).__name__, folds, s.stores, getattr(s, "scan", False), getattr(s, "grouped", False)))

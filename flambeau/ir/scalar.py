@@ -166,9 +166,9 @@ fmax = _extremum("fmax", "The larger operand; a NaN gives way to a number.")
 def clamp(x: Operand, low: Operand | None = None, high: Operand | None = None) -> Expr:
     """min(max(x, low), high); NaN stays NaN. Its gradient is 1 inside and on the bounds, else 0."""
     x = as_expr(x)
-    if low is None and high is None:
-        raise ValueError("clamp needs a bound")
     if low is None:
+        if high is None:
+            raise ValueError("clamp needs a bound")
         x, high = promote(x, high)
         return make("clamp_max", (x, high), x.dtype)
     if high is None:

@@ -8,6 +8,8 @@ autograd. Stands on ir.scalar. Used by ir.derivative and operator declarations.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from flambeau.base.dtype import bool_
 from flambeau.ir import scalar as s
 from flambeau.ir.scalar import Expr, constant, is_constant, is_integral, make, rewrite
 
-_FOLDED = {
+_FOLDED: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.abs,
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "sqrt": np.sqrt,
@@ -235,7 +237,7 @@ def _extremum(node: Expr, a: Expr, b: Expr) -> Expr:
     return a if a is b else node
 
 
-_RULES = {
+_RULES: dict[str, Callable[..., Expr]] = {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "neg": _neg, "where": _where, "cast": _cast, "fma": _fma,
     "pow": _pow, "and": _and, "or": _or, "not": _involution, "conj": _involution, "real": _part, "imag": _part,
     "minimum": _extremum, "maximum": _extremum, "fmin": _extremum, "fmax": _extremum,

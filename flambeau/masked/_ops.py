@@ -168,7 +168,7 @@ def _combine_input_and_mask(op: Callable, input: Any, mask: Tensor | None, *args
     if mask is None:
         return input
     chosen = _input_mask(input, mask=mask)
-    identity = _reduction_identity(op.__name__, input, *args)
+    identity: Any = _reduction_identity(op.__name__, input, *args)
     return _where(chosen, input, identity)
 
 

@@ -70,7 +70,7 @@ class PackageExporter:
         self, f: str | os.PathLike[str] | IO[bytes], importer: Importer | Sequence[Importer] = sys_importer, debug: bool = False
     ) -> None:
         self.buffer: Any = None if isinstance(f, (str, os.PathLike)) else f
-        self.zip_file = PyTorchFileWriter(os.fspath(f) if self.buffer is None else f)
+        self.zip_file = PyTorchFileWriter(f if not isinstance(f, (str, os.PathLike)) else os.fspath(f))
         self.zip_file.set_min_version(6)
         self._written_files: set[str] = set()
         self.importer: Importer = importer if isinstance(importer, Importer) else OrderedImporter(*importer)
@@ -441,10 +441,10 @@ def _names_in(content: bytes) -> Iterator[tuple[str, str]]:
             memo[len(memo)] = last
             continue
         elif operation.name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(argument)] = last
+            memo[int(argument or 0)] = last
             continue
         elif operation.name in ("BINGET", "LONG_BINGET", "GET"):
-            argument = memo.get(int(argument))
+            argument = memo.get(int(argument or 0))
         last = argument if isinstance(argument, str) and operation.name != "GLOBAL" else None
         if last is not None:
             texts.append(last)

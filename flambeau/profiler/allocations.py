@@ -31,6 +31,9 @@ class _Held(weakref.ref):  # type: ignore[type-arg]
     """A living storage that a profiler saw taken, and what memory it had when it was last looked at."""
 
     __slots__ = ("at", "ptr", "size")
+    at: int
+    ptr: int
+    size: int
 
 
 class Watch:
@@ -56,7 +59,7 @@ class Watch:
             if storage is None or storage.size_class in (memory.META, memory.LENT):
                 continue
             with _lock:
-                held = _held.get(id(storage))
+                held: Any = _held.get(id(storage))
                 if held is not None and held() is storage:
                     if held.ptr != storage.ptr:
                         self._moved(held, storage)

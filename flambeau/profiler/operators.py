@@ -12,7 +12,7 @@ from typing import Any
 import flambeau as torch
 from flambeau.profiler import record_function
 
-_open: dict[int, record_function] = {}
+_open: dict[int, Any] = {}
 _handles = count()
 _libraries: list[Any] = []  # a library takes its operators with it when it goes
 

@@ -71,7 +71,7 @@ def pickler_class(pickle_module: Any) -> type:
                 module, foreign = thing.module, thing.name
             else:
                 own = name or getattr(thing, "__qualname__", None) or thing.__name__
-                home = pickle.whichmodule(thing, own)
+                home = pickle.whichmodule(thing, own)  # type: ignore[attr-defined]
                 module, foreign = names.outward(home, own)
                 if home.partition(".")[0] != names.PACKAGE or "<locals>" in own:
                     super().save_global(thing, name)

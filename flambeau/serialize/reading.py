@@ -184,11 +184,12 @@ class ZipLoad:
         if mmap:
             shared = options.get_default_mmap_options() == getattr(mapping, "MAP_SHARED", 1)
             access = mapping.ACCESS_WRITE if shared else mapping.ACCESS_COPY
+            file: Any = reader.file  # of a path
             if shared:
-                with open(reader.file.name, "r+b") as file:
+                with open(file.name, "r+b") as file:
                     self.mapped = mapping.mmap(file.fileno(), 0, access=access)
             else:
-                self.mapped = mapping.mmap(reader.file.fileno(), 0, access=access)
+                self.mapped = mapping.mmap(file.fileno(), 0, access=access)
 
     def byteorder(self) -> str:
         """The byte order of the storages. Raises ValueError for one that doesn't exist."""

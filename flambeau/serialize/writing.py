@@ -59,9 +59,9 @@ def save(
         with opened as file:
             write_archive(file, name, content, storages, not _disable_byteorder_record)
     else:
-        content = legacy_pieces(obj, pickle_module, pickle_protocol)
+        pieces = legacy_pieces(obj, pickle_module, pickle_protocol)
         with opened as file:
-            for piece in content:
+            for piece in pieces:
                 file.write(piece)
     if hasattr(f, "flush"):
         f.flush()

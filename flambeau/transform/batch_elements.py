@@ -19,7 +19,7 @@ from flambeau.transform.levels import invoke, not_for_all, operator_of
 @rule("pointwise")
 def pointwise(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Operands with the batch in front and their own dimensions aligned from the back, as broadcasting wants them."""
-    operator = operator_of(function)
+    operator: Any = operator_of(function)
     args, kwargs = list(args), dict(kwargs)
     for name in operator.operands[len(args) :]:
         if name in kwargs:

@@ -78,7 +78,7 @@ def batch_norm(batch: Batch, function: Callable, args: Sequence[Any], kwargs: di
                 "patch your module to work with vmap"
             )
     x = into_channels(batch.lift(input))
-    vectors = [None if v is None else batch.lift(v).reshape(-1) for v in (mean, variance)]
+    vectors: list[Any] = [None if v is None else batch.lift(v).reshape(-1) for v in (mean, variance)]
     result = call(
         function, named | {"input": x, "weight": None, "bias": None, "running_mean": vectors[0], "running_var": vectors[1]}
     )

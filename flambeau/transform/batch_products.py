@@ -100,7 +100,7 @@ def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return made if bias is None else made + bias
 
 
-_PRODUCTS = {
+_PRODUCTS: dict[Any, Any] = {
     matmuls.addmm: matmuls.mm,
     matmuls.baddbmm: matmuls.bmm,
     matmuls.addmv: matmuls.mv,

@@ -77,7 +77,7 @@ def along(batch: Batch, function: Callable, named: dict[str, Any], dims: Any, ke
 def reduction(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A reduction over some dimensions, or over all of an example."""
     named = bound(function, args, kwargs)
-    input = named.get("input", named.get("x"))
+    input: Any = named.get("input", named.get("x"))
     dim = named["dim"]
     if isinstance(dim, bool):  # var(input, unbiased)
         named |= {"unbiased": dim, "dim": None}

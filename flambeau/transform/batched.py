@@ -171,7 +171,7 @@ class Batched(Wrapped):
     def data(self, value: Any) -> None:
         raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return printing.inside_transforms(self) or f"BatchedTensor(lvl=0, bdim=0, value=\n{self.value!r}\n)"
 
     __str__ = __repr__  # type: ignore[assignment]

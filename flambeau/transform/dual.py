@@ -35,7 +35,7 @@ class Dual(Wrapped):
     def remains(self) -> Any:
         return self.primal
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         if self.level.of_function and (text := printing.inside_transforms(self)):
             return text
         shown = repr(self.primal)

@@ -151,7 +151,7 @@ def _by_generated(batch: Batch, function: type[Function], args: tuple[Any, ...])
                 return mapped(again.lift, made)
 
     innermost = isinstance(stack.levels[-1], Gradient)  # whose nodes are named as the Function
-    named = type(function.__name__ if innermost else f"Vmapped{function.__name__}", (All,), {})
+    named: Any = type(function.__name__ if innermost else f"Vmapped{function.__name__}", (All,), {})
     values = [a.value if h else a for a, h in zip(args, held, strict=True)]
     return mapped(batch.wrap, named.apply(*values))
 

@@ -76,7 +76,7 @@ class Level:
 class Wrapped(Tensor):
     """A tensor as a transformed function sees it. `level` it belongs to; `held`: the tensor that has its gradient."""
 
-    level: Level
+    level: Any  # the Level
     answered_first = True  # before classes that answer operators below autograd
 
     @property

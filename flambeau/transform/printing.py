@@ -31,8 +31,8 @@ def _shown(x: Any, levels: Sequence[Level], reached: set[Node]) -> str | None:
     while levels:
         *outer, level = levels
         if isinstance(level, Batch) and level.has(x):
-            inside = _shown(x.value, outer, reached) or _as_outside(x.value)
-            return _wrapped("BatchedTensor", len(levels), inside, "bdim=0, ")
+            example = _shown(x.value, outer, reached) or _as_outside(x.value)
+            return _wrapped("BatchedTensor", len(levels), example, "bdim=0, ")
         if isinstance(level, DualLevel) and level.has(x) and level.of_function:
             return _wrapped("GradTrackingTensor", len(levels), _shown(x.primal, outer, reached) or _as_outside(x.primal))
         if isinstance(level, Gradient) and (before := _tracked(x, level, reached)):
@@ -56,7 +56,7 @@ def _as_outside(x: Any) -> str:
     if isinstance(x, Wrapped):
         return repr(x)
     own = {plain_of(given)._node for level in stack.levels if isinstance(level, Gradient) for given in level.inputs or ()}
-    leaves = {node for node in own if type(node) is AccumulateGrad}
+    leaves: set[Node] = {node for node in own if type(node) is AccumulateGrad}
     return printing.tensor_repr(x if leads_outside([x], leaves) else x.detach(), inside=False)
 
 

@@ -7,7 +7,7 @@ of its gradient. Stands on batched, dual and core.autograd.engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from flambeau.core.autograd import engine
@@ -92,7 +92,7 @@ def plain_of(x: Any) -> Tensor:
     return x
 
 
-def leads_outside(tensors: Sequence[Any], own: set[Node]) -> bool:
+def leads_outside(tensors: Sequence[Any], own: Set[Node]) -> bool:
     """Whether the graph behind the tensors has a leaf, or goes on, beyond the nodes in `own`."""
     waiting = [p._node for p in map(plain_of, tensors) if p._node is not None]
     seen: set[Node] = set()
@@ -107,7 +107,7 @@ def leads_outside(tensors: Sequence[Any], own: set[Node]) -> bool:
     return False
 
 
-def settled(x: Any, own: set[Node], recorded: bool) -> Any:
+def settled(x: Any, own: Set[Node], recorded: bool) -> Any:
     """A result on its way out: in the graph only if that leads to something the caller may differentiate."""
     parts = [x.primal, x.tangent] if isinstance(x, Dual) else [x]
     if not isinstance(x, Wrapped) and x._node is None:

@@ -141,7 +141,7 @@ def product(
             {n: given[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY},
         )
 
-    none = {kind.plus: None} if kind.channels else {}
+    none: dict[str, Any] = {kind.plus: None} if kind.plus and kind.channels else {}
     parts: list[Any] = []
     primal = call({})
     for n in (kind.first, kind.second):
@@ -224,7 +224,8 @@ def pointwise(level: DualLevel, function: Callable, operator: Pointwise, args: S
 
 
 def _number(x: Any) -> Any:
-    return next((kind(x) for kind in (bool, int, float, complex) if isinstance(x, kind)), x)
+    kinds: tuple[Any, ...] = (bool, int, float, complex)
+    return next((kind(x) for kind in kinds if isinstance(x, kind)), x)
 
 
 # ---------------------------------------------------------------- writes

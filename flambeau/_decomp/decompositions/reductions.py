@@ -33,7 +33,7 @@ def all_dims(self: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @decomposes("aminmax.default")
 def aminmax(self: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    along = [] if dim is None else [[dim]]
+    along: list[Any] = [] if dim is None else [[dim]]
     along += [[], True][len(along) :] if keepdim else []
     return aten.amin.default(self, *along), aten.amax.default(self, *along)
 

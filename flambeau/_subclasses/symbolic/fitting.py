@@ -49,8 +49,8 @@ def fitted(wanted: Sequence[int], known: Sequence[Expr], values: Callable[[Expr]
     for e in monomials[:24]:
         steps = _steps(values(e), wanted)
         if steps is not None:
-            a, divisor, b = steps
-            return rebuild("FloorDiv", (e + a, integer(divisor))) + b
+            before, divisor, behind = steps
+            return rebuild("FloorDiv", (e + before, integer(divisor))) + behind
     raise Disagreement
 
 

@@ -84,7 +84,8 @@ def _describe(call: Call, made: Any, said: Any) -> None:
              and not (any(x is g for g in given) and kept(x) is not None)]  # fmt: skip
     if not fresh:
         return
-    evidence = Evidence(call.env, fresh[0]._layout.device.stand_ins.mode, call.overload, call.args, call.kwargs)
+    stand_ins: Any = fresh[0]._layout.device.stand_ins
+    evidence = Evidence(call.env, stand_ins.mode, call.overload, call.args, call.kwargs)
     try:
         if said is None or len(said) != len(results):
             evidence.require(results)

@@ -50,7 +50,8 @@ def _sized(call: Call, like: Tensor, shape: list[Any], dtype: Any) -> Tensor:
     env = call.env
     exprs = [as_expr(n) if isinstance(n, int) else n for n in shape]
     numbers = [int(env.value_of(e)) for e in exprs]
-    with plain_sizes(), like._layout.device.stand_ins.mode:
+    stand_ins: Any = like._layout.device.stand_ins
+    with plain_sizes(), stand_ins.mode:
         made = torch.empty(numbers, dtype=dtype, device=like.device)
     describe(made, env, exprs)
     return made

@@ -209,14 +209,15 @@ def _number(value: Any) -> Expr:
     return integer(value) if isinstance(value, int) else float_of(value)
 
 
-def _signs(args: Iterable[Expr], strict: Callable[[Iterable[bool]], bool]) -> dict[str, bool]:
-    args = tuple(args)
-    nonnegative = all(a.is_nonnegative for a in args)
-    return {"positive": nonnegative and strict(a.is_positive for a in args), "nonnegative": nonnegative}
+def _signed(kind: str, args: tuple[Expr, ...], strict: Callable[[Iterable[bool]], bool]) -> Expr:
+    """An expression that is positive if its arguments are not negative, and all or any of them (`strict`) positive."""
+    whole, nonnegative = all(a.is_integer for a in args), all(a.is_nonnegative for a in args)
+    positive = nonnegative and strict(a.is_positive for a in args)
+    return Expr(kind, args, integer=whole, positive=positive, nonnegative=nonnegative)
 
 
 def _product(args: tuple[Expr, ...]) -> Expr:
-    return Expr("Mul", args, integer=all(a.is_integer for a in args), **_signs(args, all))
+    return _signed("Mul", args, all)
 
 
 def sum_of(*args: Expr) -> Expr:
@@ -238,7 +239,7 @@ def sum_of(*args: Expr) -> Expr:
     if len(made) == 1:
         return made[0]
     own = tuple(ordered_terms(made))
-    return Expr("Add", own, integer=all(a.is_integer for a in own), **_signs(own, any))
+    return _signed("Add", own, any)
 
 
 def product(*args: Expr) -> Expr:

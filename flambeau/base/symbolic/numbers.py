@@ -303,7 +303,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def _apply(name: str, *args: Any) -> Any:
     """An operation of numbers of which at least one is symbolic."""
-    node = next(a.node for a in args if isinstance(a, _SymbolicNumber))
+    node: Any = next(a.node for a in args if isinstance(a, _SymbolicNumber))
     if node.is_nested_int():
         return node.apply(name, *args)
     env = node.shape_env
@@ -353,17 +353,17 @@ for _cls in (SymInt, SymFloat):
         setattr(_cls, f"__r{_name}__", _binary(_name, reflected=True))
     for _name in ("neg", "abs"):
         setattr(_cls, f"__{_name}__", lambda self, name=_name: _apply(name, self))
-    _cls.__pos__ = lambda self: self
-for _cls in (SymInt, SymFloat, SymBool):
+    _cls.__pos__ = lambda self: self  # type: ignore[operator]
+for _compared in (SymInt, SymFloat, SymBool):
     for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(_cls, f"__{_name}__", _binary(_name))
+        setattr(_compared, f"__{_name}__", _binary(_name))
 for _name in ("lshift", "rshift"):
     setattr(SymInt, f"__{_name}__", _binary(_name))
     setattr(SymInt, f"__r{_name}__", _binary(_name, reflected=True))
 for _name in ("and", "or"):
     setattr(SymBool, f"__{_name}__", _binary(_name))
     setattr(SymBool, f"__r{_name}__", _binary(_name, reflected=True))
-SymFloat.__sym_float__ = lambda self: self
+SymFloat.__sym_float__ = lambda self: self  # type: ignore[attr-defined]
 
 
 def _bitwise(name: str) -> Callable[[SymInt, Any], Any]:

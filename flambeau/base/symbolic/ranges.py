@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,9 @@ class ValueRanges:
     __str__ = __repr__
 
 
+_ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil, "RoundToInt": round,
+}  # fmt: skip
 _ALL = ValueRanges(-int_oo, int_oo)
 
 
@@ -122,9 +125,8 @@ def _of(e: Expr, known: Mapping[Expr, ValueRanges]) -> ValueRanges:
         return ValueRanges(0, min(most, args[0].upper) if args[0].lower >= 0 else most)
     if e.kind in ("ToFloat", "Identity"):
         return args[0]
-    if e.kind in ("TruncToInt", "FloorToInt", "CeilToInt", "RoundToInt"):
-        how = {"TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil, "RoundToInt": round}[e.kind]
-        return ValueRanges(*[b if math.isinf(b) else how(b) for b in (args[0].lower, args[0].upper)])
+    if e.kind in _ROUNDINGS:
+        return ValueRanges(*[b if math.isinf(b) else _ROUNDINGS[e.kind](b) for b in (args[0].lower, args[0].upper)])
     if e.kind == "Where":
         return args[1] | args[2]
     return _ALL

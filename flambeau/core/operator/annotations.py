@@ -6,8 +6,8 @@ static parameters; their values here are for type checkers and readers. Stands o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from flambeau.core.tensor.tensor import Tensor
 
@@ -16,4 +16,21 @@ Operand: TypeAlias = Tensor | Number
 Tensors: TypeAlias = Sequence[Tensor]
 Planned: TypeAlias = Any  # what a declaration returns whose plan is kept: a launcher, whose result is a tensor
 
-__all__ = ["Number", "Operand", "Planned", "Tensors"]
+__all__ = ["Declare", "Declared", "Number", "Operand", "Planned", "Tensors"]
+
+
+class Declared(Protocol):
+    """What a declaration makes: the public function, and the decorators of its derivative and of what its kernel complains of."""
+
+    __name__: str
+    operator: Any
+    inplace: Any
+    vjp: Callable[[Callable], Callable]
+    kernel_error: Callable[[Callable], Callable]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def __hash__(self) -> int: ...
+
+
+Declare: TypeAlias = Callable[[Callable], Declared]

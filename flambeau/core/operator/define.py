@@ -26,6 +26,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
+from flambeau.core.operator.annotations import Declare
 from flambeau.core.operator.facets import Facets
 from flambeau.core.operator.opdef import LISTS, TENSOR, TENSORS, Operator
 from flambeau.core.operator.out_argument import convertible, copy_into, deliver, donated, leave_fitted, resize
@@ -133,7 +134,7 @@ def operator(
     real_gradients: str | None = None,
     abstract: Callable | None = None,
     **facets: Unpack[Facets],
-) -> Callable[[Callable], Callable]:
+) -> Declare:
     """Declare an operator by its implementation, which runs without recording and returns fresh tensors.
 
     method, function: where it appears; inplace: also the method `name_`, which writes the result into the first argument (a
@@ -157,7 +158,7 @@ def operator(
         declared.differentiable, declared.real_gradients = differentiable, real_gradients
         if planned:
             _plan_and_keep(declared)
-        made = _generate(declared, bool(out), method, function)
+        made: Any = _generate(declared, bool(out), method, function)
         publish(public, made, method, function, dunder)
         if inplace:
             writer = inplace if callable(inplace) else None
@@ -619,7 +620,7 @@ def composite(
     planned: Callable | None = None,
     resizes: bool = False,
     **facets: Unpack[Facets],
-) -> Callable[[Callable], Callable]:
+) -> Declare:
     """Declare an operator whose body is written in other operators; its derivative is theirs. inplace: also as a method
     `name_` ("function": in the namespace too), which gives the tensor the result's shape if it `resizes`; node: the name of
     its last step, where PyTorch takes but one.
@@ -636,7 +637,7 @@ def composite(
         declared.composite = True
         if planned is not None:
             _plan_afterwards(declared, planned)
-        made = _generate(declared, bool(out), method, function)
+        made: Any = _generate(declared, bool(out), method, function)
         publish(public, made, method, function, dunder)
         if inplace:
 

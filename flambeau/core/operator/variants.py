@@ -24,6 +24,7 @@ from flambeau.core.modes import modes, overrides
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.modes.looking import LOOK_THEMSELVES, Call, looking
 from flambeau.core.operator import arguments, deprecated_overloads
+from flambeau.core.operator.annotations import Declare
 from flambeau.core.operator.facets import Facets, Out
 from flambeau.core.operator.out_argument import convertible, copy_into, of_kernel, record_write, resize_out
 from flambeau.core.operator.out_rules import check_device, check_dtype, refuse_graph
@@ -642,7 +643,7 @@ def pointwise(
     out: bool | Out = True,
     real_gradients: str | None = None,
     **facets: Unpack[Facets],
-) -> Callable[[Callable], Callable]:
+) -> Declare:
     """Declare a pointwise operator by its scalar body.
 
     The body's parameters annotated `Tensor` or `Operand` are tensors (the latter also numbers), `Number` are run-time

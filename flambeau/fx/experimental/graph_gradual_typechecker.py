@@ -272,8 +272,9 @@ def element_wise_eq(n: Node) -> list[Equality]:
     types = [arg.type for arg in n.args if isinstance(arg, Node)]
     if len(types) != 2 or not all(isinstance(t, TensorType) for t in (*types, n.type)):
         return []
+    result: Any = n.type
     one, other = broadcast_types(*types)
-    return [Equality(x, z) for x, y, z in zip(one.__args__, other.__args__, n.type.__args__) if x == y]
+    return [Equality(x, z) for x, y, z in zip(one.__args__, other.__args__, result.__args__) if x == y]
 
 
 @register_refinement_rule(torch.flatten)

@@ -61,7 +61,7 @@ class TensorTracker:
     def __init__(self) -> None:
         self.tensor_tracker: dict[int, _Tracked] = {}
         self.memory_tracker: dict[tuple[int, int, int], _Tracked] = {}
-        self._memory: dict[int, tuple[weakref.ref[Any], int]] = {}  # of what is tracked: how often it was written to
+        self._memory: dict[int, tuple[Any, int]] = {}  # of what is tracked: how often it was written to
         self._inputs: list[Any] = []  # storages
         self._epoch = begin_epoch()
 
@@ -79,7 +79,7 @@ class TensorTracker:
 
     def tracked(self, tensor: Any) -> _Tracked | None:
         """What is known of a tensor, or of the last one with its very memory and layout; None for one from outside."""
-        storage = tensor._storage
+        storage: Any = tensor._storage
         reference, writes = self._memory.get(id(storage), (None, 0))
         if reference is not None and reference() is storage and writes != storage.writes:
             raise NotImplementedError(_UNRECORDED.format(tuple(tensor.shape), "written to"))

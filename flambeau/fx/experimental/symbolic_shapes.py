@@ -6,7 +6,8 @@ A plain number is answered by itself. Stands on shape_env and base.symbolic.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -294,11 +295,12 @@ def sym_eq(x: Any, y: Any) -> Any:
 
 def _joined(conditions: Iterable[Any], stop: bool) -> Any:
     made: Any = not stop
+    both: Callable[[Any, Any], Any] = operator.or_ if stop else operator.and_
     for c in conditions:
         if not isinstance(c, SymBool) and bool(c) is stop:
             return stop
         if isinstance(c, SymBool):
-            made = c if not isinstance(made, SymBool) else (made | c if stop else made & c)
+            made = c if not isinstance(made, SymBool) else both(made, c)
     return made
 
 

@@ -15,6 +15,7 @@ from flambeau.base.symbolic.expressions import Expr
 from flambeau.base.symbolic.numbers import SymBool, is_symbolic_number
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.fx.graph import Graph
+from flambeau.utils._pytree_nodes import SequenceKey
 
 __all__ = ["CallMethodKey", "ConvertIntKey", "bind_unbacked", "bindings_of"]
 
@@ -68,7 +69,7 @@ def _expressions(leaf: Any) -> Iterator[tuple[Path, Expr]]:
     elif isinstance(leaf, Tensor) and (own := kept(leaf)) is not None:
         for method, exprs in (("size", own.sizes), ("stride", own.strides)):
             for i, e in enumerate(exprs):
-                yield (CallMethodKey(method), pytree.SequenceKey(i)), e
+                yield (CallMethodKey(method), SequenceKey(i)), e
         yield (CallMethodKey("storage_offset"),), own.offset
 
 

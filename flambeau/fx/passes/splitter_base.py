@@ -295,7 +295,7 @@ class _SplitterBase:
             for node in part.nodes:
                 if hasattr(node, "tag"):
                     raise FxNetSplitterInternalError(f"Node {node} was already tagged")
-                node.tag = tag
+                node.tag = tag  # type: ignore[attr-defined]
                 self._node_submodule_map[node.name] = tag
 
     def split(self, remove_tag: bool = False) -> GraphModule:

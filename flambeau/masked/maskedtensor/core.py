@@ -146,7 +146,7 @@ class MaskedTensor(HeldTensor):
     def __lt__(self, other: Any) -> Any:
         return of_parts(self.get_data() < get_data(other), self.get_mask())
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         data, mask = self._masked_data.detach(), self._masked_mask
         if not self.ndim:
             shown = _number(data.item()) if bool(mask) else "--"
@@ -169,7 +169,7 @@ class MaskedTensor(HeldTensor):
             found = RULES["view"]
         if found is not None:
             return found(func, *args, **keywords)
-        declared = getattr(func, "operator", None)
+        declared: Any = getattr(func, "operator", None)
         body = getattr(func, "__wrapped__", None)
         if getattr(declared, "composite", False):
             body = declared.implementation

@@ -1,5 +1,7 @@
 """The layers, one family per file; `flambeau.nn` re-exports them."""
 
+from typing import TYPE_CHECKING
+
 from flambeau.nn.modules.activation import (
     CELU,
     ELU,
@@ -149,4 +151,5 @@ from flambeau.nn.modules.transformer import (
 )  # fmt: skip
 from flambeau.nn.modules.upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
-__all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
+if not TYPE_CHECKING:  # which can't see what is computed, and takes all that is imported here
+    __all__ = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

@@ -75,13 +75,14 @@ def _network(
     x: Any,
     state: Sequence[Any],
     params: Sequence[Any],
+    step: Step,
     has_biases: bool,
     num_layers: int,
     dropout: float,
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-    step: Step,
+    *,
     state_first: bool = False,
 ) -> tuple[Any, ...]:
     """The outputs, and each part of the last states of all layers."""
@@ -111,22 +112,22 @@ def _network(
 
 @in_graphs("lstm.input")
 def lstm(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, hx, params, *how, step=_lstm_step, state_first=True)
+    return _network(input, hx, params, _lstm_step, *how, state_first=True)
 
 
 @in_graphs("gru.input")
 def gru(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, *how, step=_gru_step)
+    return _network(input, [hx], params, _gru_step, *how)
 
 
 @in_graphs("rnn_tanh.input")
 def rnn_tanh(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, *how, step=_simple_step(aten.tanh.default))
+    return _network(input, [hx], params, _simple_step(aten.tanh.default), *how)
 
 
 @in_graphs("rnn_relu.input")
 def rnn_relu(input: Any, hx: Any, params: Any, *how: Any) -> Any:
-    return _network(input, [hx], params, *how, step=_simple_step(aten.relu.default))
+    return _network(input, [hx], params, _simple_step(aten.relu.default), *how)
 
 
 # ---------------------------------------------------------------- one step, as PyTorch's dispatcher has it
