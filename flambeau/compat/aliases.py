@@ -74,7 +74,8 @@ def spec_of(fullname: str) -> ModuleSpec | None:
     if entry is None:
         return None
     package = any(other.startswith(f"{name}.") for other in table())
-    spec = ModuleSpec(fullname, AliasLoader(entry), origin=str(TABLE), is_package=package)
+    loader: Any = AliasLoader(entry)  # of importlib's protocol, without its base class
+    spec = ModuleSpec(fullname, loader, origin=str(TABLE), is_package=package)
     spec.has_location = True  # so that __file__ says where the module is written
     return spec
 
