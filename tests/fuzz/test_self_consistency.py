@@ -111,7 +111,7 @@ def test_vmap_gives_what_a_loop_gives(seed):
 def test_gradients_are_those_of_finite_differences(seed):
     rng = np.random.default_rng(seed)
     for writer, line, subject in calls(seed):
-        if re.search("fake_quantize|floor_divide|//", line):  # the identity's gradient by design; none, as in PyTorch
+        if re.search("fake_quantize|floor_divide|//|histogram", line):  # the identity's gradient by design; none, as in PyTorch
             continue
         doubled = {name: t.double() for name, t in writer.run.tensors()}
         at = doubled[subject].clone().requires_grad_()

@@ -135,7 +135,9 @@ def rms_norm(own: Any, input: Tensor, normalized_shape: Any, weight: Any = None,
         return NotImplemented
     epsilon = dtypes.finfo(layout.dtype).eps if eps is None else eps
     mean = aten.mean.dim(aten.pow.Tensor_Scalar(input, 2), list(range(layout.ndim - len(shape), layout.ndim)), True)
-    factor = aten.rsqrt.default(aten.add_.Scalar(mean, epsilon))
+    # the mean of a distributed tensor may be in parts, which nothing can be added to where they lie
+    added = aten.add_ if input.__class__ is Tensor else aten.add
+    factor = aten.rsqrt.default(added.Scalar(mean, epsilon))
     result = aten.mul.Tensor(input, factor)
     return result if weight is None else aten.mul.Tensor(result, weight)
 

@@ -263,3 +263,26 @@ def embedding_bag(
 
 
 FUNCTIONAL["embedding_bag"] = embedding_bag
+
+
+def ctc_loss(
+    op: Op,
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: Any = 0,
+    zero_infinity: bool = False,
+) -> Any:
+    """The losses, whose reduction, if it is left out, isn't that of the operator of this name."""
+    number = reduction if isinstance(reduction, int) else ("none", "mean", "sum").index(reduction)
+    lengths = [list(x) if isinstance(x, tuple) else x for x in (input_lengths, target_lengths)]
+    kind = "Tensor" if isinstance(lengths[0], torch.Tensor) else "IntList"
+    return op(f"ctc_loss.{kind}", log_probs, targets, *lengths, blank, number, zero_infinity)
+
+
+FUNCTIONS["ctc_loss"] = ctc_loss
+FUNCTIONAL["ctc_loss"] = lambda op, *args, reduction="mean", **kwargs: (
+    ctc_loss(op, *args, **kwargs) if len(args) > 5 else ctc_loss(op, *args, reduction=reduction, **kwargs)
+)
