@@ -127,6 +127,21 @@ def test_nothing_is_done_twice_where_all_is_finite(monkeypatch):
     assert not np.array_equal(by_tiles, direct)
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_pixels_under_taps_without_weight_do_not_count(zero, monkeypatch):
+    """In masked convolutions what comes later must not change what came before, to the last bit; nor get a gradient."""
+    case = Case(*three_by_three(2, 40, 33, (13, 12)))
+    case.w[..., 1, 2] = case.w[..., 2, :] = zero
+    by_tiles, direct = both(monkeypatch, lambda: forward(case))
+    np.testing.assert_array_equal(by_tiles, direct)
+    case.w[32, 39, 0, 1, 2] = 1
+    by_tiles, direct = both(monkeypatch, lambda: forward(case))
+    np.testing.assert_array_equal(by_tiles, direct)  # a row of taps is still without weight
+    case.w[32, 39, 0, 2] = 1
+    by_tiles, direct = both(monkeypatch, lambda: forward(case))
+    assert not np.array_equal(by_tiles, direct)
+
+
 @pytest.mark.parametrize("scale", ["normal", "positive", "bytes", "large mean"])
 def test_errors_are_no_larger_than_the_direct_form_s(scale, monkeypatch):
     case = Case(*three_by_three(2, 64, 32, (14, 15)))
@@ -145,12 +160,14 @@ def test_errors_are_no_larger_than_the_direct_form_s(scale, monkeypatch):
             patch = padded[:, :, 0, i : i + 14, j : j + 15]
             exact[:, :, 0] += np.einsum("oc,ncyx->noyx", case.w[:, :, 0, i, j].astype(np.float64), patch)
     by_tiles, direct = (np.abs(y.reshape(exact.shape) - exact).max() for y in both(monkeypatch, lambda: forward(case)))
-    assert by_tiles <= 1.5 * direct
+    assert by_tiles <= direct
 
 
 def test_where_it_pays(monkeypatch):
-    """Not for few channels, few tiles, other kernels or strides."""
+    """Not for few channels, few tiles, other kernels or strides; on two threads with half a MiB of second-level cache."""
     monkeypatch.setattr(flags, "winograd", "auto")
+    monkeypatch.setattr(winograd_plan, "planned_threads", lambda: 2)
+    monkeypatch.setattr(winograd_plan, "second_level_bytes", lambda: 512 << 10)
 
     def chosen(images, channels, outputs, size, kernel=3, stride=1, groups=1) -> tuple[bool, bool]:
         out = (size - 1) // stride + 1

@@ -4,7 +4,8 @@ A tile is 2 x 2 pixels of the result and the 4 x 4 of the source that they see. 
 A^T [(G g G^T) * (B^T d B)] A, where the products in brackets are added over channels: sixteen matrix products of the
 transformed weights with the transformed tiles. Tiles are cut into boxes and gathered from bands as pixels of a convolution with
 4 x 4 taps and stride 2 are. A value that is not finite would spread over its tile: whoever finds one in a result raises a
-flag, and the direct form, which stands behind, does everything again.
+flag, and the direct form, which stands behind, does everything again. So it does where a tap is zero in all weights, as in masked
+convolutions: pixels under it must not count at all, and by sums and differences they would to within rounding.
 
 Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016. Errors are below the direct form's, as sums are
 shorter and the transforms have no factors but 1, -1 and 1/2 (Barabasz et al., "Error Analysis and Improving the Accuracy of
@@ -31,11 +32,12 @@ TAPS = 9
 RUN_WORDS = 4  # of a run in a table, as halo.runs_of writes them
 BLOCK = 32  # channels of a panel of weights that one unit of work transforms
 
-TRANSFORM = ("slot", "row_stride", "channel_stride", "rows", "channels", "area", "target", "flag")  # then places of taps
+# then places of taps
+TRANSFORM = ("slot", "row_stride", "channel_stride", "rows", "channels", "area", "target", "flag", "seen")
 WINOGRAD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "gather", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "row_step", "column_step", "end_y", "end_x", "d_slot", "weights", "flag", "plane", "most_panels", "micro", "edge",
-    "edge_columns",
+    "c_x", "row_step", "column_step", "end_y", "end_x", "d_slot", "weights", "flag", "seen", "seen_words", "plane", "most_panels",
+    "micro", "edge", "edge_columns",
 )  # fmt: skip
 
 
@@ -62,11 +64,16 @@ def weights_of_tile(g: list[list[Value]]) -> list[Value]:
     return [v for i in range(4) for v in three(*(e[j][i] for j in range(3)))]
 
 
+def any_lane(f: Kernel, lanes_on: Value, lanes: int) -> Value:
+    """Whether any lane of a mask is on."""
+    return f.convert(lanes_on, f"i{lanes}", "bitcast").differs(0)
+
+
 @compiled(BRIEF)
 def transform_kernel(kind: Kind, height: int) -> str:
     """Weights to (panel of `height` rows, plane, channel, row), and the flag to zero; the range is panels x blocks of channels.
 
-    The constants end as those of gather.weights_kernel.
+    Each unit of work leaves a word whose bits say which taps have weights other than zero. The constants end as those of gather.weights_kernel.
     """
     f = Kernel()
     c = f.constants(TRANSFORM)
@@ -82,19 +89,25 @@ def transform_kernel(kind: Kind, height: int) -> str:
         count = f.minimum(c["channels"] - first, BLOCK)
         packing.pack(row * c["row_stride"] + first * c["channel_stride"], row, count, packed)
         tap, plane = count * height, c["channels"] * height
+        seen = [f.variable(vector("i1", lanes), 0) for _ in range(TAPS)]
         target = f.at(kind.compute, f.scratch(c["target"]), panel * plane * PLANES + first * height)
         with f.loop(0, tap, lanes) as i:
             source, goal = f.at(kind.compute, packed, i), f.at(kind.compute, target, i)
             # what is too much in the last vector of all taps but the last is the next one's
             g = [[f.load(whole, f.at(kind.compute, source, tap * (3 * y + x)), align=align) for x in range(3)] for y in range(3)]
+            mask = f.mask(tap - i, lanes)
+            for some, value in zip(seen, (value for row in g for value in row), strict=True):
+                some.set(some.get() | (f.emit(mask.type, f"fcmp une {whole} {value.name}, zeroinitializer") & mask))
             with f.branches(i + lanes <= tap) as otherwise:
-                values = weights_of_tile(g)
-                for k, value in enumerate(values):
+                for k, value in enumerate(weights_of_tile(g)):
                     f.store(value, f.at(kind.compute, goal, plane * k), align=align)
                 otherwise()
-                mask = f.mask(tap - i, lanes)
                 for k, value in enumerate(weights_of_tile(g)):
                     f.masked_store(value, f.at(kind.compute, goal, plane * k), mask, align)
+        word = f.i64(0)
+        for bit, some in enumerate(seen):
+            word = word | f.select(any_lane(f, some.get(), lanes), f.i64(1 << bit), f.i64(0))
+        f.store(word, f.scratch(c["seen"]), index)
     return module(f)
 
 
@@ -189,7 +202,7 @@ def _pixels_function(kind: Kind, finish: Epilogue, width: int) -> Kernel:
         with f.when(f["two_rows"].differs(0)):
             store(1, y[1])
     found = f.emit(vector("i1", lanes), f"fcmp uno {whole} {never.get().name}, zeroinitializer")
-    with f.when(f.convert(found, f"i{lanes}", "bitcast").differs(0)):
+    with f.when(any_lane(f, found, lanes)):
         f.store(f.i64(1), f["flag"])
     return f
 
@@ -219,8 +232,19 @@ class Winograd:
         self.planes = f.at("i64", self.tables, c["most_panels"] * self.table_words)
         self.products = f.at(kind.compute, self.planes, c["most_panels"] * c["plane"] * PLANES)
         boxes = c["count_n"] * c["count_z"] * c["count_y"] * c["count_x"]
-        with f.loop(f["begin"], f["end"]) as index:
+        with f.loop(f["begin"], self.end_if_all_taps_count()) as index:
             self.unit(box_of(f, c, index.unsigned_rem(boxes)), index.unsigned_div(boxes))
+
+    def end_if_all_taps_count(self) -> Value:
+        """Where the range ends: at once, and with the flag up, if a tap is zero in all weights."""
+        f, c = self.f, self.c
+        seen = f.variable("i64", 0)
+        with f.loop(0, c["seen_words"]) as i:
+            seen.set(seen.get() | f.load("i64", f.scratch(c["seen"]), i))
+        masked = seen.get().differs((1 << TAPS) - 1)
+        with f.when(masked):
+            f.store(f.i64(1), f.scratch(c["flag"]))
+        return f.select(masked, f["begin"], f["end"])
 
     def panel(self, box: Box, number: Value) -> Panel:
         f, table = self.f, self.f.at("i64", self.tables, number * self.table_words)

@@ -110,10 +110,11 @@ def winograd_phases(
     """Phases, and the scratch memory that they need; what begins behind the flag is free again after them."""
     (height, vectors), size = tile, BYTES[kind.compute]
     width, panels, (g, tile_panels, _) = vectors * kind.lanes, -(-rows // height), chosen
-    weights = FLAG + 64
-    work = weights + rounded(panels * height * channels * PLANES * size)
     total = panels * -(-channels // BLOCK)
-    constants = (w.slot, w.strides[1], w.strides[2], rows, channels, w.area, weights, FLAG, *w.places)
+    seen = FLAG + 64
+    weights = seen + rounded(8 * total)
+    work = weights + rounded(panels * height * channels * PLANES * size)
+    constants = (w.slot, w.strides[1], w.strides[2], rows, channels, w.area, weights, FLAG, seen, *w.places)
     transform = Phase(transform_kernel(kind, height), total, grain(total, 8), constants)
     plane, most_panels = plane_size(channels, width), -(-g.pixels // width)
     gather = max(1, min(tile_panels, PRODUCT_BYTES // (PLANES * height * width * size * most_panels)))
@@ -124,8 +125,8 @@ def winograd_phases(
     out_n, out_o, out_z, out_y, out_x = target.strides
     constants = (
         *g.constants, work, share, rows, height, panels, tile_panels, -(-panels // tile_panels), gather, target.slot, place,
-        out_n, out_o, out_z, 2 * out_y, 2 * out_x, out_y, out_x, window.out[1], window.out[2], bias_slot, weights, FLAG, plane,
-        most_panels, *micros,
+        out_n, out_o, out_z, 2 * out_y, 2 * out_x, out_y, out_x, window.out[1], window.out[2], bias_slot, weights, FLAG, seen,
+        transform.total, plane, most_panels, *micros,
     )  # fmt: skip
     tiles = tile_window(window)
     total = -(-panels // tile_panels) * g.boxes

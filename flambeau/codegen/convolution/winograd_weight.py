@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.halo import GEOMETRY, BandCopy, box_of, fill_functions, runs_of
-from flambeau.codegen.convolution.winograd import PLANES, RUN_WORDS, TAPS, tiles_function
+from flambeau.codegen.convolution.winograd import PLANES, RUN_WORDS, TAPS, any_lane, tiles_function
 from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
@@ -150,6 +150,6 @@ def taps_kernel(kind: Kind) -> str:
             total = total + value
         never.set(never.get() + f.select(f.mask(c["outputs"] - output, lanes), total - total, 0))
     found = f.emit(vector("i1", lanes), f"fcmp uno {whole} {never.get().name}, zeroinitializer")
-    with f.when(f.convert(found, f"i{lanes}", "bitcast").differs(0)):
+    with f.when(any_lane(f, found, lanes)):
         f.store(f.i64(1), f.scratch(c["flag"]))
     return module(f)

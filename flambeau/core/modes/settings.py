@@ -126,7 +126,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_winograd(when: str) -> None:
-    """When convolutions of 3 x 3 taps and stride 1 take Winograd's form, which has a third to half of the multiplications: "auto"
+    """When convolutions of 3 x 3 taps and stride 1 take Winograd's form, which has 16 multiplications where 36 are: "auto"
     where that is faster, "always" where it can be, or "never". It is flambeau's own; the environment's FLAMBEAU_WINOGRAD is its
     first value.
     """
