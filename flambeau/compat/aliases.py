@@ -107,9 +107,7 @@ class AliasLoader:
             if old.endswith(ANYTHING):
                 later.append((old.removesuffix(ANYTHING), place))
                 continue
-            if (
-                f"{entry.name}.{new}" in table()
-            ):  # a module below of that name, which would take the name when it is imported later
+            if f"{entry.name}.{new}" in table():  # a module below, which would take the name when it is imported later
                 import_module(f"{module.__name__}.{new}")
             source = found(place)
             names = {name: name for name in _public(source)} if old == "*" else {new: old}

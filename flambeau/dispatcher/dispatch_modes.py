@@ -204,12 +204,9 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
             return overrides.dispatch(function, args, kwargs, asked)
         transformed(args, kwargs)
         return own(*args, **kwargs)  # asks them itself, or is made of what does
-    if (
-        modes.local.autocast_enabled.get("cpu")
-        and getattr(function, "operator", None) is not None
-        and autocasting(function.operator)
-    ):  # type: ignore[attr-defined]
-        with cast_arguments(function.operator, args, kwargs) as (given, keywords):  # type: ignore[attr-defined]
+    declared = getattr(function, "operator", None)
+    if modes.local.autocast_enabled.get("cpu") and declared is not None and autocasting(declared):
+        with cast_arguments(declared, args, kwargs) as (given, keywords):
             return _answer(function, own, tuple(given), keywords)
     return _answer(function, own, args, kwargs)
 

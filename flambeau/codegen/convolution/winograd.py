@@ -73,7 +73,8 @@ def any_lane(f: Kernel, lanes_on: Value, lanes: int) -> Value:
 def transform_kernel(kind: Kind, height: int) -> str:
     """Weights to (panel of `height` rows, plane, channel, row), and the flag to zero; the range is panels x blocks of channels.
 
-    Each unit of work leaves a word whose bits say which taps have weights other than zero. The constants end as those of gather.weights_kernel.
+    Each unit of work leaves a word whose bits say which taps have weights other than zero. The constants end as those of
+    gather.weights_kernel.
     """
     f = Kernel()
     c = f.constants(TRANSFORM)
