@@ -48,8 +48,14 @@ def vector_bytes() -> int:
 
 
 @cache
+def registers() -> int:
+    """Vectors that the register file holds."""
+    return 32 if ARM or vector_bytes() == 64 else 16
+
+
+@cache
 def register_rows() -> int:
-    """Rows of a register tile two vectors wide: as many as the register file holds (32 vectors, or 16)."""
+    """Rows of a register tile two vectors wide, for whose sums, and what they are made of, 32 or 16 registers are enough."""
     return 14 if vector_bytes() == 64 else 6
 
 

@@ -85,7 +85,7 @@ def test_dtypes(dtype):
 
 
 def test_channels_last():
-    for name in ("3x3", "3x3 stride 2", "groups", "pointwise"):
+    for name in ("3x3", "3x3 stride 2", "groups", "pointwise", "pointwise, fewer outputs", "pointwise stride 2"):
         case = Case(*CASES[name], orders=(CHANNELS_LAST, CHANNELS_LAST))
         case.forward(bias=True)
         case.grad_input()

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from kernel_runner import Guarded, guarded, run
 
+from flambeau.base.flags import flags
 from flambeau.codegen import cpu
-from flambeau.codegen.products import gemm, tiles
+from flambeau.codegen.builder import module
+from flambeau.codegen.convolution.gather import channel_tile
+from flambeau.codegen.element_type import kind_of
+from flambeau.codegen.llvm import DIRECT, Translation
+from flambeau.codegen.products import gemm, micro, tiles
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 
 TYPES = {
@@ -421,3 +426,15 @@ def test_large_products_are_done_in_parts(m, n, k, batch, monkeypatch):
     monkeypatch.setattr(gemm, "IN_PLACE_EACH", 0)
     check(m, n, k, "float64", batch=batch, a_order="m", b_order="k")
     check(m, n, k, "float32", batch=batch, bias="c", alpha=0.5, beta=2.0)
+
+
+@pytest.mark.parametrize("a", ["packed", "rows"])
+def test_sums_of_register_tiles_stay_in_registers(a, monkeypatch, capsys):
+    """However many steps there are to a turn of the loop."""
+    monkeypatch.setattr(flags, "debug", 5)  # prints what a text is translated to
+    kind = kind_of("float32")
+    for rows, vectors in {gemm.register_tile(100, 100, kind.lanes), channel_tile(64), (5, 2)}:
+        for together in (micro.SHORT_TURN, micro.LONG_TURN):
+            Translation(module(micro.micro(kind, rows, vectors, a, True, vectors, together)), DIRECT)
+            lines = capsys.readouterr().out.splitlines()
+            assert lines and not [line for line in lines if "mm" in line and "(%rsp)" in line]

@@ -12,7 +12,7 @@ from math import gcd, prod
 
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
-from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, flat, rounded
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -298,10 +298,14 @@ def _product_phases(
     bias_slot: int | None,
     activation: str | None,
 ) -> Phases:
-    """target[m, pixels] = weights[m, k] source[k, pixels] for each image."""
-    b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], 1)) for t in (source, target))
+    """target[m, pixels] = weights[m, k] source[k, pixels] for each image, or for all where their pixels are one axis."""
+    images, pixels = conv.images, prod(conv.size)
+    steps = [flat(t.strides, conv.size) if pixels > 1 else t.strides[0] for t in (source, target)]
+    if all(t.strides[0] == pixels * step for t, step in zip((source, target), steps, strict=True)):
+        images, pixels = 1, images * pixels
+    b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], step)) for t, step in zip((source, target), steps, strict=True))
     bias = None if bias_slot is None else Matrix(bias_slot, (0, 0, 1, 0))
-    return gemm_phases(dtype, m, prod(conv.size), k, weights, b, c, (conv.images, 1), bias, activation=activation)
+    return gemm_phases(dtype, m, pixels, k, weights, b, c, (images, 1), bias, activation=activation)
 
 
 def _tiles_image(conv: Convolution) -> bool:

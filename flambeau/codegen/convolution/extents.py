@@ -69,12 +69,13 @@ class Convolution(NamedTuple):
         return Window(self.images, tuple(size), (z, y, x), tuple(stride), self.pad, self.out, moved)
 
     def is_product(self, x: Tensor5, y: Tensor5) -> bool:
-        """Whether it is a plain matrix product per image."""
+        """Whether it is a plain matrix product per image: pixels or channels of each operand lie side by side."""
+        steps = [(flat(t.strides, self.size), t.strides[1]) for t in (x, y)]
         return (
             self.kernel == self.stride == (1, 1, 1)
             and self.pad == (0, 0, 0)
             and self.groups == 1
-            and flat(x.strides, self.size) == flat(y.strides, self.size) == 1
+            and all(step == 1 or (step is not None and channel == 1) for step, channel in steps)
         )
 
 

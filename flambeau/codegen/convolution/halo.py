@@ -93,13 +93,16 @@ def end_unless_idle(f: Kernel, c: Constants) -> Value:
 
 
 def row_order(window: Window, many: bool = True) -> str:
-    """How rows of the source are copied: "copy", "halves" (contiguous, stride 2), "channels" or "elements".
+    """How rows of the source are copied: "copy", "halves" (contiguous, stride 2), "evens" (every second one of contiguous
+    elements), "channels" or "elements".
 
     Channels that lie side by side are copied together, if there are many in a band.
     """
     contiguous, step = window.source.strides[4] == 1 or window.size[2] == 1, window.stride[2]
     if contiguous and step <= 2:
         return "copy" if step == 1 else "halves"
+    if window.source.strides[4] == 2 and step == 1:
+        return "evens"
     return "channels" if many and window.source.strides[1] == 1 else "elements"
 
 
@@ -168,6 +171,12 @@ def fill_functions(kind: Kind, order: str) -> list[Kernel]:
                 # each phase is written to its own place, so neither may run over into the other
                 for value, goal in zip(chosen, goals, strict=True):
                     f.masked_store(value, goal, f.mask(phase - x, lanes))
+    elif order == "evens":
+        with f.loop(0, phase, lanes) as x:
+            start, end = (offset + x) * 2, f.maximum(size * 2 - 1, 0)
+            low, high = (inside_row(f, kind, f["source"], start + at, end) for at in (0, lanes))
+            # whole vectors from left to right, as where rows are copied
+            f.store(f.shuffle(low, high, range(0, 2 * lanes, 2)), f.at(kind.compute, target, x), align=BYTES[kind.compute])
     else:
         scalars()
     return [f]

@@ -45,7 +45,9 @@ def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Te
     if conv.outputs > conv.channels and conv.is_product(x, dy):
         # the operand that is transposed while it is packed should be the smaller one
         swapped = conv._replace(channels=conv.outputs, outputs=conv.channels)
-        return _weight_phases(kind, swapped, dy, x, 1, weight_slot, transposed=True)
+        step = flat(x.strides, conv.size)
+        assert step is not None
+        return _weight_phases(kind, swapped, dy, x, step, weight_slot, transposed=True)
     return _weight_phases(kind, conv, x, dy, step, weight_slot)
 
 

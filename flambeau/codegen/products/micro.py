@@ -13,7 +13,7 @@ from operator import index
 from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
-from flambeau.codegen.cpu import register_rows, vector_bytes
+from flambeau.codegen.cpu import register_rows, registers, vector_bytes
 from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import Address, compiled, kernel_of_text
 from flambeau.codegen.kernel import BYTES, Kernel, vector
@@ -24,6 +24,7 @@ EDGE = 10  # columns are multiplied in vain if they are less than one in so many
 SHORT_TURN, LONG_TURN = 2, 4  # steps along k to a turn of a tile's loop
 ASKING_STEPS = 64  # along k from which asking for C's lines takes less time than waiting for them
 LONG_WORK = 8 << 20  # multiply-adds from which the longer one, 3 % faster, is worth compiling
+SPARE_REGISTERS = 5  # beside the sums, from which on several steps to a turn are no slower than one
 
 
 def multiply_add(f: Kernel, kind: Kind, a: Value, b: Value, c: Value) -> Value:
@@ -63,6 +64,14 @@ def steps_together(work: int) -> int:
     return SHORT_TURN if work < LONG_WORK else LONG_TURN
 
 
+def _turn(rows: int, vectors: int, together: int) -> int:
+    """Steps to a turn of a tile's loop. LLVM loads for several steps before it multiplies: where registers are few, it would
+    store and reload sums in between, which takes half as long again. (64-byte vectors are multiplied by what lies in memory.)
+    """
+    enough = vector_bytes() == 64 or registers() - rows * vectors >= SPARE_REGISTERS
+    return together if enough else 1
+
+
 def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: int = 0, together: int = SHORT_TURN) -> Kernel:
     """void micro(k, a, b, c, c_stride, first, a_row, a_step, b_step, columns): C tile (+)= A rows * B columns.
 
@@ -70,8 +79,9 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: in
     `a_step` apart as well (strides in stored elements). One more argument says how many rows there are, if they are not packed.
     C is of the compute type, a complete tile. Packed B has one row of the tile per step, or `panel` vectors, if that is more;
     otherwise it is read under a mask of `columns` lanes, and memory `ahead` is asked for, which is as B is: the last argument.
-    together: steps along k to a turn of the loop.
+    together: steps along k to a turn of the loop, if registers are enough.
     """
+    together = _turn(rows, vectors, together)
     a_packed, unit = a == "packed", a == "rows"
     f = Kernel(
         "micro",
