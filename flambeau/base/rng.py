@@ -61,6 +61,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -89,6 +90,11 @@ RANGES = {
 _KEY, _NORMAL, _NORMAL_WAITS = slice(3, 3 + _WORDS), 4 + _WORDS, 6 + _WORDS
 #: The position of a state that was seeded and from which nothing was drawn, for PyTorch another one than behind all its words.
 UNDRAWN = _WORDS + 1
+
+
+#: Generators by the addresses that kernels draw through, once they have drawn; and how often Python has read or set a state.
+by_address: WeakValueDictionary[int, Generator] = WeakValueDictionary()
+uses = [0]
 
 
 def drawing_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -135,11 +141,13 @@ class Generator:
         self._place = ctypes.c_int32.from_address(self.state_address + 4 * _WORDS)
         self._legacy.seed(self._seed & 0xFFFFFFFF)
         self._place.value = UNDRAWN
+        by_address[self.state_address] = by_address[self.spare_address] = self
         return self.__dict__[name]
 
     # ---- seeds and states -------------------------------------------------------------------------------------------
 
     def _start(self, seed: int) -> None:
+        uses[0] += 1
         self._seed = seed & 0xFFFFFFFFFFFFFFFF
         if "_legacy" in self.__dict__:
             self._legacy.seed(self._seed & 0xFFFFFFFF)
@@ -170,6 +178,7 @@ class Generator:
 
     def get_state(self) -> np.ndarray:
         """The state as uint8 of shape (5056,), in PyTorch's layout."""
+        uses[0] += 1
         position = self._place.value
         left, following = (1, max(position - UNDRAWN, 0)) if position > _WORDS else (_WORDS + 1 - position, position)
         state = np.zeros(STATE_BYTES // 8, np.uint64)
@@ -190,6 +199,7 @@ class Generator:
             raise RuntimeError(
                 f"Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG state size to be {state.size}"
             )
+        uses[0] += 1
         words = np.ascontiguousarray(state).view(np.uint64)
         seed, counts, following = words[:3].tolist()
         left, seeded = counts & 0xFFFFFFFF, counts >> 32
@@ -215,6 +225,7 @@ class Generator:
 
     def draw32(self, n: int) -> np.ndarray:
         """The next n words, uint32 of shape (n,)."""
+        uses[0] += 1
         if not n:
             return np.empty(0, np.uint32)
         self._place.value = min(self._place.value, _WORDS)  # NumPy knows no others

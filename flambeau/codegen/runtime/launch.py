@@ -24,7 +24,7 @@ from flambeau.codegen.runtime.cpython import BYTES_DATA, check, slot_offset
 from flambeau.codegen.runtime.threads import planned_threads
 
 check()
-PLAN_WORDS_BEFORE_OPERANDS = 9
+PLAN_WORDS_BEFORE_OPERANDS = 10
 MAX_OPERANDS = 240
 BUFFER_WORDS, BUFFER_STRIDES = 10, 0x18  # the size of a Py_buffer; PyBUF_STRIDES, writable or not
 SCALAR_FLOAT, SCALAR_INT, SCALAR_COMPLEX = 0, 1, 2
@@ -63,37 +63,37 @@ _INFERENCE_SAVE = (
 )
 
 
-def _object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
+def object_slot(f: Function, object: Value, s: Value, slot: int) -> Value:
     return f.at("i8", object, f.load("i64", s, slot))
 
 
-def _incref(f: Function, object: Value) -> Value:
+def incref(f: Function, object: Value) -> Value:
     f.call("void", "Py_IncRef", object)
     return object
 
 
-def _new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value, named: Value | None = None) -> Value:
+def new_tensor(f: Function, s: Value, storage: Value, offset: Value, layout: Value, named: Value | None = None) -> Value:
     """A Tensor that takes over the reference to `storage` and gets its own to the others. named: its class, unless null."""
     kind = f.load("ptr", s, state.TENSOR_TYPE)
     if named is not None:
         kind = f.select(f.address(named).equals(0), kind, named)
     tensor = f.call("ptr", "PyType_GenericAlloc", kind, f.i64(0))
-    f.store(storage, _object_slot(f, tensor, s, state.SLOT_STORAGE))
-    f.store(_incref(f, offset), _object_slot(f, tensor, s, state.SLOT_OFFSET))
-    f.store(_incref(f, layout), _object_slot(f, tensor, s, state.SLOT_LAYOUT))
-    f.store(_incref(f, f.load("ptr", s, state.NONE)), _object_slot(f, tensor, s, state.SLOT_NODE))
-    f.store(_incref(f, f.load("ptr", s, state.ZERO)), _object_slot(f, tensor, s, state.SLOT_INDEX))
+    f.store(storage, object_slot(f, tensor, s, state.SLOT_STORAGE))
+    f.store(incref(f, offset), object_slot(f, tensor, s, state.SLOT_OFFSET))
+    f.store(incref(f, layout), object_slot(f, tensor, s, state.SLOT_LAYOUT))
+    f.store(incref(f, f.load("ptr", s, state.NONE)), object_slot(f, tensor, s, state.SLOT_NODE))
+    f.store(incref(f, f.load("ptr", s, state.ZERO)), object_slot(f, tensor, s, state.SLOT_INDEX))
     return tensor
 
 
-def _data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
+def data_offset(f: Function, s: Value, tensor: Value, item_size: Value) -> Value:
     """Bytes between the start of a tensor's storage and its first element."""
-    return f.call("i64", "PyLong_AsLongLong", f.load("ptr", _object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
+    return f.call("i64", "PyLong_AsLongLong", f.load("ptr", object_slot(f, tensor, s, state.SLOT_OFFSET))) * item_size
 
 
 def _named_class(f: Function, s: Value, layout: Value) -> Value:
     """The class that a layout names for its tensors, or null."""
-    return f.load("ptr", _object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
+    return f.load("ptr", object_slot(f, layout, s, state.SLOT_TENSOR_CLASS))
 
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: the type was made by a class statement, or might have been
@@ -156,6 +156,7 @@ class _Launcher:
     def _fail(self, made: Value | None = None) -> None:
         """Drop the `made` first results (all) and return NULL: an exception is set."""
         f = self.f
+        f.store(f.load("i64", self.s, state.FAILURES) + 1, self.s, state.FAILURES)
         with f.loop(0, self.n_out if made is None else made) as j:
             f.call("void", "Py_DecRef", f.load("ptr", self.results, j))
         f.ret(f.pointer(f.i64(0)))
@@ -209,23 +210,23 @@ class _Launcher:
                 block = f.call("ptr", "fb_new_block", s, f.load("i64", description, 1), declare=False)
                 with f.when(f.address(block).equals(0)):
                     self._fail(i)
-                tensor = _new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
+                tensor = new_tensor(f, s, block, f.load("ptr", s, state.ZERO), f.load("ptr", description, 0))
                 f.store(tensor, self.results, i)
                 f.store(f.load("i64", f.at("i8", block, memory.PTR)), self.frame, i + 4)
                 f.store(block, self.held, i)
                 otherwise()
-                f.store(_incref(f, given), self.results, i)
+                f.store(incref(f, given), self.results, i)
                 f.store(f.i64(0), self.held, i)
                 to_place.set(self.n_out)
         with f.loop(0, to_place.get()) as i:  # what is copied on write is copied here
             with f.when(f.load("i64", self.held, i).equals(0)):
                 given = f.load("ptr", self.results, i)
                 self._refuse_others(given)
-                self._refuse_write(f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE)))
+                self._refuse_write(f.load("ptr", object_slot(f, given, s, state.SLOT_STORAGE)))
         with f.loop(0, to_place.get()) as i:
             with f.when(f.load("i64", self.held, i).equals(0)):
                 given = f.load("ptr", self.results, i)
-                storage = f.load("ptr", _object_slot(f, given, s, state.SLOT_STORAGE))
+                storage = f.load("ptr", object_slot(f, given, s, state.SLOT_STORAGE))
                 self._place(given, storage, i, f.at("i64", self.descriptions[0], i * OUTPUT_WORDS + 2))
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(f.load("i64", version) + self.counted, version)
@@ -238,7 +239,7 @@ class _Launcher:
         mine = f.address(f.call("ptr", "PyThreadState_Get")).equals(donor)
         with f.when(mine & f.address(target.get()).equals(f.address(none))):
             donated = f.call("ptr", "PyTuple_GetItem", donation, f.i64(0))
-            with f.when(f.load("i64", _object_slot(f, donated, s, state.SLOT_LAYOUT)).equals(layout)):
+            with f.when(f.load("i64", object_slot(f, donated, s, state.SLOT_LAYOUT)).equals(layout)):
                 target.set(donated)
                 f.store(f.i64(0), s, state.DONATED)
 
@@ -247,7 +248,7 @@ class _Launcher:
         with f.loop(0, self.n_in) as i:
             given = f.load("ptr", arguments, i)
             self._refuse_others(given)
-            storage = f.load("ptr", _object_slot(f, given, self.s, state.SLOT_STORAGE))
+            storage = f.load("ptr", object_slot(f, given, self.s, state.SLOT_STORAGE))
             self._place(given, storage, self.n_out + i, f.at("i64", self.descriptions[1], i * INPUT_WORDS))
 
     def _place(self, tensor: Value, storage: Value, i: Value, description: Value) -> None:
@@ -258,7 +259,7 @@ class _Launcher:
         f = self.f
         is_meta = f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)
         self.without_data.set(f.select(is_meta, self.n_phase, self.without_data.get()))
-        offset, span = _data_offset(f, self.s, tensor, f.load("i64", description, 0)), f.load("i64", description, 1)
+        offset, span = data_offset(f, self.s, tensor, f.load("i64", description, 0)), f.load("i64", description, 1)
         reaches_out = (span > 0) & (offset + span > f.load("i64", f.at("i8", storage, memory.NBYTES)))
         self.outside.set(f.select(reaches_out, self.n_phase, self.outside.get()))
         f.store(storage, self.held, i)
@@ -375,12 +376,38 @@ class _Launcher:
             f.call("void", "PyErr_SetObject", f.load("ptr", s, state.CHECK_ERROR), code)
             f.call("void", "Py_DecRef", code)
             self._fail()
+        with f.when(f.load("i64", s, state.TAPE).differs(0)):
+            f.call("void", "fb_recorded", s, f["self"], f["args"], f["nargs"], self.results, self.n_out, declare=False)
         with f.when(self.n_out.equals(1)):
             f.ret(f.load("ptr", self.results, 0))
         items = f.call("ptr", "PyTuple_New", self.n_out)
         with f.loop(0, self.n_out) as j:
             f.call("i32", "PyTuple_SetItem", items, j, f.load("ptr", self.results, j))
         f.ret(items)
+
+
+def _tuple_of(f: Function, objects: Value, count: Value) -> Value:
+    """A tuple of `count` objects."""
+    made = f.call("ptr", "PyTuple_New", count)
+    with f.loop(0, count) as i:
+        f.call("i32", "PyTuple_SetItem", made, i, incref(f, f.load("ptr", objects, i)))
+    return made
+
+
+def recorded_function() -> Function:
+    """void recorded(state, plan, arguments, count, results, made): tell the recorder of a launch that ran: the words of its plan, a
+    tuple of its arguments and one of its results.
+    """
+    f = Function(
+        "fb_recorded",
+        [("state", "ptr"), ("plan", "ptr"), ("arguments", "ptr"), ("count", "i64"), ("results", "ptr"), ("made", "i64")],
+    )
+    event = f.call("ptr", "PyTuple_New", f.i64(3))
+    given, made = _tuple_of(f, f["arguments"], f["count"]), _tuple_of(f, f["results"], f["made"])
+    for i, part in enumerate((incref(f, f["plan"]), given, made)):
+        f.call("i32", "PyTuple_SetItem", event, f.i64(i), part)
+    memory.tell(f, f["state"], event)
+    return f
 
 
 ROWS_OPERANDS = 32  # that a row of `rows_plan` may have, numbers included
@@ -406,7 +433,7 @@ def launch_rows_function() -> Function:
         with f.when(f.address(made).equals(0)):
             f.ret(f.pointer(f.i64(0)))
         f.call("void", "Py_DecRef", made)
-    f.ret(_incref(f, f.load("ptr", f.pointer(s), state.NONE)))
+    f.ret(incref(f, f.load("ptr", f.pointer(s), state.NONE)))
     return f
 
 
@@ -415,7 +442,7 @@ def tensor_from_function() -> Function:
     f = Function("fb_tensor_from", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     storage, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
-    f.ret(_new_tensor(f, s, _incref(f, storage), offset, layout, _named_class(f, s, layout)))
+    f.ret(new_tensor(f, s, incref(f, storage), offset, layout, _named_class(f, s, layout)))
     return f
 
 
@@ -424,14 +451,14 @@ def view_of_function() -> Function:
     f = Function("fb_view_of", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     source, offset, layout = (f.load("ptr", f["args"], i) for i in range(3))
-    storage = f.load("ptr", _object_slot(f, source, s, state.SLOT_STORAGE))
-    view = _new_tensor(f, s, _incref(f, storage), offset, layout, _named_class(f, s, layout))
-    base = f.load("ptr", _object_slot(f, source, s, state.SLOT_BASE))
+    storage = f.load("ptr", object_slot(f, source, s, state.SLOT_STORAGE))
+    view = new_tensor(f, s, incref(f, storage), offset, layout, _named_class(f, s, layout))
+    base = f.load("ptr", object_slot(f, source, s, state.SLOT_BASE))
     root = f.select(f.address(base).equals(0), source, base)
-    f.store(_incref(f, root), _object_slot(f, view, s, state.SLOT_BASE))
-    creation = f.load("ptr", _object_slot(f, source, s, state.SLOT_CREATION))
+    f.store(incref(f, root), object_slot(f, view, s, state.SLOT_BASE))
+    creation = f.load("ptr", object_slot(f, source, s, state.SLOT_CREATION))
     with f.when(f.address(creation).differs(0)):
-        f.store(_incref(f, creation), _object_slot(f, view, s, state.SLOT_CREATION))
+        f.store(incref(f, creation), object_slot(f, view, s, state.SLOT_CREATION))
     f.ret(view)
     return f
 
@@ -445,14 +472,20 @@ def new_storage_function() -> Function:
 
 
 def _foreign_block(f: Function, s: Value, address: Value, size: Value, owner: Value) -> Value:
-    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive."""
+    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive. If that is a storage, it is the same memory,
+    or a part of it.
+    """
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
     f.store(address, f.at("i8", block, memory.PTR))
     f.store(f.call("i64", "PyLong_AsLongLong", size), f.at("i8", block, memory.NBYTES))
     f.store(f.i64(memory.OWNED_ELSEWHERE), f.at("i8", block, memory.CLASS))
     f.store(s, f.at("i8", block, memory.STATE))
     f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, memory.EPOCH))
-    f.store(_incref(f, owner), f.at("i8", block, memory.OWNER))
+    f.store(incref(f, owner), f.at("i8", block, memory.OWNER))
+    with f.branches(f.load("i64", owner, 1).equals(f.load("i64", s, state.STORAGE_TYPE))) as otherwise:
+        f.store(f.load("i64", f.at("i8", owner, memory.SERIAL)), f.at("i8", block, memory.SERIAL))
+        otherwise()
+        memory.name_memory(f, s, block)
     return block
 
 
@@ -498,13 +531,14 @@ def reader_function(name: str) -> Function:
     """
     f = Function(f"fb_read_{name}", [("self", "ptr"), ("tensor", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
-    storage = f.load("ptr", _object_slot(f, f["tensor"], s, state.SLOT_STORAGE))
+    storage = f.load("ptr", object_slot(f, f["tensor"], s, state.SLOT_STORAGE))
     with f.when(f.load("i64", f.at("i8", storage, memory.CLASS)).equals(memory.META)):
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
         f.ret(f.pointer(f.i64(0)))
+    memory.note(f, s, memory.READ, f["tensor"])
     type, target, how, maker = _READ[name]
     size = {"float": 4, "double": 8, "i64": 8, "i32": 4, "i16": 2, "i8": 1}[type]
-    offset = _data_offset(f, s, f["tensor"], f.i64(size))
+    offset = data_offset(f, s, f["tensor"], f.i64(size))
     with f.when((offset < 0) | (offset + size > f.load("i64", f.at("i8", storage, memory.NBYTES)))):
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.OUTSIDE_WORDS))
         f.ret(f.pointer(f.i64(0)))
@@ -517,7 +551,7 @@ def empty_cache_call_function() -> Function:
     f = Function("fb_empty_cache_call", [("self", "ptr"), ("nothing", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     f.call("void", "fb_empty_cache", s, declare=False)
-    f.ret(_incref(f, f.load("ptr", s, state.NONE)))
+    f.ret(incref(f, f.load("ptr", s, state.NONE)))
     return f
 
 
@@ -528,12 +562,12 @@ def special_function() -> Function:
     f = Function("fb_special", [("self", "ptr"), ("anything", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     with f.when(f.load("i64", s, state.SPECIAL_EVERYWHERE).differs(0)):
-        f.ret(_incref(f, f.load("ptr", s, state.TRUE)))
+        f.ret(incref(f, f.load("ptr", s, state.TRUE)))
     mine = f.address(f.call("ptr", "PyThreadState_Get"))
     with f.loop(0, f.load("i64", s, state.SPECIAL)) as i:
         with f.when(f.load("i64", s, i + state.SPECIAL_THREADS).equals(mine)):
-            f.ret(_incref(f, f.load("ptr", s, state.TRUE)))
-    f.ret(_incref(f, f.load("ptr", s, state.FALSE)))
+            f.ret(incref(f, f.load("ptr", s, state.TRUE)))
+    f.ret(incref(f, f.load("ptr", s, state.FALSE)))
     return f
 
 
@@ -542,12 +576,12 @@ class _MethodDef(ctypes.Structure):
 
 
 METH_NOARGS, METH_O, METH_FASTCALL = 4, 8, 0x80
-_new_function = ctypes.pythonapi.PyCFunction_NewEx
-_new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+new_function = ctypes.pythonapi.PyCFunction_NewEx
+new_function.restype, new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
 _definitions: list[_MethodDef] = []
 
 
-def _definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
+def definition(name: str, address: int, flags: int = METH_FASTCALL) -> int:
     definition = _MethodDef(name.encode(), address, flags, None)
     _definitions.append(definition)
     return ctypes.addressof(definition)
@@ -562,7 +596,7 @@ def identity_method(cls: type, name: str) -> Callable:
     the instance, so that no Python code runs.
     """
     return _new_method(
-        cls, _definition(name, ctypes.cast(ctypes.pythonapi.PyLong_FromVoidPtr, ctypes.c_void_p).value or 0, METH_NOARGS)
+        cls, definition(name, ctypes.cast(ctypes.pythonapi.PyLong_FromVoidPtr, ctypes.c_void_p).value or 0, METH_NOARGS)
     )
 
 
@@ -572,6 +606,7 @@ def _runtime() -> str:
         *memory.functions(),
         *threads.functions(),
         _Launcher().function(),
+        recorded_function(),
         launch_rows_function(),
         new_storage_function(),
         wrap_storage_function(),
@@ -587,30 +622,35 @@ def _tensors() -> str:
     return module(tensor_from_function(), view_of_function())
 
 
-_address = _runtime().functions() | _tensors().functions()
-Block = memory.make_block_type(*[_address[f"fb_{name}"] for name in ("dealloc", "version", "buffer", "release_buffer")])
+addresses = _runtime().functions() | _tensors().functions()
+Block = memory.make_block_type(
+    *[
+        addresses[f"fb_{name}"]
+        for name in ("dealloc", "version", "pointer", "writes", "set_writes", "buffer", "release_buffer")
+    ]
+)
 memory.set_limits()
-threads.initialise(_address["fb_worker"], _address["fb_watch"])
-_launcher = _definition("launch", _address["fb_launch"])
-_rows_launcher = _definition("launch_rows", _address["fb_launch_rows"])
-tensor_from: Callable = _new_function(_definition("tensor_from", _address["fb_tensor_from"]), state.ADDRESS, None)
-view_of: Callable = _new_function(_definition("view_of", _address["fb_view_of"]), state.ADDRESS, None)
-new_storage: Callable = _new_function(_definition("new_storage", _address["fb_new_storage"], METH_O), state.ADDRESS, None)
-wrap_storage: Callable = _new_function(_definition("wrap_storage", _address["fb_wrap_storage"]), state.ADDRESS, None)
-copy_bytes: Callable = _new_function(_definition("copy_bytes", _address["fb_copy_bytes"]), state.ADDRESS, None)
-exchange: Callable = _new_function(_definition("exchange", _address["fb_exchange"]), state.ADDRESS, None)
-owner_of: Callable = _new_function(_definition("owner_of", _address["fb_owner"], METH_O), state.ADDRESS, None)
-set_size: Callable = _new_function(_definition("set_size", _address["fb_set_size"]), state.ADDRESS, None)
-wrap_buffer: Callable = _new_function(_definition("wrap_buffer", _address["fb_wrap_buffer"]), state.ADDRESS, None)
-empty_cache: Callable = _new_function(
-    _definition("empty_cache", _address["fb_empty_cache_call"], METH_NOARGS), state.ADDRESS, None
+threads.initialise(addresses["fb_worker"], addresses["fb_watch"])
+_launcher = definition("launch", addresses["fb_launch"])
+_rows_launcher = definition("launch_rows", addresses["fb_launch_rows"])
+tensor_from: Callable = new_function(definition("tensor_from", addresses["fb_tensor_from"]), state.ADDRESS, None)
+view_of: Callable = new_function(definition("view_of", addresses["fb_view_of"]), state.ADDRESS, None)
+new_storage: Callable = new_function(definition("new_storage", addresses["fb_new_storage"], METH_O), state.ADDRESS, None)
+wrap_storage: Callable = new_function(definition("wrap_storage", addresses["fb_wrap_storage"]), state.ADDRESS, None)
+copy_bytes: Callable = new_function(definition("copy_bytes", addresses["fb_copy_bytes"]), state.ADDRESS, None)
+exchange: Callable = new_function(definition("exchange", addresses["fb_exchange"]), state.ADDRESS, None)
+owner_of: Callable = new_function(definition("owner_of", addresses["fb_owner"], METH_O), state.ADDRESS, None)
+set_size: Callable = new_function(definition("set_size", addresses["fb_set_size"]), state.ADDRESS, None)
+wrap_buffer: Callable = new_function(definition("wrap_buffer", addresses["fb_wrap_buffer"]), state.ADDRESS, None)
+empty_cache: Callable = new_function(
+    definition("empty_cache", addresses["fb_empty_cache_call"], METH_NOARGS), state.ADDRESS, None
 )
 
-special: Callable[[Any], bool] = _new_function(_definition("special", _address["fb_special"], METH_O), state.ADDRESS, None)
-_start_workers: Callable = _new_function(_definition("start_workers", _address["fb_start_workers"], METH_O), state.ADDRESS, None)
+special: Callable[[Any], bool] = new_function(definition("special", addresses["fb_special"], METH_O), state.ADDRESS, None)
+_start_workers: Callable = new_function(definition("start_workers", addresses["fb_start_workers"], METH_O), state.ADDRESS, None)
 
 readers: dict[str, Callable] = {
-    name: _new_function(_definition("read", _address[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ
+    name: new_function(definition("read", addresses[f"fb_read_{name}"], METH_O), state.ADDRESS, None) for name in _READ
 }
 
 
@@ -638,7 +678,7 @@ def bind(storage_class: type, tensor_class: type) -> None:
     w[state.OUTSIDE_WORDS], w[state.FORK_WORDS] = id(OUTSIDE), id(_FORKED)
 
 
-def _span(layout: Layout) -> int:
+def bytes_spanned(layout: Layout) -> int:
     """Bytes from the first element to behind the last one in memory; 0 without elements: wherever such a layout begins, it
     fits.
     """
@@ -674,13 +714,14 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
         (RELEASES if release else 0) | (0 if counted else UNCOUNTED),
         kinds,
         most,
+        id(plan),
     ]
     for layout in outputs:
-        span = _span(layout)
+        span = bytes_spanned(layout)
         nbytes = max(layout.nbytes, span)
         head += (id(layout), ~nbytes if meta else nbytes, layout.dtype.itemsize, span)
     for layout in inputs:
-        head += (layout.dtype.itemsize, _span(layout))
+        head += (layout.dtype.itemsize, bytes_spanned(layout))
     at = len(head) + PHASE_WORDS * len(phases)
     tail = array("q")
     parallel = False
@@ -699,7 +740,7 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
         raise RuntimeError("numel: integer multiplication overflow") from None
     if parallel and state.words[state.WORKERS] < most - 1:
         _start_workers(most - 1)
-    launch = _new_function(_launcher, words, plan)  # which keeps alive what its words are addresses of
+    launch = new_function(_launcher, words, plan)  # which keeps alive what its words are addresses of
     return launch if not outputs or outputs[0].device.stand_ins is None else _of_class(outputs[0].tensor_class, launch)
 
 
@@ -735,4 +776,4 @@ def rows_plan(launches: Sequence[Callable], written: int, read: int, numbers: in
     entered()
     plans = [launch.__self__ for launch in launches]
     words = struct.pack(f"{5 + len(plans)}q", state.ADDRESS, len(plans), written, read, numbers, *map(id, plans))
-    return _new_function(_rows_launcher, words, tuple(launches))
+    return new_function(_rows_launcher, words, tuple(launches))

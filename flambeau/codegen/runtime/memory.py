@@ -17,12 +17,14 @@ from flambeau.codegen.runtime import state
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE = 16, 24, 32, 40, 48, 56, 64
-EPOCH, EXPORTS, WEAK, DICT, SIZE = 72, 80, 88, 96, 104
+EPOCH, EXPORTS, WEAK, DICT, SERIAL, SIZE = 72, 80, 88, 96, 104, 112
 OWNED_ELSEWHERE = -1  # size class of memory that `owner` keeps alive
 WRITABLE = 2  # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 LENT = 1  # of memory that NumPy looks at, which stays where it is
 META = -2  # size class of the storage of a tensor without data; a kernel must not be given it
 COPY_ON_WRITE = -3  # of memory that `owner` keeps alive for several tensors, until one of them writes to it
+# What the recorder of launches is told that happened to a Block (to a tensor, when its element is read): the first item of a pair.
+SHOWN, READ, MOVED, COUNTED = 1, 2, 3, 4
 
 
 def size_class(f: Function, n: Value) -> tuple[Value, Value]:
@@ -103,6 +105,75 @@ def empty_cache_function() -> Function:
     return f
 
 
+def name_memory(f: Function, s: Value, block: Value) -> None:
+    """Emit: give a Block's memory a number that no other had. All Blocks on one memory have the same."""
+    serial = f.load("i64", s, state.SERIAL) + 1
+    f.store(serial, s, state.SERIAL)
+    f.store(serial, f.at("i8", block, SERIAL))
+
+
+def tell(f: Function, s: Value, event: Value) -> None:
+    """Emit: call the recorder with the items of a tuple, which is taken over. It answers for its own exceptions."""
+    recorder = f.load("ptr", s, state.TAPE)
+    f.call("void", "Py_IncRef", recorder)
+    answer = f.call("ptr", "PyObject_Call", recorder, event, f.pointer(f.i64(0)))
+    f.call("void", "Py_DecRef", event)
+    f.call("void", "Py_DecRef", recorder)
+    with f.branches(f.address(answer).equals(0)) as otherwise:
+        f.call("void", "PyErr_Clear")
+        otherwise()
+        f.call("void", "Py_DecRef", answer)
+
+
+def note_function() -> Function:
+    """void note(state, kind, object): tell the recorder that something other than a launch happened to an object."""
+    f = Function("fb_note", [("state", "ptr"), ("kind", "i64"), ("object", "ptr")])
+    event = f.call("ptr", "PyTuple_New", f.i64(2))
+    f.call("i32", "PyTuple_SetItem", event, f.i64(0), f.call("ptr", "PyLong_FromLongLong", f["kind"]))
+    f.call("void", "Py_IncRef", f["object"])
+    f.call("i32", "PyTuple_SetItem", event, f.i64(1), f["object"])
+    tell(f, f["state"], event)
+    return f
+
+
+def note(f: Function, s: Value, kind: int, object: Value) -> None:
+    """Emit: tell the recorder, if there is one."""
+    with f.when(f.load("i64", s, state.TAPE).differs(0)):
+        f.call("void", "fb_note", s, f.i64(kind), object, declare=False)
+
+
+def pointer_function() -> Function:
+    """Getter of Block.ptr: whoever has the address may read and write there."""
+    f = Function("fb_pointer", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    note(f, f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), SHOWN, f["self"])
+    f.ret(f.call("ptr", "PyLong_FromLongLong", f.load("i64", f.at("i8", f["self"], PTR))))
+    return f
+
+
+def writes_function() -> Function:
+    """Getter of Block.writes."""
+    f = Function("fb_writes", [("self", "ptr"), ("nothing", "ptr")], "ptr")
+    f.ret(f.call("ptr", "PyLong_FromLongLong", f.load("i64", f.at("i8", f["self"], VERSION))))
+    return f
+
+
+def set_writes_function() -> Function:
+    """Setter of Block.writes."""
+    f = Function("fb_set_writes", [("self", "ptr"), ("value", "ptr"), ("nothing", "ptr")], "i32")
+    with f.when(f.address(f["value"]).equals(0)):
+        s = f.pointer(f.load("i64", f.at("i8", f["self"], STATE)))
+        f.call("void", "PyErr_SetObject", f.load("ptr", s, state.TYPE_ERROR), f.load("ptr", s, state.NONE))
+        f.ret(f.value(-1, "i32"))
+    note(f, f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), COUNTED, f["self"])
+    number = f.call("i64", "PyLong_AsLongLong", f["value"])
+    with f.when(number.equals(-1)):
+        with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
+            f.ret(f.value(-1, "i32"))
+    f.store(number, f.at("i8", f["self"], VERSION))
+    f.ret(f.value(0, "i32"))
+    return f
+
+
 def dealloc_function() -> Function:
     """tp_dealloc of Block."""
     f = Function("fb_dealloc", [("self", "ptr")])
@@ -160,6 +231,7 @@ def new_block_function() -> Function:
     f.store(f.select(nbytes < 0, f.i64(META), f.i64(0)), f.at("i8", block, CLASS))
     f.store(s, f.at("i8", block, STATE))
     f.store(f.load("i64", s, state.EPOCH), f.at("i8", block, EPOCH))
+    name_memory(f, s, block)
     with f.when(f.load("i64", s, state.INFERENCE).differs(0)):
         f.store(f.call("i64", "fb_inference", s, declare=False), f.at("i8", block, INFERENCE))
     f.ret(block)
@@ -227,6 +299,7 @@ def buffer_function() -> Function:
         f.call("void", "PyErr_SetObject", f.load("ptr", s, state.RUNTIME_ERROR), f.load("ptr", s, state.META_WORDS))
         f.store(f.i64(0), f["view"], 1)  # its owner: nobody
         f.ret(f.value(-1, "i32"))
+    note(f, f.pointer(f.load("i64", f.at("i8", f["self"], STATE))), SHOWN, f["self"])
     size = f.load("i64", f.at("i8", f["self"], NBYTES))
     failed = f.call(
         "i32",
@@ -259,7 +332,9 @@ def exchange_function() -> Function:
     f = Function("fb_exchange", [("self", "ptr"), ("args", "ptr"), ("nargs", "i64")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     one, other = (f.load("ptr", f["args"], i) for i in range(2))
-    for field in (PTR, NBYTES, CLASS, OWNER):
+    for block in (one, other):
+        note(f, s, MOVED, block)
+    for field in (PTR, NBYTES, CLASS, OWNER, SERIAL):
         first, second = f.at("i8", one, field), f.at("i8", other, field)
         held = f.load("i64", first)
         f.store(f.load("i64", second), first)
@@ -280,6 +355,7 @@ def copy_bytes_function() -> Function:
     places = []
     for i in range(2):
         block = f.load("ptr", f["args"], i)
+        note(f, s, MOVED, block)
         count.set(f.minimum(count.get(), f.load("i64", f.at("i8", block, NBYTES))))
         places.append(f.load("ptr", f.at("i8", block, PTR)))
     with f.when(count.get() > 0):
@@ -303,7 +379,7 @@ def owner_function() -> Function:
         made = f.call("ptr", "fb_new_block", s, f.i64(-1) - size, declare=False)
         with f.when(f.address(made).equals(0)):
             f.ret(made)
-        for field in (PTR, CLASS, OWNER):
+        for field in (PTR, CLASS, OWNER, SERIAL):
             f.store(f.load("i64", f.at("i8", block, field)), f.at("i8", made, field))
         f.store(made, owner)
         f.store(f.i64(OWNED_ELSEWHERE), kind)
@@ -338,6 +414,10 @@ def functions() -> list[Function]:
         release_function(),
         empty_cache_function(),
         dealloc_function(),
+        note_function(),
+        pointer_function(),
+        writes_function(),
+        set_writes_function(),
         no_memory_function(),
         new_block_function(),
         inference_function(),
@@ -391,16 +471,18 @@ _BF_GETBUFFER, _BF_RELEASEBUFFER, _TP_DEALLOC, _TP_MEMBERS, _TP_GETSET, _TP_DOC 
 _keep: list = []
 
 
-def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int) -> type:
+def make_block_type(
+    dealloc: int, version: int, pointer: int, writes: int, set_writes: int, buffer: int, release_buffer: int
+) -> type:
     """The type of storages: a heap type with raw fields, a native destructor and the buffer protocol.
 
     Programs may set attributes; the garbage collector doesn't see a storage, so one whose attribute leads back to it is never
     freed.
     """
     members = (_MemberDef * 11)(
-        _MemberDef(b"ptr", _T_LONGLONG, PTR, _READONLY, b"address of the first byte"),
+        _MemberDef(b"address", _T_LONGLONG, PTR, _READONLY, b"of the first byte, for who won't read or write there"),
+        _MemberDef(b"serial", _T_LONGLONG, SERIAL, _READONLY, b"the number of its memory, which later memory has not"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
-        _MemberDef(b"writes", _T_LONGLONG, VERSION, 0, b"counts in-place writes"),
         _MemberDef(b"inference", _T_LONGLONG, INFERENCE, 0, b"1: allocated in inference mode; 2: an alias of such memory"),
         _MemberDef(b"epoch", _T_LONGLONG, EPOCH, 0, b"when it was allocated, counted in transforms that differentiate"),
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, 0, b"-1: the memory belongs to another object; 1: an array looks at it"),
@@ -411,7 +493,9 @@ def make_block_type(dealloc: int, version: int, buffer: int, release_buffer: int
         _MemberDef(),
     )
     attributes = ctypes.cast(ctypes.pythonapi.PyObject_GenericGetDict, ctypes.c_void_p).value
-    getters = (_GetSetDef * 3)(
+    getters = (_GetSetDef * 5)(
+        _GetSetDef(b"ptr", pointer, None, b"address of the first byte"),
+        _GetSetDef(b"writes", writes, set_writes, b"counts in-place writes"),
         _GetSetDef(b"__dict__", attributes, None, b"the attributes that a program has set"),
         _GetSetDef(b"version", version, None, b"the number of in-place writes; RuntimeError for memory of inference mode"),
         _GetSetDef(),

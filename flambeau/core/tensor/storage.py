@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     class Storage:
         """Memory of `capacity` bytes at address `ptr`; `version` counts in-place writes. RuntimeError
         for memory of inference mode, whose count only `writes` tells; `inference` is its mark. Made by `empty` and `wrap`;
-        gives its bytes by the buffer protocol."""
+        gives its bytes by the buffer protocol. `address` is `ptr` for who won't read or write there; `serial`, the number of its
+        memory."""
 
         ptr: int
+        address: int
+        serial: int
         capacity: int
         exports: int
         version: int
@@ -76,7 +79,7 @@ def lazy_copy(held: Any) -> Any:
     if held.exports or held.size_class in (LENT, memory.OWNED_ELSEWHERE, memory.META):
         return None
     owner = launch.owner_of(held)
-    made = launch.wrap_storage(held.ptr, held.capacity, owner)
+    made = launch.wrap_storage(held.address, held.capacity, owner)
     made.inference, made.epoch = held.inference, held.epoch
     _lazy.setdefault(owner, WeakSet()).update((held, made))
     held.size_class = made.size_class = COPY_ON_WRITE
@@ -109,7 +112,7 @@ def alias(held: Any) -> Any:
         owner = launch.owner_of(held)
         if owned and owner is not held:
             _lenders[id(owner)] = held
-        made = launch.wrap_storage(held.ptr, held.capacity, owner)
+        made = launch.wrap_storage(held.address, held.capacity, owner)
     if held.inference:
         made.inference = WRITABLE
     made.epoch = held.epoch
@@ -119,7 +122,7 @@ def alias(held: Any) -> Any:
 def part(held: Any, start: int, nbytes: int) -> Any:
     """A stretch of a storage's memory, with a counter of writes of its own."""
     materialize(held)
-    return wrap(held.ptr + start, nbytes, launch.owner_of(held))
+    return wrap(held.address + start, nbytes, launch.owner_of(held))
 
 
 def wrap(address: int, nbytes: int, owner: Any) -> Any:
@@ -156,7 +159,7 @@ def resizable(storage: Any) -> bool:
     """Whether the memory can get another size: it is the allocator's, no part of a storage, and was never handed to NumPy."""
     whole = root(storage)
     owned = whole.size_class not in (memory.OWNED_ELSEWHERE, memory.LENT)
-    return owned and (storage.ptr, storage.capacity) == (whole.ptr, whole.capacity) and not storage.exports
+    return owned and (storage.address, storage.capacity) == (whole.address, whole.capacity) and not storage.exports
 
 
 _replaced: dict[int, Any] = {}  # memory that a launch may still have the address of

@@ -1,0 +1,368 @@
+"""Programs that run: the tables of a program, with memory for what is fresh, and the call of the native replay.
+
+A `Replay` is what callers have. It keeps `_Frames`, of which a call takes one that nobody uses: several threads have one each. Stands
+on program.py, arena.py and native.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from flambeau.base.device import stand_ins_in_use
+from flambeau.codegen.plan import Loops
+from flambeau.codegen.programs import native
+from flambeau.codegen.programs.arena import arrange
+from flambeau.codegen.programs.program import (
+    CONSTANT,
+    EXTERNAL,
+    FRESH,
+    KEPT,
+    OUTPUT,
+    Address,
+    Lifted,
+    Program,
+    Step,
+    Unfit,
+    lifetimes,
+)
+from flambeau.codegen.runtime import launch, state
+from flambeau.codegen.runtime.cpython import BYTES_DATA
+from flambeau.codegen.runtime.threads import planned_threads
+
+MOST_SAVED = 1 << 20  # bytes that are kept for the case that a kernel finds bad data
+GENERATOR_BYTES, SPARE_BYTES = 2500, 16
+_REASONS = {
+    native.OUTSIDE: "a tensor has no memory, or less than it had",
+    native.PROTECTED: "memory that is written to is copied on write, or must not be written to here",
+    native.OVERLAP: "memory that is written to is shared with another tensor",
+    native.GONE: "memory of the recorded call is gone",
+    native.DISTANT: "inputs share memory in another way",
+}
+
+
+class Replay:
+    """A program that can be called: `replay(*inputs)`, tensors of the layouts that it was recorded with, gives its outputs, new ones
+    each time. Raises Unfit where the function itself must run.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._layouts = tuple([x.layout for x in program.inputs])
+        self._free: list[_Frames] = []
+        fresh = [i for i, r in enumerate(program.outputs) if r.operand and program.buffers[r.operand.buffer].kind == OUTPUT]
+        self._plain = len(fresh) == len(program.outputs)
+        self._waits = [(g, w) for g, w in program.generators if w is not None]
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        return self.run(inputs, self.program.numbers)
+
+    def run(self, inputs: Sequence[Any], numbers: Sequence[float] = ()) -> tuple[Any, ...]:
+        """The outputs for these inputs, and these values of the lifted numbers."""
+        if len(inputs) != len(self._layouts) or len(numbers) != len(self.program.numbers):
+            raise Unfit("another number of inputs")
+        for x, layout in zip(inputs, self._layouts):
+            if x._layout is not layout:
+                raise Unfit("an input of another layout")
+        if planned_threads() != self.program.threads:
+            raise Unfit("another number of threads")
+        if state.words[state.TAPE] or stand_ins_in_use() is not None:
+            raise Unfit("launches are recorded, or tensors are fake")
+        for generator, waits in self._waits:
+            if generator.spare[1] != waits:
+                raise Unfit("a normal sample waits in a random generator, or none does")
+        try:
+            frames = self._free.pop()
+        except IndexError:
+            frames = _Frames(self.program)
+        try:
+            made = frames.launch(*inputs, *numbers)
+            if made is None:
+                self._complain(frames)
+            return made if self._plain else self._composed(made, inputs)  # type: ignore[no-any-return]
+        finally:
+            self._free.append(frames)
+
+    def forget(self) -> None:
+        """Give back the memory that replays have between them."""
+        self._free.clear()
+
+    def _composed(self, made: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        fresh, results = iter(made), []
+        for result in self.program.outputs:
+            if result.operand is None:
+                results.append(inputs[result.input or 0])
+                continue
+            buffer = self.program.buffers[result.operand.buffer]
+            if buffer.kind == OUTPUT:
+                results.append(next(fresh))
+                continue
+            layout, place = result.operand.layout, result.operand.offset // result.operand.layout.dtype.itemsize
+            if buffer.input is not None:
+                held = inputs[buffer.input]._storage
+                place += inputs[buffer.input]._offset
+            else:
+                held = buffer.block()
+            results.append(launch.tensor_from(held, place, layout))
+        return tuple(results)
+
+    def _complain(self, frames: _Frames) -> None:
+        unfit, failed = frames.words[native.UNFIT], frames.words[native.FAILED]
+        if unfit:
+            raise Unfit(_REASONS[unfit])
+        step = self.program.steps[failed - 1]
+        if frames.takes_back:
+            raise Unfit("a kernel found bad data")
+        raise RuntimeError(f"a kernel found bad data (code {frames.words[native.CODE]}): {str(step.plan).split(chr(10))[0]}")
+
+
+def may_refuse(step: Step) -> bool:
+    """Whether a step's kernels may find bad data."""
+    return any(s.__class__.__name__ not in _SURE and not (s.__class__ is Loops and not s.picks) for s in step.plan.steps)
+
+
+_SURE = frozenset(
+    {"Contraction", "Attend", "AttendBackward", "Convolve", "ConvolveInput", "ConvolveWeight"}
+)  # steps that do the same whatever the data are
+
+
+class _Frames:
+    """The tables of a program, and the memory of one replay at a time."""
+
+    def __init__(self, program: Program) -> None:
+        buffers, steps = program.buffers, program.steps
+        self._kept: list[Any] = [program]
+        self.takes_back = True
+        places = self._arena(program)
+        uses: list[list[tuple[int, int]]] = [[] for _ in buffers]  # by buffer: words that hold an address in it, and how far
+        pokes: list[list[int]] = [[] for _ in program.numbers]
+        touched = lifetimes(steps, len(buffers))
+        copies: dict[int, list[int]] = {}
+        for i, b in enumerate(buffers):
+            if b.content is not None and b.kind != CONSTANT:
+                copies.setdefault(max(touched[i][0], 0), []).append(i)
+        table = array("q")
+        for at, step in enumerate(steps):
+            for b in copies.pop(at, ()):
+                table.extend(self._copy(b, buffers[b].content or b"", places, uses))
+            table.extend(self._step(step, places, uses, pokes))
+        for rest in copies.values():
+            for b in rest:
+                table.extend(self._copy(b, buffers[b].content or b"", places, uses))
+        patches = array("q")
+        spans = []
+        for use in uses:
+            spans.append((len(patches) // native.PATCH_WORDS, len(use)))
+            for word, offset in use:
+                patches.extend((word, offset))
+        numbers = array("q")
+        for poke in pokes:
+            numbers.extend((len(patches) // native.PATCH_WORDS, len(poke)))
+            for word in poke:
+                patches.extend((word, 0))
+        externals = self._externals(program, spans)
+        outputs, number_of = array("q"), {}
+        results = array("q")
+        for result in program.outputs:
+            if result.operand is None or buffers[result.operand.buffer].kind != OUTPUT:
+                continue
+            b = result.operand.buffer
+            if b not in number_of:
+                number_of[b] = len(number_of)
+                outputs.extend((buffers[b].size, 0, 0, *spans[b], result.writes))
+            place = result.operand.offset // result.operand.layout.dtype.itemsize
+            self._kept.append(place)
+            results.extend((number_of[b], id(self._kept[-1]), id(result.operand.layout)))
+        saves = self._saves(program)
+        head = array("q", bytes(8 * native.HEAD_WORDS))
+        for word, value in (
+            (native.STATE, state.ADDRESS),
+            (native.EXTERNALS, self._table(externals)),
+            (native.EXTERNAL_COUNT, len(externals) // native.EXTERNAL_WORDS),
+            (native.OUTPUTS, self._table(outputs)),
+            (native.OUTPUT_COUNT, len(number_of)),
+            (native.STEPS, self._table(table)),
+            (native.STEP_COUNT, len(table) // native.STEP_WORDS),
+            (native.PATCHES, self._table(patches)),
+            (native.RESULTS, self._table(results)),
+            (native.RESULT_COUNT, len(results) // native.RESULT_WORDS),
+            (native.PARALLEL, launch.addresses["fb_parallel"]),
+            (native.NEW_BLOCK, launch.addresses["fb_new_block"]),
+            (native.RELEASES, any(step.plan.release for step in steps)),
+            (native.ARGUMENTS, len(program.inputs)),
+            (native.NUMBERS, self._table(numbers)),
+            (native.NUMBER_COUNT, len(program.numbers)),
+            (native.SAVES, self._table(saves)),
+            (native.SAVE_COUNT, len(saves) // native.SAVE_WORDS),
+        ):
+            head[word] = int(value)
+        self.words = (ctypes.c_int64 * native.HEAD_WORDS).from_address(self._table(head))
+        self._watch(program)
+        self.launch = launch.new_function(_definition(), ctypes.addressof(self.words), self._kept)
+
+    def _table(self, words: array[int]) -> int:
+        """Where the words lie from now on."""
+        held = (ctypes.c_int64 * max(len(words), 1)).from_buffer_copy(words.tobytes() or bytes(8))
+        self._kept.append(held)
+        return ctypes.addressof(held)
+
+    def _memory(self, size: int) -> int:
+        """Memory that lives as long as the tables."""
+        block = launch.new_storage(size)
+        self._kept.append(block)
+        return int(block.address)
+
+    def _arena(self, program: Program) -> list[int]:
+        """By buffer: where it lies, for what stays in its place; 0 for others."""
+        touched = lifetimes(program.steps, len(program.buffers))
+        fresh = [i for i, b in enumerate(program.buffers) if b.kind == FRESH]
+        offsets, size = arrange([touched[i] for i in fresh], [program.buffers[i].size for i in fresh])
+        places = [0] * len(program.buffers)
+        self.arena_bytes = size
+        base = self.arena = self._memory(size) if fresh else 0
+        for i, offset in zip(fresh, offsets):
+            places[i] = base + offset
+        for i, b in enumerate(program.buffers):
+            if b.kind == CONSTANT:
+                places[i] = self._memory(b.size)
+                ctypes.memmove(places[i], b.content or b"", b.size)
+        needed = max((struct.unpack_from("q", step.words, 8 * 5)[0] for step in program.steps), default=0)
+        self._scratch = self._memory(needed) if needed else 0
+        return places
+
+    def _copy(self, buffer: int, content: bytes, places: list[int], uses: list[list[tuple[int, int]]]) -> list[int]:
+        """A step without phases that puts bytes from Python into a buffer."""
+        source, word = self._memory(len(content)), self._table(array("q", [places[buffer]]))
+        ctypes.memmove(source, content, len(content))
+        uses[buffer].append((word, 0))
+        frame = self._table(array("q", bytes(8 * 8)))
+        return [frame + 8, 1, 0, 0, word, source, len(content)]
+
+    def _step(
+        self, step: Step, places: list[int], uses: list[list[tuple[int, int]]], pokes: list[list[int]]
+    ) -> list[int]:
+        head = struct.unpack_from(f"{launch.PLAN_WORDS_BEFORE_OPERANDS}q", step.words)
+        n_out, n_in, n_phase, scratch, threads = head[1], head[2], head[4], head[5], head[8]
+        frame = array("q", [0, 0, self._scratch if scratch else 0, 0, threads])
+        moving = []
+        for operand in step.operands:
+            place = places[operand.buffer]
+            if not place:
+                moving.append((len(frame), operand.buffer, operand.offset))
+            frame.append(place + operand.offset)
+        lifted = []
+        for kind, number in zip(step.plan.scalars, step.numbers):
+            if number.__class__ is Lifted:
+                if kind != "f":
+                    raise NotImplementedError("a lifted number that is no float for its kernel")
+                lifted.append((len(frame), number.index))
+                frame.append(0)
+            elif number.__class__ is Address:
+                frame.append(number.generator.spare_address if number.spare else number.generator.state_address)
+            elif kind == "i":
+                frame.append(int(number))
+            elif kind == "f":
+                frame.extend(struct.unpack("q", struct.pack("d", number)))
+            else:
+                frame.extend(struct.unpack("2q", struct.pack("2d", complex(number).real, complex(number).imag)))
+        base = self._table(frame)
+        for at, buffer, offset in moving:
+            uses[buffer].append((base + 8 * at, offset))
+        for at, index in lifted:
+            pokes[index].append(base + 8 * at)
+        words, phases = id(step.words) + BYTES_DATA, array("q")
+        first = launch.PLAN_WORDS_BEFORE_OPERANDS + launch.OUTPUT_WORDS * n_out + launch.INPUT_WORDS * n_in
+        for i in range(n_phase):
+            kernel, total, grain, at = struct.unpack_from("4q", step.words, 8 * (first + launch.PHASE_WORDS * i))
+            phases.extend((kernel, total, grain, words + 8 * at))
+        return [base + 8, threads, self._table(phases), n_phase, 0, 0, 0]
+
+    def _externals(self, program: Program, spans: list[tuple[int, int]]) -> array[int]:
+        table: array[int] = array("q")
+        self._entries: dict[int, int] = {}  # of buffers
+        writes = {v.input: v.writes for v in program.versions if v.input is not None}
+        others = [(v.block(), v.writes) for v in program.versions if v.block is not None]
+        self._blocks: list[Any] = []
+        for i, given in enumerate(program.inputs):
+            if given.buffer is None:
+                continue
+            entry = len(table) // native.EXTERNAL_WORDS
+            buffer = program.buffers[given.buffer]
+            item = given.layout.dtype.itemsize
+            if buffer.input == i:
+                self._entries[given.buffer] = entry
+                span = spans[given.buffer]
+                table.extend((i, 0, item, buffer.low, buffer.high, 0, 0, *span, buffer.written, writes.get(i, 0), entry, 0, 1))
+            else:
+                leader = self._entries[given.buffer]
+                table.extend((i, 0, item, 0, 0, 0, 0, 0, 0, 0, writes.get(i, 0), leader, given.offset, not given.own))
+        for i, buffer in enumerate(program.buffers):
+            if buffer.kind == KEPT or (buffer.kind == EXTERNAL and buffer.input is None):
+                entry = len(table) // native.EXTERNAL_WORDS
+                block = buffer.block if buffer.kind == KEPT else buffer.block()
+                if block is None:
+                    raise Unfit(_REASONS[native.GONE])
+                grows = sum(n for held, n in others if held is block)
+                others = [(held, n) for held, n in others if held is not block]
+                grows += buffer.kind == KEPT
+                self._entries[i] = entry
+                table.extend((-1, id(block), 1, buffer.low, buffer.high, 0, 0, *spans[i], buffer.written, grows, entry, 0, 1))
+        for held, n in others:
+            if held is not None:
+                entry = len(table) // native.EXTERNAL_WORDS
+                table.extend((-1, id(held), 1, 0, 0, 0, 0, 0, 0, 0, n, entry, 0, 1))
+                self._blocks.append(ref(held))
+        return table
+
+    def _watch(self, program: Program) -> None:
+        """Note when a storage dies that the tables have the address of."""
+        words = self.words
+
+        def gone(_: Any) -> None:
+            words[native.DEAD] = 1
+
+        blocks = [held() for held in self._blocks]
+        blocks += [b.block() for b in program.buffers if b.kind == EXTERNAL and b.input is None]
+        self._blocks = [ref(held, gone) for held in blocks if held is not None]
+        if len(self._blocks) != len(blocks):
+            words[native.DEAD] = 1
+
+    def _saves(self, program: Program) -> array[int]:
+        """What is kept to be taken back: externals and generators that a step changes before, or while, one may find bad data."""
+        last = max((i for i, step in enumerate(program.steps) if may_refuse(step)), default=-1)
+        saved: dict[int, tuple[int, int]] = {}
+        states: dict[int, int] = {}
+        for step in program.steps[: last + 1]:
+            for operand in step.written:
+                buffer = program.buffers[operand.buffer]
+                if buffer.kind == EXTERNAL:
+                    saved[operand.buffer] = buffer.low, buffer.high
+            for number in step.numbers:
+                if number.__class__ is Address:
+                    address = number.generator.spare_address if number.spare else number.generator.state_address
+                    states[address] = SPARE_BYTES if number.spare else GENERATOR_BYTES
+        table: array[int] = array("q")
+        if sum(high - low for low, high in saved.values()) > MOST_SAVED:
+            self.takes_back = False
+            return table
+        for buffer, (low, high) in saved.items():
+            table.extend((self._entries[buffer], low, high - low, self._memory(high - low)))
+        for address, size in states.items():
+            table.extend((-1, address, size, self._memory(size)))
+        return table
+
+
+_definitions: list[int] = []
+
+
+def _definition() -> int:
+    if not _definitions:
+        _definitions.append(launch.definition("replay", native.address()))
+    return _definitions[0]
