@@ -12,8 +12,9 @@ LINE = 64  # bytes that places are multiples of
 
 
 def arrange(lifetimes: Sequence[tuple[int, int]], sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Places for blocks that live from one step to another, both included, and the bytes of all of them together. A block gets the
-    smallest hole that it fits in, in the order of their first steps; holes that touch are one.
+    """Places for blocks that live from one step to another, both included, and the bytes of all of them together.
+
+    In the order of their first steps a block gets the smallest hole that it fits in; holes that touch are one.
     """
     places, top = [0] * len(sizes), 0
     holes: list[tuple[int, int]] = []  # (begin, end), by begin

@@ -15,8 +15,8 @@ def record(
 ) -> tuple[Any, Replay | Refusal]:
     """Run fn(*inputs) as ever, and listen. -> (what it returned, a Replay or why there is none)
 
-    The tensors among the inputs are those of the program, the tensors in the result (in tuples, lists and dicts) its outputs, behind
-    them those that `also` gives after the call. Call it when fn has run before: what is made once is not to be a part of it.
+    The tensors among the inputs are those of the program, the tensors in the result (in tuples, lists and dicts) its outputs,
+    behind them those that `also` gives after the call. Call it when fn has run before: what is made once is no part of it.
     """
     tensors = [x for x in inputs if hasattr(x, "_storage")]
     tape = tape or Tape(tensors)

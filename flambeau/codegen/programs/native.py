@@ -1,8 +1,9 @@
 """fb_replay: all launches of a program in one native call, as fb_launch runs one of them.
 
-A replay's tables are arrays of words, written by replay.py: what each word means stands here. `fb_replay` finds the memory of externals,
-looks whether it may be used, writes addresses that are new into the frames of steps, runs their phases, and makes the results.
-It answers None, with UNFIT or FAILED in the head, where it could not; nothing has happened after UNFIT.
+A replay's tables are arrays of words, written by replay.py: what each word means stands here. `fb_replay` finds the memory of
+externals, looks whether it may be used, writes addresses that are new into the frames of steps, runs their phases, and makes the
+results. It answers None, with UNFIT or FAILED in the head, where it could not; nothing has happened after UNFIT. Stands on
+codegen.runtime; used by replay.py.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, obj
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)
 PARALLEL, NEW_BLOCK, RELEASES, ARGUMENTS, NUMBERS, NUMBER_COUNT, SAVES, SAVE_COUNT = range(10, 18)
 UNFIT, FAILED, CODE, DEAD, HEAD_WORDS = range(18, 23)
-# an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted from
-# where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes grows, whose
-# memory it shares at what distance (its own, 0), and whether it is the same storage object
+# an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted
+# from where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes
+# grows, whose memory it shares at what distance (its own, 0), and whether it is the same storage object
 ARGUMENT, BLOCK, ITEM, LOW, HIGH, NOW, LAST, FIRST, PATCHED, WRITTEN, WRITES, LEADER, DISTANCE, SAME, EXTERNAL_WORDS = range(15)
 # an output: its bytes, its storage, where it was at last, its patches, its count of writes
 SIZE, MADE, MADE_LAST, MADE_FIRST, MADE_PATCHED, MADE_WRITES, OUTPUT_WORDS = range(7)

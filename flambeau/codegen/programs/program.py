@@ -26,9 +26,11 @@ class Unfit(Exception):
 
 
 class Buffer(NamedTuple):
-    """Memory that steps share. kind: FRESH (in the arena), OUTPUT (allocated for each replay), KEPT (made in the recorded call,
-    which it outlived: there `block` is it), EXTERNAL (found by an input, or by a storage that was there before: `block`), CONSTANT
-    (bytes from Python). low, high: the bytes that steps touch, counted from where it is found; written: by steps.
+    """Memory that steps share.
+
+    kind: FRESH (in the arena), OUTPUT (allocated for each replay), KEPT (made in the recorded call, which it outlived: `block` is
+    it), EXTERNAL (found by an input, or by a storage that was there before: `block`, a weak reference), CONSTANT (bytes from
+    Python). low, high: the bytes that steps touch, counted from where it is found; written: by steps.
     """
 
     kind: str
@@ -86,7 +88,7 @@ class Step(NamedTuple):
 
 
 class Input(NamedTuple):
-    """A tensor that a replay is given: it lies where `buffer` is found, or so many bytes behind it. own: in another storage object."""
+    """A tensor that a replay is given: it lies where `buffer` is found, or so many bytes behind. own: in another storage."""
 
     layout: Layout
     buffer: int | None
@@ -111,8 +113,10 @@ class Result(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Launches over buffers. generators: random ones, each with whether a normal sample must wait in it, or None where it does not
-    matter; threads: the number that it was planned for.
+    """Launches over buffers.
+
+    generators: random ones, each with whether a normal sample must wait in it, None where that doesn't matter; threads: the
+    number that it was planned for.
     """
 
     inputs: tuple[Input, ...]
@@ -132,7 +136,9 @@ class Program(NamedTuple):
             words = " then ".join(str(s) for s in step.plan.steps)
             parts = [*map(self._operand, step.read), *map(str, step.numbers)]
             lines.append(f"  {', '.join(map(self._operand, step.written))} = {words} ({', '.join(parts)})")
-        lines += [f"  version of {'input' + str(v.input) if v.input is not None else 'a storage'} + {v.writes}" for v in self.versions]
+        lines += [
+            f"  version of {'input' + str(v.input) if v.input is not None else 'a storage'} + {v.writes}" for v in self.versions
+        ]
         results = [f"input{r.input}" if r.operand is None else self._operand(r.operand) for r in self.outputs]
         return "\n".join([*lines, f"  -> {', '.join(results) or 'nothing'}"])
 

@@ -1,8 +1,8 @@
 """The tape: what fb_launch and the doors of memory tell while a call is recorded, and the program that it makes.
 
 It holds no tensor and no storage, only addresses, the serial numbers of memory, and weak references to storages. All that
-changes or shows memory otherwise than by a launch is told too (runtime/memory.py: SHOWN, READ, MOVED, COUNTED); what a program could not
-repeat refuses. Stands on program.py and the runtime; used by entry.py and by whoever records calls of its own.
+changes or shows memory otherwise than by a launch is told too (runtime/memory.py: SHOWN, READ, MOVED, COUNTED); what a program
+could not repeat refuses. Stands on program.py and the runtime; used by entry.py and by whoever records calls of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,14 @@ from flambeau.codegen.programs.program import (
     Version,
 )
 from flambeau.codegen.runtime import memory, state
-from flambeau.codegen.runtime.launch import OUTPUT_WORDS, INPUT_WORDS, PHASE_WORDS, PLAN_WORDS_BEFORE_OPERANDS, UNCOUNTED, bytes_spanned
+from flambeau.codegen.runtime.launch import (
+    INPUT_WORDS,
+    OUTPUT_WORDS,
+    PHASE_WORDS,
+    PLAN_WORDS_BEFORE_OPERANDS,
+    UNCOUNTED,
+    bytes_spanned,
+)
 from flambeau.codegen.runtime.threads import planned_threads
 
 _HEAD = struct.Struct(f"{PLAN_WORDS_BEFORE_OPERANDS}q")
@@ -118,7 +125,7 @@ class Tape:
             self._reading -= 1
 
     def __call__(self, *event: Any) -> None:
-        """What the runtime calls: of a launch with its words, arguments and results, of anything else with its kind and an object."""
+        """What the runtime calls: for a launch with words, arguments and results, for all else with its kind and an object."""
         if self.reason is not None:
             return
         try:

@@ -1,7 +1,7 @@
 """Programs that run: the tables of a program, with memory for what is fresh, and the call of the native replay.
 
-A `Replay` is what callers have. It keeps `_Frames`, of which a call takes one that nobody uses: several threads have one each. Stands
-on program.py, arena.py and native.py.
+A `Replay` is what callers have. It keeps `_Frames`, of which a call takes one that nobody uses: several threads have one each.
+Stands on program.py, arena.py and native.py.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _REASONS = {
 
 
 class Replay:
-    """A program that can be called: `replay(*inputs)`, tensors of the layouts that it was recorded with, gives its outputs, new ones
-    each time. Raises Unfit where the function itself must run.
+    """A program that can be called: `replay(*inputs)`, with tensors of the layouts that it was recorded with, gives its outputs,
+    new ones each time. Raises Unfit where the function itself must run.
     """
 
     def __init__(self, program: Program) -> None:
@@ -150,12 +150,12 @@ class _Frames:
                 copies.setdefault(max(touched[i][0], 0), []).append(i)
         table = array("q")
         for at, step in enumerate(steps):
-            for b in copies.pop(at, ()):
-                table.extend(self._copy(b, buffers[b].content or b"", places, uses))
+            for given in copies.pop(at, ()):
+                table.extend(self._copy(given, buffers[given].content or b"", places, uses))
             table.extend(self._step(step, places, uses, pokes))
         for rest in copies.values():
-            for b in rest:
-                table.extend(self._copy(b, buffers[b].content or b"", places, uses))
+            for given in rest:
+                table.extend(self._copy(given, buffers[given].content or b"", places, uses))
         patches = array("q")
         spans = []
         for use in uses:
@@ -173,13 +173,13 @@ class _Frames:
         for result in program.outputs:
             if result.operand is None or buffers[result.operand.buffer].kind != OUTPUT:
                 continue
-            b = result.operand.buffer
-            if b not in number_of:
-                number_of[b] = len(number_of)
-                outputs.extend((buffers[b].size, 0, 0, *spans[b], result.writes))
+            own = result.operand.buffer
+            if own not in number_of:
+                number_of[own] = len(number_of)
+                outputs.extend((buffers[own].size, 0, 0, *spans[own], result.writes))
             place = result.operand.offset // result.operand.layout.dtype.itemsize
             self._kept.append(place)
-            results.extend((number_of[b], id(self._kept[-1]), id(result.operand.layout)))
+            results.extend((number_of[own], id(self._kept[-1]), id(result.operand.layout)))
         saves = self._saves(program)
         head = array("q", bytes(8 * native.HEAD_WORDS))
         for word, value in (
@@ -245,9 +245,7 @@ class _Frames:
         frame = self._table(array("q", bytes(8 * 8)))
         return [frame + 8, 1, 0, 0, word, source, len(content)]
 
-    def _step(
-        self, step: Step, places: list[int], uses: list[list[tuple[int, int]]], pokes: list[list[int]]
-    ) -> list[int]:
+    def _step(self, step: Step, places: list[int], uses: list[list[tuple[int, int]]], pokes: list[list[int]]) -> list[int]:
         head = struct.unpack_from(f"{launch.PLAN_WORDS_BEFORE_OPERANDS}q", step.words)
         n_out, n_in, n_phase, scratch, threads = head[1], head[2], head[4], head[5], head[8]
         frame = array("q", [0, 0, self._scratch if scratch else 0, 0, threads])

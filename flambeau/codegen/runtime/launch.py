@@ -395,8 +395,8 @@ def _tuple_of(f: Function, objects: Value, count: Value) -> Value:
 
 
 def recorded_function() -> Function:
-    """void recorded(state, plan, arguments, count, results, made): tell the recorder of a launch that ran: the words of its plan, a
-    tuple of its arguments and one of its results.
+    """void recorded(state, plan, arguments, count, results, made): tell the recorder of a launch that ran: the words of its plan,
+    a tuple of its arguments and one of its results.
     """
     f = Function(
         "fb_recorded",
@@ -472,8 +472,8 @@ def new_storage_function() -> Function:
 
 
 def _foreign_block(f: Function, s: Value, address: Value, size: Value, owner: Value) -> Value:
-    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive. If that is a storage, it is the same memory,
-    or a part of it.
+    """A Storage of `size` (a Python int) bytes at `address`, which `owner` keeps alive. If that is a storage, it is the same
+    memory, or a part of it.
     """
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
     f.store(address, f.at("i8", block, memory.PTR))
@@ -624,10 +624,7 @@ def _tensors() -> str:
 
 addresses = _runtime().functions() | _tensors().functions()
 Block = memory.make_block_type(
-    *[
-        addresses[f"fb_{name}"]
-        for name in ("dealloc", "version", "pointer", "writes", "set_writes", "buffer", "release_buffer")
-    ]
+    *[addresses[f"fb_{name}"] for name in ("dealloc", "version", "pointer", "writes", "set_writes", "buffer", "release_buffer")]
 )
 memory.set_limits()
 threads.initialise(addresses["fb_worker"], addresses["fb_watch"])

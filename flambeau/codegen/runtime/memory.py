@@ -23,7 +23,7 @@ WRITABLE = 2  # mark of an alias of inference memory (`.data`), which may be wri
 LENT = 1  # of memory that NumPy looks at, which stays where it is
 META = -2  # size class of the storage of a tensor without data; a kernel must not be given it
 COPY_ON_WRITE = -3  # of memory that `owner` keeps alive for several tensors, until one of them writes to it
-# What the recorder of launches is told that happened to a Block (to a tensor, when its element is read): the first item of a pair.
+# What the recorder of launches is told that happened to a Block (of READ: to a tensor): the first item of a pair.
 SHOWN, READ, MOVED, COUNTED = 1, 2, 3, 4
 
 

@@ -26,7 +26,7 @@ RUNNING = 36  # how many launches hold addresses of memory while Python may run
 SLOT_CREATION = 40  # a slot more: what marks a view that must not be written to in a graph
 SLOT_TENSOR_CLASS = 41  # where a Layout names the class of the tensors that are made with it
 TRUE, FALSE = 43, 44
-# what a recorder of launches is told (codegen.programs): it, or 0; how many memories were named and how many launches failed so far
+# for codegen.programs: the recorder of launches or 0; how many memories were named, and how many launches failed so far
 TAPE, SERIAL, FAILURES = 45, 46, 47
 SPECIAL, SPECIAL_EVERYWHERE = 39, 42  # how many threads are in special modes, and how many such modes concern all threads
 FREE_LISTS = 256  # one word per size class

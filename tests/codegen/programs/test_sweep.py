@@ -18,17 +18,27 @@ from conformance.test_tracing import first_samples, function_of, inputs_of
 import flambeau as torch
 from flambeau.codegen.programs import Refusal, Replay, Unfit, record
 
-SHARE = 3  # one sample of so many
+SHARE = 5  # one sample of so many
 
 
 def bits(x: Any) -> Any:
     x = x.detach().resolve_conj().resolve_neg()
-    return tuple(x.shape), x.stride(), x.dtype, bytes(x.contiguous().view(torch.uint8).numpy()) if x.numel() and x.dim() else x.tolist().__repr__()
+    return (
+        tuple(x.shape),
+        x.stride(),
+        x.dtype,
+        bytes(x.contiguous().view(torch.uint8).numpy()) if x.numel() and x.dim() else x.tolist().__repr__(),
+    )
 
 
 def seen(outputs: Any, inputs: list[Any]) -> Any:
     """All that a call can have changed."""
-    return [bits(x) for x in outputs], [bits(x) for x in inputs], [x._version for x in inputs], bytes(torch.get_rng_state().numpy())
+    return (
+        [bits(x) for x in outputs],
+        [bits(x) for x in inputs],
+        [x._version for x in inputs],
+        bytes(torch.get_rng_state().numpy()),
+    )
 
 
 def poison(replay: Replay) -> None:
@@ -53,7 +63,7 @@ def said(sample: Any) -> str:
     with torch.no_grad():
         torch.manual_seed(5)
         given = [x.clone() for x in first]
-        result, replay = record(function, *given)
+        _, replay = record(function, *given)
         if isinstance(replay, Refusal):
             return replay.reason
         for inputs in (first, *others):
