@@ -26,6 +26,7 @@ finally:
 del globals()["ops"]  # the package of operators; torch.ops is the tree of their names, found below
 
 from flambeau.base import dtype as _dtypes
+from flambeau.base import qscheme as _qschemes
 from flambeau import compat as _compat
 from flambeau.base.flags import flags as _flags
 from flambeau.base.naming import adopt as _adopt
@@ -67,6 +68,7 @@ from flambeau.core.modes.threads import get_num_interop_threads, get_num_threads
 from flambeau.version import __version__
 
 globals().update(_dtypes.all_dtypes())
+globals().update(_qschemes.SCHEMES, qscheme=_qschemes.qscheme)
 _overrides.ask_everywhere(
     _publishing.NAMESPACE,
     never=(

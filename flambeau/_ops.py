@@ -49,6 +49,11 @@ def _register_prims() -> None:
     importlib.import_module("flambeau._prims")
 
 
+def _register_quantized() -> None:
+    importlib.import_module("flambeau.quantized_ops").register()
+
+
 ops.__dict__["load_library"] = load_library
 ops.registrations["prims"] = _register_prims
 ops.registrations["profiler"] = _register_profiler
+ops.registrations["quantized"] = ops.registrations["_quantized"] = _register_quantized

@@ -56,11 +56,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What pickles of sparse and nested tensors call; it loads their operators, and so is found when it is asked for."""
+    """What pickles of sparse, nested and quantized tensors call; it loads their operators when it is asked for."""
     if name == "_rebuild_sparse_tensor":
         from flambeau.ops.sparse.pickling import rebuild_sparse_tensor
 
         return rebuild_sparse_tensor
+    if name == "_rebuild_qtensor":
+        from flambeau.ops.quantized.pickling import rebuild_qtensor
+
+        return rebuild_qtensor
     if name == "_rebuild_nested_tensor":
         from flambeau.ops.nested.pickling import rebuild_nested_tensor
 

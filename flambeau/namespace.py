@@ -398,21 +398,10 @@ globals().update(
 globals().update(
     _unsupported.all_of(
         "",
-        "flambeau has no quantized tensors; use float32, bfloat16 or float16",
-        (
-            "choose_qparams_optimized dequantize empty_quantized fbgemm_linear_fp16_weight "
-            "fbgemm_linear_fp16_weight_fp32_activation "
-            "fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight "
-            "fbgemm_pack_gemm_matrix_fp16 "
-            "fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant int_repr q_per_channel_axis "
-            "q_per_channel_scales "
-            "q_per_channel_zero_points q_scale q_zero_point quantize_per_channel quantize_per_tensor "
-            "quantize_per_tensor_dynamic "
-            "quantized_batch_norm quantized_gru_cell quantized_lstm_cell quantized_max_pool1d "
-            "quantized_max_pool2d quantized_max_pool3d "
-            "quantized_rnn_relu_cell quantized_rnn_tanh_cell"
-        ),
-        "qscheme",
+        "use torch.ops.quantized.linear_prepack and linear_dynamic, or torch.ao.quantization.quantize_dynamic",
+        "fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight "
+        "fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 "
+        "fbgemm_pack_quantized_matrix quantized_gru_cell quantized_lstm_cell quantized_rnn_relu_cell quantized_rnn_tanh_cell",
     )
 )
 #: Names of ops.sparse, which is loaded at the first use of one of them, by their module there.
@@ -433,8 +422,14 @@ _LATE = {
     "nested.construction": "_nested_compute_contiguous_strides_offsets _nested_from_padded "
     "_nested_from_padded_and_nested_example _nested_tensor_from_mask "
     "_nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list _nested_view_from_buffer",
+    "quantized.functions": "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
+    "quantized.conversion": "_choose_qparams_per_tensor _empty_affine_quantized _empty_per_channel_affine_quantized "
+    "_make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor choose_qparams_optimized dequantize empty_quantized "
+    "int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantize_per_channel "
+    "quantize_per_tensor quantize_per_tensor_dynamic",
     "linalg.int_mm": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
 }
+_QUANTIZED_LAYERS = ("quantized_gru", "quantized_lstm")
 _LATE_OF = {name: room for room, names in _LATE.items() for name in names.split()}
 _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.split()}
 spmm = dsmm = hsmm = _NAMESPACE["mm"]
@@ -547,6 +542,8 @@ def __getattr__(name: str) -> Any:
         return _looking(getattr(getattr(sparse, _ROOM_OF[name]), name))
     if name in _LATE_OF:
         return _looking(getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name))
+    if name in _QUANTIZED_LAYERS:
+        return getattr(_importlib.import_module("flambeau.quantized_ops.recurrent"), name)
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
     if name in _NAMESPACE:  # declared by the program
@@ -569,5 +566,5 @@ def __dir__() -> list[str]:
     """What is offered as the namespace's own: what is defined and imported here, and what `__getattr__` finds."""
     here = [name for name, thing in globals().items() if name[0] != "_" and thing is not Any and not inspect.ismodule(thing)]
     of_the_dispatcher = [name for names, _ in _OF_THE_DISPATCHER for name in names]
-    late = [*_RECURRENT, *_ROOM_OF, *_LATE_OF, *_LOSSES, *_OF_PROGRAMS, *of_the_dispatcher]
+    late = [*_RECURRENT, *_QUANTIZED_LAYERS, *_ROOM_OF, *_LATE_OF, *_LOSSES, *_OF_PROGRAMS, *of_the_dispatcher]
     return [*here, *late, "Future", "JITException", "GradScaler"]

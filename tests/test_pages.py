@@ -24,10 +24,10 @@ def test_names_are_where_they_are_said_to_be(coverage) -> None:
     page = (
         "`torch.nn.Linear(3, 4)` and `torch.no_such_name`\n"
         + coverage.MISSING
-        + "- **a**: `torch.relu`, `torch.package.none`, `torch.quantize_per_tensor`\n\n## More\n\n`torch.int_repr`\n"
+        + "- **a**: `torch.relu`, `torch.package.none`, `torch.import_ir_module`\n\n## More\n\n`torch.cudnn_batch_norm`\n"
     )
     assert list(coverage.wrong_names(page)) == [
-        "torch.int_repr is said to be there, and isn't",
+        "torch.cudnn_batch_norm is said to be there, and isn't",
         "torch.no_such_name is said to be there, and isn't",
         "torch.relu is said not to be there, and is",
     ]

@@ -22,7 +22,7 @@ from flambeau.dispatcher.record import OperatorRecord, fallthrough_kernel
 from flambeau.dispatcher.schema import Argument, FunctionSchema
 from flambeau.dispatcher.schema_types import ListType, Refused, TensorType
 
-__all__ = ["answer", "bind", "call", "fill_defaults", "flat_tensors", "redispatch", "split"]
+__all__ = ["answer", "answer_unasked", "bind", "call", "fill_defaults", "flat_tensors", "redispatch", "split"]
 
 
 _AUTOCAST_CPU, _AUTOGRAD_CPU = DispatchKey["AutocastCPU"], DispatchKey["AutogradCPU"]
@@ -164,11 +164,12 @@ def call(record: OperatorRecord, caller: Any, args: Sequence[Any], kwargs: dict[
         return overrides.dispatch(caller, tuple(args), kwargs, found)
     observer = modes.local.observer
     if observer is not None:
-        return observer.operator(record.packet_name, _run_call, record, args, kwargs)
-    return _run_call(record, args, kwargs)
+        return observer.operator(record.packet_name, answer_unasked, record, args, kwargs)
+    return answer_unasked(record, args, kwargs)
 
 
-def _run_call(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def answer_unasked(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The answer to a call, which classes and modes that override calls were asked for before."""
     assert record.schema is not None
     values = bind(record.schema, args, kwargs, numbers=record.takes_numbers)
     stand_ins = stand_ins_in_use()

@@ -97,6 +97,12 @@ class OpOverload(OperatorBase):
                 calling.bind(self._schema, args, kwargs, numbers=self._overloadpacket.takes_numbers)
             raise
 
+    def unasked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The call as its kernels answer it; classes among the arguments that override calls were asked before."""
+        if self._record is None:
+            return self._op(*args, **kwargs)
+        return calling.answer_unasked(self._record, args, kwargs)
+
     def _handed_over(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         from flambeau.dispatcher import graphs
 
@@ -311,6 +317,10 @@ class OpOverloadPacket(OperatorBase):
         found = self._fitting(names, args, kwargs)
         assert found._record is not None
         return calling.call(found._record, self, args, kwargs)
+
+    def unasked(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The call as the kernels of the overload that its arguments fit answer it."""
+        return self._fitting(self.overloads(), args, kwargs).unasked(args, kwargs)
 
     def _fitting(self, names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> OpOverload:
         """The first overload whose schema takes these arguments, or the only one. RuntimeError if none does."""

@@ -301,6 +301,8 @@ class _Reader:
             while self.accept("."):
                 parts.append(self.expect("ident"))
             short = ".".join(parts[3:])
+            if short in types.OBJECTS:
+                return types.ObjectType(short)
             raise self.fail(f"\nUnknown custom class type {short}. Please ensure it is registered.", self.tokens[self.at - 1])
         found = types.named(word)
         if found is None:

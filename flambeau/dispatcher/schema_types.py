@@ -338,6 +338,23 @@ class NamedType(Type):
         self.written = written
 
 
+#: The classes of objects that operators take beside tensors, by the names that schemas have for them behind
+#: `__torch__.torch.classes.`.
+OBJECTS: dict[str, type] = {}
+
+
+class ObjectType(Type):
+    """An object of a registered class: the packed weight of a quantized operator."""
+
+    def __init__(self, short: str) -> None:
+        self.short, self.written = short, f"__torch__.torch.classes.{short}"
+
+    def take(self, value: Any) -> Any:
+        if not isinstance(value, OBJECTS[self.short]) or value.kind != self.short:
+            raise _refuse(value)
+        return value
+
+
 class OptionalType(Type):
     """A value of the element's type, or None."""
 

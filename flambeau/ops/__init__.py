@@ -83,6 +83,7 @@ import flambeau.ops.sorting.sort
 import flambeau.ops.sorting.unique
 import flambeau.ops.tensor_methods.deprecated
 import flambeau.ops.tensor_methods.predicates
+import flambeau.ops.tensor_methods.quantized
 import flambeau.ops.tensor_methods.nested
 import flambeau.ops.tensor_methods.internals
 import flambeau.ops.tensor_methods.sparse

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.base.dtype import all_dtypes
+from flambeau.base.qscheme import SCHEMES
 from flambeau.core.tensor.storage_types import BY_NAME
 from flambeau.serialize import names
 
@@ -37,6 +38,7 @@ OURS = (
     "torch._utils._rebuild_wrapper_subclass",
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_nested_tensor",
+    "torch._utils._rebuild_qtensor",
     "torch.nested._internal.nested_tensor._rebuild_njt",
     "torch.nested._internal.nested_tensor.NestedTensor",
     "torch._utils._rebuild_parameter",
@@ -65,7 +67,7 @@ def lookup(full_name: str) -> Any:
     if full_name in OURS:
         return names.resolve(module, name)
     if module == "torch":
-        return all_dtypes()[name]
+        return SCHEMES.get(name) or all_dtypes()[name]
     raise KeyError(full_name)
 
 

@@ -24,6 +24,7 @@ DEFINED = {
     ("torch._utils", "_rebuild_wrapper_subclass"): ("core.tensor.rebuild", "rebuild_wrapper_subclass"),
     ("torch._utils", "_rebuild_sparse_tensor"): ("ops.sparse.pickling", "rebuild_sparse_tensor"),
     ("torch._utils", "_rebuild_nested_tensor"): ("ops.nested.pickling", "rebuild_nested_tensor"),
+    ("torch._utils", "_rebuild_qtensor"): ("ops.quantized.pickling", "rebuild_qtensor"),
     ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("ops.nested.pickling", "rebuild_njt"),
     ("torch._utils", "_rebuild_parameter"): ("nn.parameter", "_rebuild_parameter"),
     ("torch._utils", "_rebuild_parameter_with_state"): ("nn.parameter", "_rebuild_parameter_with_state"),

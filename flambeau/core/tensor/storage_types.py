@@ -35,6 +35,8 @@ UNTYPED = StorageType("torch.storage", "UntypedStorage", None)
 _NAMES = {
     "Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
     "Long": dtypes.int64, "Int": dtypes.int32, "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8,
+    "QUInt8": dtypes.quint8, "QInt8": dtypes.qint8, "QInt32": dtypes.qint32,
+    "QUInt4x2": dtypes.quint4x2, "QUInt2x4": dtypes.quint2x4,
     "Bool": dtypes.bool_, "ComplexDouble": dtypes.complex128, "ComplexFloat": dtypes.complex64,
 }  # fmt: skip
 

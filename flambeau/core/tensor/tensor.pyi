@@ -442,8 +442,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """In-place version of deg2rad()."""
     def dense_dim(self) -> _int:
         """The number of dimensions of a value: all of them of a dense tensor."""
-    def dequantize(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
+    def dequantize(self) -> Tensor:
+        """The float32 numbers that a quantized tensor stands for; any other tensor as float32."""
     def det(self) -> Tensor:
         """See linalg.det."""
     def detach(self) -> Any:
@@ -664,8 +664,8 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """Sums of products over the last dimensions of both."""
     def int(self, *, memory_format: Any = ...) -> Tensor:
         """to(torch.int32)."""
-    def int_repr(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
+    def int_repr(self) -> Tensor:
+        """A copy of the integers of a quantized tensor. NotImplementedError for others, as of all methods here."""
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """See linalg.inv."""
     def ipu(self, *args: Any, **kwargs: Any) -> Any:
@@ -963,20 +963,20 @@ that made it; a leaf's AccumulateGrad; None when no gradient is wanted) and `_in
         """input, seen as one row, with `source` written (accumulate: added) at the positions `index`."""
     def put_(self, index: Any, source: Any, accumulate: Any = False) -> Any:
         """In-place version of put()."""
-    def q_per_channel_axis(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def q_per_channel_scales(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def q_per_channel_zero_points(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def q_scale(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
-    def q_zero_point(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
+    def q_per_channel_axis(self) -> _int:
+        """The dimension whose indices have scales of their own."""
+    def q_per_channel_scales(self) -> Tensor:
+        """The scales of a tensor that is quantized by channels."""
+    def q_per_channel_zero_points(self) -> Tensor:
+        """The zero points of a tensor that is quantized by channels."""
+    def q_scale(self) -> _float:
+        """The scale of a tensor that is quantized as a whole."""
+    def q_zero_point(self) -> _int:
+        """The integer that stands for 0, of a tensor that is quantized as a whole."""
     def qr(self, some: _bool = True, *, out: Tensor | None = None) -> Any:
         """(Q, R); the full square Q unless `some`. See linalg.qr."""
-    def qscheme(self, *args: Any, **kwargs: Any) -> Any:
-        """Not implemented: flambeau has no quantized tensors; use float32, bfloat16 or float16"""
+    def qscheme(self) -> Any:
+        """How the integers of a quantized tensor stand for numbers: torch.per_tensor_affine, per_channel_affine ..."""
     def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: Any = 'linear', axis: Any = None, keepdims: Any = None, out: Tensor | None = None) -> Tensor:
         """The quantiles q (a number or a 1-D tensor, in [0, 1]) of everything or along `dim`; NaN where there is one."""
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:

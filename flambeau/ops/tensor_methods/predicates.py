@@ -1,4 +1,4 @@
-"""Methods that ask or answer about a tensor, or that exist only to say what to do instead (quantized tensors).
+"""Methods that ask or answer about a tensor, or that exist only to say what to do instead.
 
 Stands on core.tensor.tensor; attaches to Tensor.
 """
@@ -165,17 +165,9 @@ def _replaced(self: Tensor, flat: list[Any]) -> Tensor:
 
 Tensor.is_cpu = property(lambda self: self._layout.device.shown.type == "cpu", doc="Whether the tensor is on the CPU.")  # type: ignore[attr-defined]
 
-_QUANTIZED = "flambeau has no quantized tensors; use float32, bfloat16 or float16"
-for _advice, _names in (
-    (
-        _QUANTIZED,
-        ("dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"),
-    ),
-    ("flambeau computes on the CPU", "ipu mtia xpu to_mkldnn"),
-):
-    for _name in _names.split():
-        if not hasattr(Tensor, _name):
-            setattr(Tensor, _name, unsupported.function(f"Tensor.{_name}", _advice))
+for _name in "ipu mtia xpu to_mkldnn".split():
+    if not hasattr(Tensor, _name):
+        setattr(Tensor, _name, unsupported.function(f"Tensor.{_name}", "flambeau computes on the CPU"))
 
 #: What PyTorch took out of the namespace and of Tensor: torch._linalg_utils and the namespace offer it too.
 REMOVED = {

@@ -1,0 +1,78 @@
+"""From numbers to the integers of quantized tensors and back, as scalar expressions: one kernel each.
+
+Stands on core.operator.variants; used by ops.quantized.conversion and quantized_ops.linear.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.base.dtype import float32, float64
+from flambeau.core.operator.annotations import Number, Operand
+from flambeau.core.operator.variants import pointwise
+from flambeau.core.tensor.tensor import Tensor
+from flambeau.ir import scalar as s
+
+__all__ = [
+    "codes_by_channel",
+    "codes_of",
+    "codes_of_kernel",
+    "numbers_in_kernel",
+    "numbers_of",
+    "requantized_sums",
+    "scaled_sums",
+]
+
+_INNER: dict[str, Any] = {"method": False, "function": False, "inplace": False, "out": False, "differentiable": False}
+
+
+def _held(steps: Any, low: Any, high: Any, result: Any) -> Any:
+    """Steps held to a range, as integers; a NaN counts as the greatest."""
+    return s.cast(s.where(steps <= low, low, s.where(steps < high, steps, high)), result)
+
+
+# PyTorch rounds in three ways, which differ where a number lies half way between two integers.
+
+
+@pointwise(kind=lambda common, result: (float64, result), name="_quantized_codes", **_INNER)
+def codes_of(input: Tensor, inverse: Operand, zero_point: Operand, low: Number = 0, high: Number = 255, result=None):
+    """What quantize_per_tensor does: the zero point is added first, and both are rounded once, as by a fused multiply-add."""
+    return _held(s.round(s.cast(s.cast(input * inverse + zero_point, float32), float64)), low, high, result)
+
+
+@pointwise(kind=lambda common, result: (float32, result), name="_quantizedcodes_by_channel", **_INNER)
+def codes_by_channel(input: Tensor, inverse: Operand, zero_point: Operand, low: Number = 0, high: Number = 255, result=None):
+    """What quantize_per_channel does: the zero point is added first."""
+    return _held(s.round(input * inverse + zero_point), low, high, result)
+
+
+@pointwise(kind=lambda common, result: (float32, result), name="_quantizedcodes_of_kernel", **_INNER)
+def codes_of_kernel(input: Tensor, inverse: Operand, zero_point: Operand, low: Number = 0, high: Number = 255, result=None):
+    """What kernels of quantized tensors do: the zero point is added to the rounded number."""
+    return _held(s.round(input * inverse) + zero_point, low, high, result)
+
+
+@pointwise(kind=lambda common: (float32, float32), name="_dequantized", **_INNER)
+def numbers_of(input: Tensor, scale: Operand, zero_point: Operand):
+    return (input - zero_point) * scale
+
+
+@pointwise(kind=lambda common: (float64, float32), name="_dequantized_by_kernel", **_INNER)
+def numbers_in_kernel(input: Tensor, scale: Operand, less: Operand):
+    """What kernels of quantized tensors do: code * scale - (zero point * scale), as by a fused multiply-add."""
+    return input * scale - less
+
+
+@pointwise(kind=lambda common, result: (float32, result), name="_requantized", **_INNER)
+def requantized_sums(
+    sums: Tensor, bias: Operand, multiplier: Operand, zero_point: Number = 0, low: Number = 0, high: Number = 255, result=None
+):
+    """What products do with their sums."""
+    return _held(s.round((sums + bias) * multiplier) + zero_point, low, high, result)
+
+
+@pointwise(kind=lambda common: (float32, float32), name="_scaled_sums", **_INNER)
+def scaled_sums(sums: Tensor, multiplier: Operand, bias: Operand, least: Number = 0):
+    """Sums as numbers, none below `least`."""
+    made = sums * multiplier + bias
+    return s.where(made < least, least, made)

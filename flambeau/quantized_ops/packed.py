@@ -1,0 +1,221 @@
+"""Weights as quantized operators take them: what `linear_prepack`, `conv2d_prepack` and `embedding_bag_prepack` return.
+
+PyTorch's are objects of C++ classes in the processor's own order; these hold the weight and what a call needs of it each time:
+the sums of its rows. Stands on ops.quantized; used by the other modules of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flambeau as torch
+from flambeau.base.lazy_import import kept
+from flambeau.ops.quantized.tensor import PerTensor, codes
+
+__all__ = ["CellParams", "ConvParams", "EmbeddingParams", "HalfLinearParams", "LinearParams"]
+
+
+class PackedParams:
+    """What all of them have in common."""
+
+    kind = ""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self  # nothing in it changes
+
+    def __repr__(self) -> str:
+        return f"<torch.ScriptObject of {self.kind}>"
+
+    def _type(self) -> str:
+        return f"__torch__.torch.classes.{self.kind}"
+
+
+def scales_and_zeros(weight: Any) -> tuple[Any, Any]:
+    """The scales (float32) and zero points (float32) of a quantized weight: one, or one for each index of its axis."""
+    quantizer = weight._quantizer
+    if isinstance(quantizer, PerTensor):
+        return torch.tensor([quantizer.scale], dtype=torch.float32), torch.tensor([quantizer.zero_point], dtype=torch.float32)
+    return quantizer.scales.to(torch.float32), quantizer.zero_points.to(torch.float32)
+
+
+class LinearParams(PackedParams):
+    """A quantized weight (out, in) of qint8 and a float bias (out) or None."""
+
+    kind = "quantized.LinearPackedParamsBase"
+
+    def __init__(self, weight: Any, bias: Any) -> None:
+        self.weight, self._bias = weight, bias
+
+    def unpack(self) -> tuple[Any, Any]:
+        """(weight, bias)."""
+        return self.weight, self._bias
+
+    def bias(self) -> Any:
+        """The bias, or None."""
+        return self._bias
+
+    def __reduce__(self) -> Any:
+        return LinearParams, (self.weight, self._bias)
+
+    @kept
+    def codes(self) -> Any:
+        """The integers (out, in), int8."""
+        return codes(self.weight).contiguous()  # type: ignore[attr-defined]
+
+    @kept
+    def scales(self) -> Any:
+        """float32, of one element or (out)."""
+        return scales_and_zeros(self.weight)[0]
+
+    @kept
+    def zero_points(self) -> Any:
+        """int32, of one element or (out); None if all are 0."""
+        zeros = scales_and_zeros(self.weight)[1]
+        return zeros.to(torch.int32) if bool(zeros.any()) else None
+
+    @kept
+    def sums(self) -> Any:
+        """The sum of each row's integers without their zero points: int32 (out)."""
+        total = self.codes.sum(1, dtype=torch.int32)
+        return total if self.zero_points is None else total - self.zero_points * self.codes.shape[1]
+
+
+class HalfLinearParams(PackedParams):
+    """A weight (out, in) rounded to float16 and a float bias (out) or None."""
+
+    kind = "quantized.LinearPackedParamsBase"
+
+    def __init__(self, weight: Any, bias: Any) -> None:
+        largest = torch.finfo(torch.float16).max
+        self.weight = weight.detach().clamp(-largest, largest).to(torch.float16)
+        self._bias = bias
+
+    def unpack(self) -> tuple[Any, Any]:
+        """(weight in float32, bias)."""
+        return self.weight.to(torch.float32), self._bias
+
+    def bias(self) -> Any:
+        """The bias, or None."""
+        return self._bias
+
+    def __reduce__(self) -> Any:
+        return HalfLinearParams, (self.weight.to(torch.float32), self._bias)
+
+
+class ConvParams(PackedParams):
+    """A quantized weight of a convolution, a float bias or None, and the numbers of it, one for each dimension."""
+
+    def __init__(
+        self,
+        dims: int,
+        weight: Any,
+        bias: Any,
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        groups: int,
+        output_padding: Sequence[int] = (),
+        transposed: bool = False,
+    ) -> None:
+        self.dims, self.weight, self._bias = dims, weight, bias
+        self._stride, self._padding, self._dilation = list(stride), list(padding), list(dilation)
+        self._output_padding = list(output_padding) or [0] * dims
+        self._groups, self._transposed = groups, transposed
+        self.kind = f"quantized.Conv{max(dims, 2)}dPackedParamsBase"
+
+    def unpack(self) -> tuple[Any, Any]:
+        """(weight, bias)."""
+        return self.weight, self._bias
+
+    def bias(self) -> Any:
+        """The bias, or None."""
+        return self._bias
+
+    def stride(self) -> list[int]:
+        """The stride along each dimension; padding and the others likewise."""
+        return self._stride
+
+    def padding(self) -> list[int]:
+        """The padding along each dimension."""
+        return self._padding
+
+    def output_padding(self) -> list[int]:
+        """The output padding along each dimension."""
+        return self._output_padding
+
+    def dilation(self) -> list[int]:
+        """The dilation along each dimension."""
+        return self._dilation
+
+    def groups(self) -> int:
+        """The number of groups."""
+        return self._groups
+
+    def transpose(self) -> int:
+        """1 if the convolution is a transposed one, else 0."""
+        return int(self._transposed)
+
+    def __reduce__(self) -> Any:
+        numbers = (self._stride, self._padding, self._dilation, self._groups, self._output_padding, self._transposed)
+        return ConvParams, (self.dims, self.weight, self._bias, *numbers)
+
+    @kept
+    def numbers(self) -> Any:
+        """The integers without their zero points, in float32, which holds them and their products exactly."""
+        zeros = scales_and_zeros(self.weight)[1]
+        shape = [1] * self.weight.dim()
+        if zeros.numel() > 1:
+            shape[self.weight.q_per_channel_axis()] = -1
+        return codes(self.weight).to(torch.float32) - zeros.reshape(shape)  # type: ignore[attr-defined]
+
+    @kept
+    def scales(self) -> Any:
+        """float32, of one element or one for each channel of the result."""
+        return scales_and_zeros(self.weight)[0]
+
+
+class EmbeddingParams(PackedParams):
+    """A table quantized by rows with zero points that are floats: quint8 or quint4x2."""
+
+    kind = "quantized.EmbeddingPackedParamsBase"
+
+    def __init__(self, weight: Any) -> None:
+        self.weight = weight
+
+    def unpack(self) -> Any:
+        """The table."""
+        return self.weight
+
+    def bit_rate(self) -> int:
+        """8 or 4."""
+        return 4 if self.weight.dtype is torch.quint4x2 else 8
+
+    def version(self) -> int:
+        """The version of the format."""
+        return 1
+
+    def __reduce__(self) -> Any:
+        return EmbeddingParams, (self.weight,)
+
+
+class CellParams(PackedParams):
+    """The weights of a recurrent cell: packed ones of the input and the hidden state, and biases."""
+
+    kind = "rnn.CellParamsBase"
+
+    def __init__(self, ih: Any, hh: Any, bias_ih: Any, bias_hh: Any, reduce_range: bool) -> None:
+        self.ih, self.hh, self.bias_ih, self.bias_hh, self.reduce_range = ih, hh, bias_ih, bias_hh, reduce_range
+
+    def __reduce__(self) -> Any:
+        return CellParams, (self.ih, self.hh, self.bias_ih, self.bias_hh, self.reduce_range)
+
+
+#: How schemas call them.
+KINDS = (
+    "quantized.LinearPackedParamsBase",
+    "quantized.Conv2dPackedParamsBase",
+    "quantized.Conv3dPackedParamsBase",
+    "quantized.EmbeddingPackedParamsBase",
+    "rnn.CellParamsBase",
+)
