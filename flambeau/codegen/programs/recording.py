@@ -1,8 +1,8 @@
 """The tape: what fb_launch and the doors of memory tell while a call is recorded, and the program that it makes.
 
 It holds no tensor and no storage, only addresses, the serial numbers of memory, and weak references to storages. All that
-changes or shows memory otherwise than by a launch is told too (runtime/memory.py: SHOWN, READ, MOVED, COUNTED); what a program
-could not repeat refuses. Stands on program.py and the runtime; used by entry.py and by whoever records calls of its own.
+changes or shows memory otherwise than by a launch is told too (runtime/memory.py: SHOWN, READ, MOVED, COUNTED, REBOUND); what a
+program could not repeat refuses. Stands on program.py and the runtime; used by entry.py and by whoever records calls of its own.
 """
 
 from __future__ import annotations
@@ -80,11 +80,9 @@ class Tape:
         self._launches: list[tuple[Plan, bytes, list[tuple[int, int, Any]], tuple[Any, ...]]] = []
         self._lifted: dict[int, tuple[int, float]] = {}  # by identity of the number that operators are handed
         self._generators: dict[int, tuple[Any, float | None]] = {}
-        self._waits = {id(g): g.spare[1] for g in (rng.default_generator, *rng.by_address.values())}  # before the call
         self._reading = 0
         self._thread = threading.get_ident()
         self._first = state.words[state.SERIAL] + 1  # the first memory that is made in the call
-        self._failures, self._uses = state.words[state.FAILURES], rng.uses[0]
         self._inputs = [(id(x._storage), x._offset, x._layout) for x in inputs]
         for x in inputs:
             if x._storage.size_class != memory.META:
@@ -96,6 +94,8 @@ class Tape:
         """Listen from now on. Raises Busy."""
         if state.words[state.TAPE]:
             raise Busy
+        self._failures, self._uses = state.words[state.FAILURES], rng.uses[0]
+        self._waits = {id(g): g.spare[1] for g in (rng.default_generator, *rng.by_address.values())}  # before the call
         state.words[state.TAPE] = id(self)
 
     def end(self) -> None:
@@ -155,13 +155,13 @@ class Tape:
             found.append((held, block.address - held.address + tensor._offset * layout.dtype.itemsize, layout))
         if idle:
             return
+        written = [held for held, _, _ in found[:n_out]]
         for held, _, layout in found[n_out:]:
-            self._read(held, layout.numel)
+            if held.content is None or held not in written:  # else it was read before it was written to
+                self._read(held, layout.numel)
         for held, _, _ in found[:n_out]:
-            if held.shown and not held.written:
-                if held.foreign:
-                    self.refuse("an operator writes to memory of Python's that was made in the call")
-                self._read(held, 0)
+            if held.foreign:
+                self.refuse("an operator writes to memory of Python's that was made in the call")
             held.written = True
         for held, offset, layout in found:
             held.low, held.high = min(held.low, offset), max(held.high, offset + bytes_spanned(layout))
@@ -210,15 +210,18 @@ class Tape:
             self.refuse("another thread writes to memory that the call uses")
 
     def _noted(self, kind: int, thing: Any) -> None:
-        if kind == memory.COUNTED:
+        if kind in (memory.COUNTED, memory.OVERWRITTEN):
             if thing.size_class != memory.META:
-                self._memory_of(thing)
+                self._read(self._memory_of(thing), 0)
             return
-        block = thing if kind != memory.READ else thing._storage
+        block = thing if kind not in (memory.READ, memory.REBOUND) else thing._storage
         if block.size_class == memory.META:
             return
         held = self._memory_of(block)
-        if kind == memory.MOVED:
+        if kind == memory.REBOUND:
+            if held.outer:
+                self.refuse("a tensor that was there before gets other memory or another layout")
+        elif kind == memory.MOVED:
             self.refuse("memory is copied or exchanged outside of operators")
         elif held.outer or held.written:
             if kind == memory.READ and self._reading:

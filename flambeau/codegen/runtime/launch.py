@@ -190,6 +190,7 @@ class _Launcher:
                 self._raise(state.CAPTURED_ERROR, f.load("ptr", s, state.NONE))
         with f.when(memory.before_write(f, s, storage)):
             self._fail()
+        memory.note(f, s, memory.OVERWRITTEN, storage)
 
     # ---- operands
     def _outputs(self) -> None:
@@ -638,6 +639,7 @@ copy_bytes: Callable = new_function(definition("copy_bytes", addresses["fb_copy_
 exchange: Callable = new_function(definition("exchange", addresses["fb_exchange"]), state.ADDRESS, None)
 owner_of: Callable = new_function(definition("owner_of", addresses["fb_owner"], METH_O), state.ADDRESS, None)
 set_size: Callable = new_function(definition("set_size", addresses["fb_set_size"]), state.ADDRESS, None)
+rebound: Callable = new_function(definition("rebound", addresses["fb_rebound"], METH_O), state.ADDRESS, None)
 wrap_buffer: Callable = new_function(definition("wrap_buffer", addresses["fb_wrap_buffer"]), state.ADDRESS, None)
 empty_cache: Callable = new_function(
     definition("empty_cache", addresses["fb_empty_cache_call"], METH_NOARGS), state.ADDRESS, None

@@ -23,8 +23,8 @@ WRITABLE = 2  # mark of an alias of inference memory (`.data`), which may be wri
 LENT = 1  # of memory that NumPy looks at, which stays where it is
 META = -2  # size class of the storage of a tensor without data; a kernel must not be given it
 COPY_ON_WRITE = -3  # of memory that `owner` keeps alive for several tensors, until one of them writes to it
-# What the recorder of launches is told that happened to a Block (of READ: to a tensor): the first item of a pair.
-SHOWN, READ, MOVED, COUNTED = 1, 2, 3, 4
+# What the recorder of launches is told that happened to a Block (of READ, REBOUND: to a tensor): the first item of a pair.
+SHOWN, READ, MOVED, COUNTED, REBOUND, OVERWRITTEN = 1, 2, 3, 4, 5, 6
 
 
 def size_class(f: Function, n: Value) -> tuple[Value, Value]:
@@ -140,6 +140,17 @@ def note(f: Function, s: Value, kind: int, object: Value) -> None:
     """Emit: tell the recorder, if there is one."""
     with f.when(f.load("i64", s, state.TAPE).differs(0)):
         f.call("void", "fb_note", s, f.i64(kind), object, declare=False)
+
+
+def rebound_function() -> Function:
+    """rebound(tensor): an existing tensor is about to get other memory, or another layout."""
+    f = Function("fb_rebound", [("self", "ptr"), ("tensor", "ptr")], "ptr")
+    s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
+    note(f, s, REBOUND, f["tensor"])
+    none = f.load("ptr", s, state.NONE)
+    f.call("void", "Py_IncRef", none)
+    f.ret(none)
+    return f
 
 
 def pointer_function() -> Function:
@@ -416,6 +427,7 @@ def functions() -> list[Function]:
         dealloc_function(),
         note_function(),
         pointer_function(),
+        rebound_function(),
         writes_function(),
         set_writes_function(),
         no_memory_function(),

@@ -15,6 +15,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.warn import warn
 from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime.launch import rebound
 from flambeau.core.autograd import undefined
 from flambeau.core.autograd.inplace import rebase, refuse_shared, refuse_write
 from flambeau.core.modes import modes
@@ -50,6 +51,7 @@ def resize(tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...] | No
         storage.resize(held, needed)
     if strides is not None:
         layout = Layout.of(layout.shape, strides, layout.dtype, layout.device)
+    rebound(tensor)
     tensor._layout = layout.with_pending(tensor._layout.pending)
 
 

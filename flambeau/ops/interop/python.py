@@ -17,6 +17,7 @@ from flambeau.base.dtype import bfloat16, bool_
 from flambeau.base.layout import CONJUGATE, Layout, contiguous_strides, preserve_format, register_cache
 from flambeau.base.small_floats import AS_BITS
 from flambeau.base.warn import warn_once
+from flambeau.codegen.runtime.launch import rebound
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes import modes
@@ -276,6 +277,7 @@ def _set_data(self: Tensor, value: Tensor) -> None:
     before, after = self._layout, value._layout
     if before.dtype is not after.dtype or before.device is not after.device:
         _renew(self)
+    rebound(self)
     self._storage, self._offset, self._layout = value._storage, value._offset, after
 
 
@@ -391,6 +393,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = None, size: Any
             f"expected one of:\n{''.join(f' * {form}' + chr(10) for form in _SET_FORMS)}"
         )
     inplace.refuse_leaf(self)
+    rebound(self)
     layout, dtype = self._layout, self._layout.dtype
     _renew(self)
     if isinstance(source, Tensor):

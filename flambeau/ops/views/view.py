@@ -21,6 +21,7 @@ from flambeau.base.layout import CONJUGATE, Layout, contiguous_format, register_
 from flambeau.base.naming import named
 from flambeau.base.tracebacks import api_boundary, filter_traceback
 from flambeau.base.warn import warn_once
+from flambeau.codegen.runtime.launch import rebound
 from flambeau.core.autograd.inplace import AsStridedBackward0, check_history, refuse_write, visible_base
 from flambeau.core.autograd.node import rename
 from flambeau.core.modes import overrides
@@ -600,6 +601,7 @@ def _become(operate: Callable[..., Any], public: str) -> None:
         refuse_write(self)
         _check_reshaped(self)
         made = operate(self, *arguments, **keywords)
+        rebound(self)
         self._layout, self._offset = made._layout, made._offset
         if local.grad and made._node is not self._node:
             self._node, self._index = made._node, made._index
