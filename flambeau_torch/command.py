@@ -4,6 +4,7 @@
     flambeau run -m module [args]      the same for a module
     flambeau run [-c code | -]         a prompt; the same for a line of code, for standard input
     flambeau launch [options] script.py [args]      the same in several processes: torchrun, and its options
+    flambeau serve MODEL...            put models behind HTTP; --help for options
     flambeau install-torch             make it so for every program of this environment; --version chooses what it is told
     flambeau uninstall-torch
     flambeau where [--llvm] relu       declaration, rules and generated code of an operator, with the text of its kernels
@@ -34,6 +35,7 @@ usage: flambeau run script.py [args]     run a program in which `import torch` m
        flambeau run -m module [args]     the same for a module
        flambeau run [-c code | -]        a prompt; the same for a line of code, for standard input
        flambeau launch [options] script.py [args]    the same in several processes, as torchrun; --help for options
+       flambeau serve MODEL...           put models behind HTTP: exported programs, TorchScript, folders; --help for options
        flambeau install-torch [--version X.Y.Z]    make it so for every program of this environment
        flambeau uninstall-torch          take that back
        flambeau where [--llvm] OPERATOR  show an operator's declaration, rules and generated code; relu, aten.add.Tensor
@@ -179,6 +181,14 @@ def launch(arguments: Sequence[str]) -> int:
     return launcher.main(arguments)
 
 
+def serve(arguments: Sequence[str]) -> int:
+    """Put models behind HTTP, by processes in which `import torch` means flambeau; returns the exit status."""
+    redirection.install_in_children()
+    from flambeau.serve import command
+
+    return command.main(arguments)
+
+
 def torchrun() -> int:
     """The console script `torchrun`; returns the exit status."""
     return launch(sys.argv[1:])
@@ -211,6 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(operands)
     if command == ["launch"]:
         return launch(operands)
+    if command == ["serve"]:
+        return serve(operands)
     names = [each for each in operands if each != "--llvm"]
     if command == ["where"] and len(names) == 1 and not names[0].startswith("-"):
         from flambeau import locate

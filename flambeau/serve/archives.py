@@ -1,0 +1,183 @@
+"""Archives of models (.mar), as TorchServe's: read without trust in what they name, and written by torch-model-archiver's options.
+
+    python -m flambeau.serve.archives --model-name mlp --version 1.0 --serialized-file mlp.pt2 --export-path store
+
+Stands on the standard library; used by models and registry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import stat
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+MANIFEST = "MAR-INF/MANIFEST.json"
+MOST_FILES = 20_000
+MOST_BYTES = 64 << 30
+MOST_MANIFEST = 1 << 20
+
+
+class BadArchive(ValueError):
+    """An archive that isn't read, and why."""
+
+
+def _checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    entries = archive.infolist()
+    if len(entries) > MOST_FILES:
+        raise BadArchive(f"it has {len(entries)} files; at most {MOST_FILES} are read")
+    if sum(entry.file_size for entry in entries) > MOST_BYTES:
+        raise BadArchive(f"it unpacks to more than {MOST_BYTES} bytes")
+    seen = set()
+    for entry in entries:
+        name = entry.filename
+        parts = PurePosixPath(name).parts
+        if not name or name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or ":" in (parts or ("",))[0]:
+            raise BadArchive(f"the name {name!r} leads out of the archive")
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise BadArchive(f"{name!r} is neither a file nor a folder")
+        if entry.flag_bits & 1:
+            raise BadArchive(f"{name!r} is encrypted")
+        if parts in seen:
+            raise BadArchive(f"{name!r} is there twice")
+        seen.add(parts)
+    return entries
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """The manifest of an archive or of an unpacked one; BadArchive if it has none that can be read."""
+    try:
+        if os.path.isdir(path):
+            text: bytes | str = Path(path, MANIFEST).read_text(encoding="utf-8")
+        else:
+            with zipfile.ZipFile(path) as archive:
+                _checked(archive)
+                if archive.getinfo(MANIFEST).file_size > MOST_MANIFEST:
+                    raise BadArchive("its manifest is too long")
+                text = archive.read(MANIFEST)
+        manifest = json.loads(text)
+    except BadArchive as error:
+        raise BadArchive(f"{path}: {error}") from None
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+        raise BadArchive(f"{path} is no archive of a model: {type(error).__name__}") from None
+    model = manifest.get("model") if isinstance(manifest, dict) else None
+    if not isinstance(model, dict):
+        raise BadArchive(f"{path}: the manifest names no model")
+    for key in ("modelName", "serializedFile", "handler", "modelFile", "configFile", "modelVersion"):
+        value = model.get(key)
+        if value is not None and (not isinstance(value, str) or "/" in value or "\\" in value or value in ("", ".", "..")):
+            raise BadArchive(f"{path}: {key} of the manifest is {value!r}, which is no name of a file in it")
+    return manifest
+
+
+def unpack(path: str, folder: str) -> None:
+    """Write an archive's files into an empty folder, none beside it; BadArchive before anything is written, where one would be."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in _checked(archive):
+                target = Path(folder, *PurePosixPath(entry.filename).parts)
+                if entry.is_dir():
+                    target.mkdir(parents=True, exist_ok=True)
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as source, open(target, "xb") as out:
+                    left = entry.file_size  # zipfile stops there as well; a longer one is no archive
+                    while chunk := source.read(1 << 20):
+                        left -= len(chunk)
+                        if left < 0:
+                            raise BadArchive(f"{entry.filename!r} is longer than it says")
+                        out.write(chunk)
+    except BadArchive as error:
+        raise BadArchive(f"{path}: {error}") from None
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise BadArchive(f"{path} can't be unpacked: {type(error).__name__}") from None
+
+
+def write(options: argparse.Namespace) -> Path:
+    """Write an archive; its path. FileExistsError unless it may be replaced, FileNotFoundError for files that aren't there."""
+    model = {"modelName": options.model_name, "modelVersion": options.version}
+    files: dict[str, Path] = {}
+    for key, value in (
+        ("serializedFile", options.serialized_file),
+        ("modelFile", options.model_file),
+        ("configFile", options.config_file),
+        ("requirementsFile", options.requirements_file),
+    ):
+        if value:
+            model[key] = Path(value).name
+            files[Path(value).name] = Path(value)
+    handler = options.handler or "base_handler"
+    if handler.partition(":")[0].endswith(".py"):
+        file, colon, name = handler.partition(":")
+        files[Path(file).name] = Path(file)
+        handler = Path(file).name + colon + name
+    model["handler"] = handler
+    for extra in filter(None, (options.extra_files or "").split(",")):
+        path = Path(extra)
+        for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if not one.is_dir():
+                files[str(one.relative_to(path)) if path.is_dir() else one.name] = one
+    missing = [str(path) for path in files.values() if not path.is_file()]
+    if missing:
+        raise FileNotFoundError(f"there is no {missing[0]}")
+    manifest = {
+        "createdOn": datetime.datetime.now().strftime("%d/%m/%Y %H:%M:%S"),
+        "runtime": options.runtime,
+        "model": model,
+        "archiverVersion": "flambeau",
+    }
+    text = json.dumps(manifest, indent=2)
+    target = Path(options.export_path) / (options.model_name + (".mar" if options.archive_format == "default" else ""))
+    if target.exists() and not options.force:
+        raise FileExistsError(f"{target} exists: --force replaces it")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    if options.archive_format == "default":
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
+            for name, path in files.items():
+                archive.write(path, name)
+            archive.writestr(MANIFEST, text)
+    else:
+        (partial / "MAR-INF").mkdir(parents=True)
+        (partial / MANIFEST).write_text(text, encoding="utf-8")
+        for name, path in files.items():
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, partial / name)
+        if target.exists():
+            shutil.rmtree(target)
+    os.replace(partial, target)
+    return target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """torch-model-archiver, by its options; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flambeau.serve.archives", description=__doc__.partition("\n")[0])
+    parser.add_argument("--model-name", required=True)
+    parser.add_argument("-v", "--version", default="1.0")
+    parser.add_argument("--serialized-file", help="an exported program (.pt2), TorchScript, or weights for --model-file")
+    parser.add_argument("--model-file", help="a Python file with the one class of the module whose weights these are")
+    parser.add_argument("--handler", help="a Python file, `file.py:Class`; without it requests are tensors")
+    parser.add_argument("--extra-files", help="files and folders, separated by commas")
+    parser.add_argument("--config-file", "-c", help="a file of settings that the handler reads")
+    parser.add_argument("--requirements-file", "-r", help="kept in the archive, and not installed when it is served")
+    parser.add_argument("--runtime", default="python", choices=["python", "python3"])
+    parser.add_argument("--export-path", default=".")
+    parser.add_argument("--archive-format", default="default", choices=["default", "no-archive"])
+    parser.add_argument("-f", "--force", action="store_true")
+    try:
+        print(write(parser.parse_args(arguments)))
+    except (OSError, ValueError) as error:
+        print(f"archives: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

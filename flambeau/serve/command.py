@@ -1,0 +1,112 @@
+"""`flambeau serve`: reads the command line and settings files, and runs the server.
+
+Stands on settings; used by the command flambeau.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong, converted, model_from_argument, read_file
+
+EXTRA = ("starlette", "uvicorn", "httptools", "prometheus_client")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options: those of settings by their names, with hyphens."""
+    made = argparse.ArgumentParser(
+        prog="flambeau serve",
+        description="Serve models over HTTP: exported programs (.pt2), TorchScript, archives (.mar), folders of sentence-transformers "
+        "and transformers, and anything that a Python handler loads.",
+        epilog="See docs/serving.md.",
+    )
+    made.add_argument("models", nargs="*", metavar="[NAME=]PATH[@VERSION]", help="a file or folder; several versions of a name go together")
+    made.add_argument("--config", metavar="FILE.toml", help="settings of the server, and models as tables [[model]]")
+    for cls, skipped in ((ModelSettings, {"name", "path", "version"}), (ServerSettings, set())):
+        group = made.add_argument_group("each model" if cls is ModelSettings else "the server")
+        for field in dataclasses.fields(cls):
+            if field.name not in skipped:
+                default = "" if field.default is None else f" (default: {field.default})"
+                group.add_argument("--" + field.name.replace("_", "-"), metavar="X", help=HELP.get(field.name, "") + default)
+    return made
+
+
+HELP = {
+    "task": "of a folder: sentence-embedding, text-generation, text-classification, ...",
+    "handler": "a Python file, file.py:Class",
+    "max_batch_size": "rows that are computed together",
+    "max_batch_delay": "milliseconds that a batch waits for more while a worker is free",
+    "workers": "processes that compute",
+    "threads": "of one worker; the processors divided among them unless given",
+    "queue_size": "requests that may wait; more are answered 429",
+    "timeout": "seconds that a request may take",
+    "batches_ahead": "batches that a worker may be sent at once",
+    "sample": "a file with a request's body, for the warm-up",
+    "host": "address of the inference port",
+    "port": "0: one that is free",
+    "model_store": "the folder that management loads models from",
+    "token_file": "where the management token is written",
+    "body_bytes": "longest body of a request",
+    "drain_seconds": "for requests under way when the server ends",
+    "unready_seconds": "that the server is not ready, and still answers, before it ends",
+    "log": "json or text",
+    "access_log": "a line per request: true or false",
+}
+
+
+def settings_of(arguments: Sequence[str]) -> tuple[ServerSettings, list[ModelSettings], list[bool]]:
+    """What the command line says; of each model whether it was given a name. Wrong for what can't be."""
+    options = vars(parser().parse_args(arguments))
+    of_model = {field.name for field in dataclasses.fields(ModelSettings)}
+    given = {name: value for name, value in options.items() if value is not None and name not in ("models", "config")}
+    common = converted(ModelSettings, {name: value for name, value in given.items() if name in of_model})
+    own = {name: value for name, value in given.items() if name not in of_model}
+    models, named = [], []
+    if options["config"]:
+        table, entries = read_file(options["config"])
+        own = {**table, **own}
+        for entry in entries:
+            values = converted(ModelSettings, entry)
+            if "path" not in values:
+                raise Wrong(f"{options['config']}: a model has a path")
+            if "name" not in values:
+                values["name"] = model_from_argument(values["path"]).name
+            models.append(ModelSettings(**{**common, **values}))
+            named.append("name" in entry)
+    for text in options["models"]:
+        models.append(model_from_argument(text, **common))
+        named.append("=" in text)
+    settings = ServerSettings(**converted(ServerSettings, own))
+    if settings.log not in ("json", "text"):
+        raise Wrong("log is json or text")
+    if not models and settings.model_store is None:
+        raise Wrong("name a model, or a --model-store to load models from")
+    return settings, models, named
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve; returns the exit status."""
+    try:
+        settings, models, named = settings_of(arguments)
+    except Wrong as problem:
+        print(f"flambeau serve: {problem}", file=sys.stderr)
+        return 2
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"flambeau serve needs {', '.join(missing)}: pip install 'flambeau[serve]'", file=sys.stderr)
+        return 1
+    from flambeau.serve import archives, server
+
+    made: list[Any] = []
+    for model, has_name in zip(models, named):
+        try:
+            made.append(server.from_archive(model, has_name))
+        except (archives.BadArchive, Wrong) as problem:
+            print(f"flambeau serve: {problem}", file=sys.stderr)
+            return 1
+    return server.run(settings, made)
