@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
+.PHONY: help demo demo-embeddings demo-serve demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
 	bench-distributed dist clean
 
 VENV := .venv
@@ -17,6 +17,7 @@ WORKERS ?= 2
 help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
+	@echo "make demo-serve   train, export and serve a network, call it from 32 clients, and print latency and throughput"
 	@echo "make demo-distributed   train in two processes with DistributedDataParallel, over MPI"
 	@echo "make kill-distributed   kill a training's processes again and again, and see that nothing is lost (KILL_ARGS)"
 	@echo "make test    run the tests"
@@ -67,6 +68,10 @@ demo-embeddings: $(EMBEDDINGS)/.installed
 	@HF_HUB_OFFLINE=1 $(EMBEDDINGS)/bin/python examples/embeddings.py
 	@echo "==> python bench/embeddings.py"
 	@$(EMBEDDINGS)/bin/python bench/embeddings.py flambeau=$(EMBEDDINGS)/bin/python $(if $(TORCH_PYTHON),PyTorch=$(TORCH_PYTHON)) </dev/null
+
+demo-serve: $(VENV)/.installed-serve
+	@echo "==> python examples/serving/demo.py"
+	@$(BIN)/python examples/serving/demo.py $(SERVE_ARGS) </dev/null
 
 demo-distributed: $(VENV)/.installed-dist
 	@echo "==> flambeau launch --standalone --nproc-per-node 2 examples/ddp.py"

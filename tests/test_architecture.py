@@ -35,6 +35,7 @@ FLOORS = (
     "_functorch _prims export",
     "_ops jit onnx",
     "_C",
+    "serve",
 )
 # Modules that know a room above them, and why.
 CLIMBING = {
@@ -77,7 +78,10 @@ OPTIONAL = {"fx.experimental.graph_gradual_typechecker": {"sympy"},
             "fx.passes.graph_drawer": {"pydot"}, "distributed.mpi.library": {"mpi4py"},
             "distributed.checkpoint._fsspec_filesystem": {"fsspec"}, "distributed.checkpoint._extension": {"zstandard"},
             "onnx._package": {"onnx", "onnxruntime", "onnxscript"}, "onnx._program": {"onnx"},
-            "onnx._types": {"ml_dtypes"}}  # fmt: skip
+            "onnx._types": {"ml_dtypes"},
+            "serve.server": {"uvicorn"}, "serve.protocol": {"uvicorn"}, "serve.management": {"starlette"},
+            "serve.metrics": {"prometheus_client"}, "serve.tracing": {"opentelemetry"},
+            "serve.handlers.tasks": {"transformers", "sentence_transformers"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
 DYNAMIC_IMPORTERS = {"compat", "locate", "package", "serialize"}  # whose job it is to import by a name that is computed

@@ -1,8 +1,8 @@
 """A model server: `flambeau serve MODEL...` puts exported programs, TorchScript and checkpoints with a handler behind HTTP.
 
-The front end (HTTP, queues, versions, metrics) is one process; each version of a model has a process that loads it and forks the
-workers, so that they share weights and compiled code. Stands on the public API and, by the extra `flambeau[serve]`, on uvicorn, Starlette
-and prometheus-client; used by the command only. Handlers stand on `BaseHandler`, as TorchServe's do.
+The front end (HTTP, queues, versions, metrics) is one process; each version of a model has a process that loads it and forks
+the workers, so that they share weights and compiled code. Stands on the public API and, by the extra `flambeau[serve]`, on
+uvicorn, Starlette and prometheus-client; used by the command only. Handlers stand on `BaseHandler`, as TorchServe's do.
 """
 
 from __future__ import annotations

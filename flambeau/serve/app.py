@@ -1,6 +1,7 @@
 """The inference port: TorchServe's, KServe's and OpenAI's routes to models, liveness and readiness.
 
-One ASGI application without a framework's routing, since each request goes through it. Stands on registry and answers; used by server.
+One ASGI application without a framework's routing, since each request goes through it. Stands on registry and answers; used
+by server.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ OPENAI = {"embeddings": "embeddings", "completions": "completions", "chat/comple
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _HEADER = re.compile(r"[a-z0-9-]{1,64}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,4096}")
-_OURS = {"content-length", "transfer-encoding", "connection", "content-type", "date", "server", "x-request-id", "upgrade", "trailer"}
+_OURS = {
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "content-type",
+    "date",
+    "server",
+    "x-request-id",
+    "upgrade",
+    "trailer",
+}
 
 
 class ClientGone(Exception):
@@ -67,7 +78,9 @@ class InferenceApp:
         path, method = scope["path"], scope["method"]
         target = self.target(method, path)
         status, version = 500, None
-        span = self.tracer.start(f"{method} {path}", headers, **{"http.request.method": method, "url.path": path, "request.id": id})
+        span = self.tracer.start(
+            f"{method} {path}", headers, **{"http.request.method": method, "url.path": path, "request.id": id}
+        )
         try:
             if isinstance(target, Answer):
                 status = target.status
@@ -174,7 +187,15 @@ class InferenceApp:
     # -- models
 
     async def infer(
-        self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str], id: str, route: str, name: str | None, wanted: str | None
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: dict[str, str],
+        id: str,
+        route: str,
+        name: str | None,
+        wanted: str | None,
     ) -> tuple[int, Version]:
         """Have a model answer a request; the status of the answer. Refused, Refusal for one that it doesn't get."""
         version = None
@@ -237,9 +258,17 @@ class InferenceApp:
     ) -> tuple[int, Version]:
         pool = version.pool
         if route not in pool.about["routes"]:
-            raise Refused(400, f"model {version.settings.name} doesn't answer {route}; it answers {', '.join(pool.about['routes'])}")
+            raise Refused(
+                400, f"model {version.settings.name} doesn't answer {route}; it answers {', '.join(pool.about['routes'])}"
+            )
         kind = headers.get("content-type", "")
-        head = {"id": tickets.new_id(), "request": id, "route": route, "type": kind, "accept": headers.get("accept", "")}
+        head: dict[str, Any] = {
+            "id": tickets.new_id(),
+            "request": id,
+            "route": route,
+            "type": kind,
+            "accept": headers.get("accept", ""),
+        }
         head["headers"] = headers
         loop = asyncio.get_running_loop()
         started = time.perf_counter()
@@ -324,4 +353,3 @@ ROUTES = {
     "POST /v1/completions": "OpenAI's completions; also /v1/chat/completions",
     "GET /v1/models": "the models",
 }
-

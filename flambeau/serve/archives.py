@@ -1,8 +1,9 @@
-"""Archives of models (.mar), as TorchServe's: read without trust in what they name, and written by torch-model-archiver's options.
+"""Archives of models (.mar), as TorchServe's: read without trust in what they name, and written by torch-model-archiver's
+options.
 
     python -m flambeau.serve.archives --model-name mlp --version 1.0 --serialized-file mlp.pt2 --export-path store
 
-Stands on the standard library; used by models and registry.
+Stands on the standard library; used by models, management and server.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def unpack(path: str, folder: str) -> None:
-    """Write an archive's files into an empty folder, none beside it; BadArchive before anything is written, where one would be."""
+    """Write an archive's files into an empty folder, none beside it. BadArchive for one that would write elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in _checked(archive):
@@ -102,7 +103,7 @@ def unpack(path: str, folder: str) -> None:
 
 
 def write(options: argparse.Namespace) -> Path:
-    """Write an archive; its path. FileExistsError unless it may be replaced, FileNotFoundError for files that aren't there."""
+    """Write an archive; its path. FileExistsError unless it may be replaced, FileNotFoundError for what isn't there."""
     model = {"modelName": options.model_name, "modelVersion": options.version}
     files: dict[str, Path] = {}
     for key, value in (

@@ -21,11 +21,13 @@ def parser() -> argparse.ArgumentParser:
     """The options: those of settings by their names, with hyphens."""
     made = argparse.ArgumentParser(
         prog="flambeau serve",
-        description="Serve models over HTTP: exported programs (.pt2), TorchScript, archives (.mar), folders of sentence-transformers "
-        "and transformers, and anything that a Python handler loads.",
+        description="Serve models over HTTP: exported programs (.pt2), TorchScript, archives (.mar), folders of "
+        "sentence-transformers and transformers, and anything that a Python handler loads.",
         epilog="See docs/serving.md.",
     )
-    made.add_argument("models", nargs="*", metavar="[NAME=]PATH[@VERSION]", help="a file or folder; several versions of a name go together")
+    made.add_argument(
+        "models", nargs="*", metavar="[NAME=]PATH[@VERSION]", help="a file or folder; several versions of a name go together"
+    )
     made.add_argument("--config", metavar="FILE.toml", help="settings of the server, and models as tables [[model]]")
     for cls, skipped in ((ModelSettings, {"name", "path", "version"}), (ServerSettings, set())):
         group = made.add_argument_group("each model" if cls is ModelSettings else "the server")

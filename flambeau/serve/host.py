@@ -1,8 +1,8 @@
 """The process of one version of a model: loads it, computes once what requests need, and forks workers on demand.
 
 Workers share with it, and so with each other, the pages of weights, packed weights and compiled code; a worker that dies is
-replaced by a fork, without loading anything. It ends when the front end does. Started by pool as `python -c`, with a socket on which
-the front end asks for workers. Stands on models and worker.
+replaced by a fork, without loading anything. It ends when the front end does. Started by pool as `python -c`, with a socket
+on which the front end asks for workers. Stands on models and worker.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Host:
         )
         while True:
             try:
-                message, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
+                asked, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
             except ConnectionError:
                 return
-            if not message:
+            if not asked:
                 return
             for descriptor in descriptors:
                 process = os.fork()
@@ -101,3 +101,5 @@ def main() -> None:
     logs.set_up(form)
     with socket.socket(fileno=int(descriptor)) as control:
         Host(control, ModelSettings(**json.loads(settings)), int(threads)).run()
+    sys.stderr.flush()
+    os._exit(0)  # there is nothing to be put in order, and the front end waits

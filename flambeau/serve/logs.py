@@ -24,9 +24,7 @@ class AsJson(logging.Formatter):
             "message": record.getMessage(),
             "process": record.process,
         }
-        for key, value in vars(record).items():
-            if key not in _KNOWN:
-                found[key] = value
+        found |= {key: value for key, value in vars(record).items() if key not in _KNOWN}
         if record.exc_info:
             found["traceback"] = self.formatException(record.exc_info)
         return json.dumps(found, default=str)
@@ -37,7 +35,8 @@ class AsText(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         rest = "".join(f" {key}={value}" for key, value in vars(record).items() if key not in _KNOWN)
-        text = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.levelname.lower():7} {record.getMessage()}{rest}"
+        when = time.strftime("%H:%M:%S", time.localtime(record.created))
+        text = f"{when} {record.levelname.lower():7} {record.getMessage()}{rest}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

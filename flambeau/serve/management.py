@@ -1,7 +1,7 @@
 """The management port, TorchServe's routes and ours: load, unload, scale, weigh, reload and roll back versions; the page.
 
-On this machine's own address and with a token, unless the settings say otherwise. Models come from the model store only. Stands on
-Starlette and registry; used by server.
+On this machine's own address and with a token, unless the settings say otherwise. Models come from the model store only.
+Stands on Starlette and registry; used by server.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Management:
         self.app = Starlette(routes=[Route(path, self.guarded(path, do), methods=[method]) for path, method, do in routes])
 
     def guarded(self, path: str, do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """A route that asks for the token, and says in words what went wrong. The page itself holds nothing, and asks by the token."""
+        """A route that asks for the token, and says in words what went wrong. The page holds nothing, and asks by it."""
 
         async def route(request: Request) -> Response:
             if path != "/" and not self.allowed(request):
@@ -111,7 +111,8 @@ class Management:
         names = sorted(self.registry.models)
         limit, start = number(request, "limit", 100, 1), number(request, "next_page_token", 0, 0)
         found = [
-            {"modelName": name, "modelUrl": self.registry.named(name, None).settings.path} for name in names[start : start + limit]
+            {"modelName": name, "modelUrl": self.registry.named(name, None).settings.path}
+            for name in names[start : start + limit]
         ]
         more = {"nextPageToken": str(start + limit)} if start + limit < len(names) else {}
         return JSONResponse({**more, "models": found})
@@ -254,7 +255,8 @@ class Management:
     async def page(self, request: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
         text = resources.files("flambeau.serve").joinpath("page.html").read_text(encoding="utf-8").replace("NONCE", nonce)
-        policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; frame-ancestors 'none'"
+        own = f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+        policy = f"default-src 'none'; {own}; connect-src 'self'; frame-ancestors 'none'"
         return HTMLResponse(text, headers={"content-security-policy": policy, "referrer-policy": "no-referrer"})
 
 

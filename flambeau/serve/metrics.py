@@ -1,6 +1,6 @@
 """What is measured of requests, queues, batches and processes, for Prometheus and for the page.
 
-Stands on prometheus-client; used by registry, pool and app.
+Stands on prometheus-client; used by registry, pool and management.
 """
 
 from __future__ import annotations

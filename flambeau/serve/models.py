@@ -1,7 +1,7 @@
 """From a path to what serves it: exported programs, TorchScript, checkpoints with a handler, archives, folders of libraries.
 
-Nothing here comes from the network, and weights are read by torch.load(weights_only=True): what runs of a model's own is its handler's
-Python file only. Stands on the handlers; used by host.
+Nothing here comes from the network, and weights are read by torch.load(weights_only=True): what runs of a model's own is its
+handler's Python file only. Stands on the handlers; used by host.
 """
 
 from __future__ import annotations

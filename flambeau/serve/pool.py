@@ -1,13 +1,15 @@
 """One version of a model in the front end: its queue, its batches, and the processes that answer them.
 
-A process that loads the model (host) forks the workers, to which batches go over sockets. A worker that dies is replaced; requests that
-it had are tried once more, each by itself, and then answered 503. Stands on frames and tickets; used by registry.
+A process that loads the model (host) forks the workers, to which batches go over sockets. A worker that dies is replaced;
+requests that it had are tried once more, each by itself, and then answered 503. Stands on frames and tickets; used by
+registry.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import logging
 import os
@@ -81,12 +83,15 @@ class Worker(asyncio.Protocol):
         header = {"items": [ticket.head for ticket in tickets], "depth": self.pool.depth}
         self.transport.write(packed(header, [ticket.body for ticket in tickets]))
 
+    @property
+    def alone(self) -> bool:
+        """Whether it has a request that shares a worker with no other."""
+        return any(ticket.alone for ticket in self.tickets.values())
+
     def kill(self) -> None:
         if self.process:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 class Pool:
@@ -133,7 +138,12 @@ class Pool:
         settings = json.dumps({name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__})
         command = [sys.executable, "-c", HOST_PROGRAM, str(theirs.fileno()), settings, str(threads), self.log_form]
         self.host = await asyncio.to_thread(
-            subprocess.Popen, command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True
+            subprocess.Popen,
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            start_new_session=True,
         )
         theirs.close()
         self.control = ours
@@ -215,14 +225,19 @@ class Pool:
             self.unnamed.remove(worker)
         orphans = list(worker.tickets.values())
         worker.tickets.clear()
+        first = min(worker.batches, default=0)
+        company = len(orphans) if self.about["continuous"] else worker.batches[first]
         for ticket in reversed(orphans):
-            ticket.tries += 1
             if ticket.abandoned or ticket.future.cancelled():
                 continue
+            if ticket.batch != first and not self.about["continuous"]:
+                self.waiting.appendleft(ticket)  # the worker hadn't come to it
+                continue
+            ticket.tries += 1
             if ticket.begun or ticket.tries >= TRIES:
                 ticket.refuse(Refusal(503, "the worker died while it computed this", retry_after=1))
             else:
-                ticket.alone = len(orphans) > 1
+                ticket.alone = company > 1
                 self.waiting.appendleft(ticket)
         if worker.retiring or self.state in ("stopping", "stopped"):
             return
@@ -250,7 +265,9 @@ class Pool:
                 ticket.refuse(Refusal(504, f"no answer within {self.settings.timeout:g} s"))
         for worker in self.workers:
             if worker.tickets and time.monotonic() - worker.busy_since > self.settings.timeout:
-                log.error("worker %s gave no answer for %s s and is ended", worker.process, self.settings.timeout, extra=self.names)
+                log.error(
+                    "worker %s gave no answer for %s s and is ended", worker.process, self.settings.timeout, extra=self.names
+                )
                 for ticket in worker.tickets.values():
                     ticket.tries = TRIES  # they had their time
                 worker.kill()
@@ -289,14 +306,12 @@ class Pool:
                     worker.batches.pop(ticket.batch, None)
                     worker.transport.write(packed({"cancel": [ticket.id]}))
         if ticket.sent == 0.0:
-            try:
+            with contextlib.suppress(ValueError):
                 self.waiting.remove(ticket)
-            except ValueError:
-                pass
 
     def room(self, worker: Worker) -> int:
         """How many requests a worker may be sent now."""
-        if worker.retiring:
+        if worker.retiring or worker.alone:
             return 0
         most = int(self.about["max_batch_size"])
         if self.about["continuous"]:
@@ -325,6 +340,10 @@ class Pool:
                     self.waiting.popleft()
                 elif ticket.alone and batch:
                     break
+                elif ticket.alone and free.tickets:
+                    free = next((worker for worker in self.workers if not worker.tickets and self.room(worker) > 0), None)
+                    if free is None:
+                        return
                 else:
                     batch.append(self.waiting.popleft())
                     if ticket.alone:
@@ -367,10 +386,8 @@ class Pool:
                 worker.kill()
             worker.transport.close()
         if self.control is not None:
-            try:
+            with contextlib.suppress(OSError):
                 self.control.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         host = self.host
         if host is not None:
             try:

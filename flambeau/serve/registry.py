@@ -90,8 +90,8 @@ class Model:
         for version, weight in self.weights.items():
             at -= weight
             if at < 0:
-                break
-        return self.versions[version]
+                return self.versions[version]
+        return self.versions[next(reversed(self.weights))]  # rounding left a little
 
 
 class Registry:

@@ -78,8 +78,8 @@ class Server:
     def listener(self, app: Any) -> Listener:
         protocol = type("Protocol", (LimitedProtocol,), {"settings": self.settings})
         config = uvicorn.Config(
-            app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False, backlog=BACKLOG,
-            proxy_headers=False, timeout_keep_alive=int(self.settings.idle_seconds) or 1,
+            app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+            backlog=BACKLOG, proxy_headers=False, timeout_keep_alive=int(self.settings.idle_seconds) or 1,
             timeout_graceful_shutdown=max(1, int(self.settings.drain_seconds)),
         )  # fmt: skip
         return Listener(config)
@@ -129,7 +129,10 @@ class Server:
         if not failed and not self.ended.is_set():
             self.inference.draining = False
             log.info("ready", extra={**found, "token_file": str(token)})
-            print(json.dumps({"ready": True, **found, "token_file": str(token), "page": f"{found['management']}/#{self.token}"}), flush=True)
+            print(
+                json.dumps({"ready": True, **found, "token_file": str(token), "page": f"{found['management']}/#{self.token}"}),
+                flush=True,
+            )
             await self.ended.wait()
         loading.cancel()
         self.inference.draining = True

@@ -5,7 +5,7 @@ Stands on answers; used by worker, models and the handlers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from flambeau.serve.answers import Answer, Item
@@ -15,7 +15,7 @@ class Service:
     """A loaded model. What `answer` is given are at most `max_batch_size` requests, of the routes in `routes`.
 
     A `continuous` one gets requests one by one while others are being computed (see handlers.generation): `admit` takes one,
-    `step` computes a little for all, and hands on what there is to `send`.
+    `step` computes a little for all.
     """
 
     routes: frozenset[str] = frozenset({"predict"})
@@ -43,8 +43,8 @@ class Continuous(Service):
         """Take a request into the batch; an answer if there is nothing to compute."""
         raise NotImplementedError
 
-    def step(self, send: Callable[[str, Answer], None]) -> None:
-        """Compute one step for all requests in the batch; `send` gets the request's id and a part of its answer."""
+    def step(self, ready: list[tuple[str, Answer]]) -> None:
+        """Compute one step for all requests in the batch; `ready` gets ids of requests and parts of their answers."""
         raise NotImplementedError
 
     def cancel(self, ids: set[str]) -> None:

@@ -30,11 +30,25 @@ class Refusal(Exception):
 class Ticket:
     """A request: what the worker is told of it, and where its answer goes.
 
-    `future` gets (header, body) of the answer, or a Refusal. Of a stream it gets the first part, and `parts` all others; what comes
-    last is not marked `more`.
+    `future` gets (header, body) of the answer, or a Refusal. Of a stream it gets the first part, and `parts` all others;
+    what comes last is not marked `more`.
     """
 
-    __slots__ = ("id", "head", "body", "future", "parts", "arrived", "sent", "tries", "alone", "abandoned", "deadline", "begun", "batch")
+    __slots__ = (
+        "id",
+        "head",
+        "body",
+        "future",
+        "parts",
+        "arrived",
+        "sent",
+        "tries",
+        "alone",
+        "abandoned",
+        "deadline",
+        "begun",
+        "batch",
+    )
 
     def __init__(self, id: str, head: dict[str, Any], body: bytes, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         self.id, self.head, self.body, self.deadline = id, head, body, deadline

@@ -24,9 +24,7 @@ class Tracer:
         """The span of a request, or None."""
         if self.tracer is None:
             return None
-        return self.tracer.start_span(
-            name, context=self.extract(headers), kind=self.trace.SpanKind.SERVER, attributes=attributes
-        )
+        return self.tracer.start_span(name, context=self.extract(headers), kind=self.trace.SpanKind.SERVER, attributes=attributes)
 
     def end(self, span: Any, status: int) -> None:
         if span is not None:

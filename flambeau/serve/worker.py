@@ -85,7 +85,7 @@ def continuously(connection: Connection, service: Continuous, settings: ModelSet
             continue
         ready: list[tuple[str, Answer]] = []
         try:
-            service.step(lambda id, answer: ready.append((id, answer)))
+            service.step(ready)
         except Exception as problem:
             ids = service.fail()
             failed = [items[id] for id in ids]

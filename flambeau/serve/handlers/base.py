@@ -1,7 +1,7 @@
 """Handlers written in Python: TorchServe's interface, so that its handlers run as they are.
 
 `BaseHandler` is what they inherit from (also as ts.torch_handler.base_handler.BaseHandler); `Context` is what they are told.
-Stands on the public API; used by python_handlers, and by programs through flambeau.serve.
+Stands on the public API; used by python_handlers and models, and by programs through flambeau.serve.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 import flambeau as torch
+from flambeau.serve.handlers.module_files import classes_of, module_of
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +31,18 @@ class Context:
     """What a handler is told: where the model's files are, the manifest of its archive, and of a batch the headers."""
 
     def __init__(
-        self, folder: str, manifest: dict[str, Any], batch_size: int, name: str, version: str, config: dict[str, Any] | None = None
+        self,
+        folder: str,
+        manifest: dict[str, Any],
+        batch_size: int,
+        name: str,
+        version: str,
+        config: dict[str, Any] | None = None,
     ) -> None:
         self.manifest = manifest
         self.model_name, self.model_version = name, version
         self.model_yaml_config = config or {}
-        self.system_properties = {
+        self.system_properties: dict[str, Any] = {
             "model_dir": folder, "gpu_id": None, "batch_size": batch_size, "server_name": "flambeau", "server_version": "1",
         }  # fmt: skip
         self.metrics = Metrics()
@@ -95,8 +102,6 @@ class BaseHandler:
 
     def _load(self, path: str, model_file: str | None, folder: str) -> Any:
         if model_file:
-            from flambeau.serve.handlers.python_handlers import classes_of, module_of
-
             classes = [one for one in classes_of(module_of(os.path.join(folder, model_file))) if issubclass(one, torch.nn.Module)]
             if len(classes) != 1:
                 raise ValueError(f"{model_file} must have one class that is a torch.nn.Module; it has {len(classes)}")

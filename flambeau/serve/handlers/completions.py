@@ -16,7 +16,7 @@ from flambeau.serve.answers import Answer, Item, Refused, as_json
 STREAM = "text/event-stream; charset=utf-8"
 MOST_CHOICES = 16
 # what changes an answer in ways that aren't there: refused unless it asks for nothing
-NOT_THERE = {
+NOT_THERE: dict[str, tuple[Any, ...]] = {
     "logprobs": (None, False), "top_logprobs": (None,), "echo": (None, False), "best_of": (None, 1), "suffix": (None, ""),
     "logit_bias": (None, {}), "presence_penalty": (None, 0), "frequency_penalty": (None, 0), "tools": (None, []),
     "functions": (None, []), "response_format": (None, {"type": "text"}),

@@ -1,13 +1,14 @@
 """Generated text, by a batch that requests enter and leave while it is computed: continuous batching.
 
-Each sequence has a row of the caches of keys and values, which are filled up on the left, so that new tokens of all rows come at one
-place. New prompts are computed by themselves and then join. Stands on the public tensors; used by models, and by handlers (TextModel).
+Each sequence has a row of the caches of keys and values, which are filled up on the left, so that new tokens of all rows come
+at one place. New prompts are computed by themselves and then join. Stands on the public tensors; used by models, and by
+handlers (TextModel).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
@@ -39,10 +40,10 @@ class TextModel:
     def forward(
         self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Cache | None
     ) -> tuple[torch.Tensor, Cache]:
-        """Logits (N, T, words) of tokens (N, T), and the cache with their keys and values: per layer two tensors (N, heads, S + T, width).
+        """Logits (N, T, words) of tokens (N, T), and the cache with their keys and values.
 
         mask: (N, S + T), 1 for tokens and 0 for filling. positions: (N, T), of each token in its own text. cache: of the S tokens
-        before, or None.
+        before, per layer two tensors (N, heads, S, width), or None.
         """
         raise NotImplementedError
 
@@ -135,7 +136,7 @@ class GenerationService(Continuous):
 
     # -- computing
 
-    def step(self, send: Callable[[str, Answer], None]) -> None:
+    def step(self, ready: list[tuple[str, Answer]]) -> None:
         """One token more for every active text; first what waits is let in, as far as there is room."""
         with torch.inference_mode():
             room = self.max_batch_size - len(self.active)
@@ -145,7 +146,7 @@ class GenerationService(Continuous):
             else:
                 self.advance()
         for sequence in self.active:
-            self.progress(sequence, send)
+            self.progress(sequence, ready)
         self.keep([at for at, sequence in enumerate(self.active) if not sequence.ended])
 
     def enter(self, sequences: list[Text]) -> None:
@@ -163,7 +164,10 @@ class GenerationService(Continuous):
             width = max(self.mask.shape[1], longest)
             self.mask = torch.cat([widened(self.mask, width, 1), widened(mask, width, 1)])
             self.cache = [
-                (torch.cat([widened(keys, width, 2), widened(k, width, 2)]), torch.cat([widened(values, width, 2), widened(v, width, 2)]))
+                (
+                    torch.cat([widened(keys, width, 2), widened(k, width, 2)]),
+                    torch.cat([widened(values, width, 2), widened(v, width, 2)]),
+                )
                 for (keys, values), (k, v) in zip(self.cache, cache)
             ]
         else:
@@ -190,7 +194,7 @@ class GenerationService(Continuous):
                 token = sampled(logits[at], sequence.asked, sequence.generator)
             sequence.tokens.append(token)
 
-    def progress(self, sequence: Text, send: Callable[[str, Answer], None]) -> None:
+    def progress(self, sequence: Text, ready: list[tuple[str, Answer]]) -> None:
         """See whether a text has come to its end, and hand on what is new of it."""
         asked, job = sequence.asked, sequence.job
         ended = sequence.tokens[-1] in self.model.end_tokens
@@ -204,16 +208,16 @@ class GenerationService(Continuous):
         if found:
             sequence.text, sequence.ended = sequence.text[: min(found)], "stop"
         if asked.stream:
-            ready = len(sequence.text) if sequence.ended else completions.certain(sequence.text, asked.stop)
-            if ready > sequence.sent or sequence.ended:
-                part = sequence.text[sequence.sent : ready]
-                first, sequence.sent = sequence.sent == 0, max(ready, sequence.sent)
-                send(job.item.id, completions.part(job.item, sequence.index, part, sequence.ended, first))
+            shown_to = len(sequence.text) if sequence.ended else completions.certain(sequence.text, asked.stop)
+            if shown_to > sequence.sent or sequence.ended:
+                part = sequence.text[sequence.sent : shown_to]
+                first, sequence.sent = sequence.sent == 0, max(shown_to, sequence.sent)
+                ready.append((job.item.id, completions.part(job.item, sequence.index, part, sequence.ended, first)))
         if sequence.ended and all(one.ended for one in job.sequences):
             self.jobs.pop(job.item.id, None)
             texts = [(one.text, one.ended) for one in job.sequences]
             usage = sum(len(one.prompt) for one in job.sequences[:: asked.choices]), sum(len(one.tokens) for one in job.sequences)
-            send(job.item.id, completions.whole(job.item, asked, texts, *usage))
+            ready.append((job.item.id, completions.whole(job.item, asked, texts, *usage)))
 
     def keep(self, places: list[int]) -> None:
         """Only these rows of the batch, and of the caches only what one of them needs."""

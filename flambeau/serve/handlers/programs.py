@@ -1,7 +1,8 @@
 """Programs over tensors: exported ones (.pt2) and TorchScript, whose requests are rows of tensors that share a call.
 
-Requests whose inputs have the same shapes behind the first axis are put together, filled up to one of a few batch sizes (so that there
-are few programs to compile, and all are compiled before traffic), computed, and taken apart again. Stands on tensors; used by models.
+Requests whose inputs have the same shapes behind the first axis are put together, filled up to one of a few batch sizes (so
+that there are few programs to compile, and all are compiled before traffic), computed, and taken apart again. Stands on
+tensors; used by models.
 """
 
 from __future__ import annotations
@@ -184,7 +185,9 @@ class ProgramService(Service):
         for name, output in found:
             if not isinstance(output, torch.Tensor) or output.dim() == 0 or output.shape[0] != size:
                 shape = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-                raise RuntimeError(f"output {name} is {shape}, not a row per row of the inputs ({size}): max_batch_size must be 1")
+                raise RuntimeError(
+                    f"output {name} is {shape}, not a row per row of the inputs ({size}): max_batch_size must be 1"
+                )
         answers, at = [], 0
         for call in calls:
             answers.append([(name, output[at : at + call.rows]) for name, output in found])

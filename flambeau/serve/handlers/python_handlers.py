@@ -1,19 +1,16 @@
 """Handlers in files of Python: found, initialized, and called with batches of requests.
 
-A file has a class with `handle(data, context)` (TorchServe's form), a function of that name, a class with `encode(texts)` (vectors of
-texts), or a `TextModel` (generated text). Stands on base; used by models.
+A file has a class with `handle(data, context)` (TorchServe's form), a function of that name, a class with `encode(texts)`
+(vectors of texts), or a `TextModel` (generated text). Stands on base and module_files; used by models.
 """
 
 from __future__ import annotations
 
 import email.parser
 import email.policy
-import importlib.util
 import json
 import logging
 import os
-import sys
-import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,35 +18,16 @@ import flambeau as torch
 from flambeau.serve import json_bodies
 from flambeau.serve.answers import JSON, Answer, Item, Refused, as_json, error
 from flambeau.serve.handlers.base import Context, offer_torchserve_names
+from flambeau.serve.handlers.module_files import classes_of, module_of
 from flambeau.serve.service import Service
 
 log = logging.getLogger(__name__)
 MOST_FIELDS = 64  # of a form
 
 
-def module_of(path: str) -> types.ModuleType:
-    """The module in a file, whose folder is where it imports from."""
-    offer_torchserve_names()
-    folder = os.path.dirname(os.path.abspath(path))
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    name = os.path.basename(path).removesuffix(".py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no handler {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def classes_of(module: types.ModuleType) -> list[type]:
-    """The classes that a module defines."""
-    return [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-
-
 def handler_in(path: str, name: str | None, kinds: Sequence[str] = ("handle", "encode", "forward")) -> Any:
     """The handler of a file: the class `name`, the only class with one of these methods, or the module where it has `handle`."""
+    offer_torchserve_names()
     module = module_of(path)
     if name:
         found = getattr(module, name, None)
@@ -71,7 +49,9 @@ def form_fields(body: bytes, kind: str) -> dict[str, Any]:
     """The fields of a form (multipart/form-data); Refused for what is none."""
     if "\r" in kind or "\n" in kind:
         raise Refused(400, "the content type is none")
-    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
+    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(
+        b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body
+    )
     if not message.is_multipart():
         raise Refused(400, "the body is no multipart/form-data")
     fields = {}

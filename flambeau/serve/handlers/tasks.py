@@ -1,4 +1,5 @@
-"""Folders of sentence-transformers and transformers, by the name of their task. Those libraries are imported here, in workers only.
+"""Folders of sentence-transformers and transformers, by the name of their task. Those libraries are imported here, in workers
+only.
 
 Stands on texts and generation; used by models.
 """
@@ -14,7 +15,14 @@ from flambeau.serve.handlers.generation import Cache, GenerationService, TextMod
 from flambeau.serve.handlers.texts import TextService
 from flambeau.serve.service import Service
 
-PIPELINES = ("text-classification", "token-classification", "fill-mask", "summarization", "translation", "zero-shot-classification")
+PIPELINES = (
+    "text-classification",
+    "token-classification",
+    "fill-mask",
+    "summarization",
+    "translation",
+    "zero-shot-classification",
+)
 TASKS = ("sentence-embedding", "text-generation", *PIPELINES)
 
 

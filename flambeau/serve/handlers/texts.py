@@ -146,5 +146,3 @@ class TextService(Service):
 def listed(value: Any) -> Any:
     """A result for JSON."""
     return value.tolist() if isinstance(value, torch.Tensor) else value
-
-

@@ -1,0 +1,208 @@
+"""Parts of the server by themselves: archives, settings, JSON, messages, batches, weights."""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau.serve import archives, frames, json_bodies
+from flambeau.serve.answers import Item, Refused, as_json
+from flambeau.serve.handlers.base import BaseHandler, Context
+from flambeau.serve.handlers.completions import certain
+from flambeau.serve.handlers.programs import ProgramService, bucket_sizes
+from flambeau.serve.handlers.tensors import Spec
+from flambeau.serve.settings import ModelSettings, Wrong, converted, model_from_argument, read_file
+
+MANIFEST = json.dumps({"model": {"modelName": "m", "handler": "base_handler"}})
+
+
+def archive_of(path: Path, *names: str, mode: int = 0) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(archives.MANIFEST, MANIFEST)
+        for name in names:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            archive.writestr(entry, "text")
+    return path
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/x", "a\\..\\x", "C:/x", "a/./../../x"])
+def test_names_that_lead_out_of_an_archive(tmp_path: Path, name: str) -> None:
+    path = archive_of(tmp_path / "a.mar", name)
+    for read in (lambda: archives.read_manifest(str(path)), lambda: archives.unpack(str(path), str(tmp_path / "out"))):
+        with pytest.raises(archives.BadArchive, match="leads out"):
+            read()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.mar"]
+
+
+def test_links_and_names_given_twice(tmp_path: Path) -> None:
+    path = archive_of(tmp_path / "a.mar", "link", mode=stat.S_IFLNK | 0o777)
+    with pytest.raises(archives.BadArchive, match="neither a file nor a folder"):
+        archives.unpack(str(path), str(tmp_path / "out"))
+    with pytest.warns(UserWarning, match="Duplicate"):
+        path = archive_of(tmp_path / "b.mar", "x", "x")
+    with pytest.raises(archives.BadArchive, match="twice"):
+        archives.unpack(str(path), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    "manifest", ["[]", "{", "{}", '{"model": {"serializedFile": "../x"}}', '{"model": {"handler": 3}}', "[" * 9999]
+)
+def test_manifests_that_are_none(tmp_path: Path, manifest: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.mar", "w") as archive:
+        archive.writestr(archives.MANIFEST, manifest)
+    with pytest.raises(archives.BadArchive):
+        archives.read_manifest(str(tmp_path / "a.mar"))
+    (tmp_path / "b.mar").write_bytes(b"PK\x03\x04 no archive")
+    with pytest.raises(archives.BadArchive):
+        archives.read_manifest(str(tmp_path / "b.mar"))
+
+
+def test_archives_are_written_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "w.pt").write_bytes(b"weights")
+    (tmp_path / "h.py").write_text("x = 1\n")
+    arguments = [
+        "--model-name",
+        "m",
+        "-v",
+        "2.1",
+        "--serialized-file",
+        str(tmp_path / "w.pt"),
+        "--handler",
+        f"{tmp_path / 'h.py'}:H",
+    ]
+    assert archives.main([*arguments, "--export-path", str(tmp_path)]) == 0
+    assert archives.main([*arguments, "--export-path", str(tmp_path)]) == 1 and "--force" in capsys.readouterr().err
+    assert archives.main([*arguments, "--export-path", str(tmp_path), "--force"]) == 0
+    model = archives.read_manifest(str(tmp_path / "m.mar"))["model"]
+    assert model == {"modelName": "m", "modelVersion": "2.1", "serializedFile": "w.pt", "handler": "h.py:H"}
+    archives.unpack(str(tmp_path / "m.mar"), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "w.pt").read_bytes() == b"weights" and (tmp_path / "out" / "h.py").exists()
+
+
+def test_torchserves_base_handler_loads_weights_without_running_them(tmp_path: Path) -> None:
+    (tmp_path / "net_of_test.py").write_text(
+        "import flambeau as torch\n\n\nclass Net(torch.nn.Linear):\n"
+        "    def __init__(self):\n        super().__init__(2, 1, bias=False)\n"
+    )
+    torch.save({"weight": torch.tensor([[1.0, 2.0]])}, tmp_path / "w.pt")
+    manifest = {"model": {"serializedFile": "w.pt", "modelFile": "net_of_test.py"}}
+    handler = BaseHandler()
+    handler.initialize(Context(str(tmp_path), manifest, 1, "m", "1.0"))
+    assert handler.handle([{"body": [3.0, 4.0]}, {"data": [1.0, 0.0]}], handler.context) == [[11.0], [1.0]]
+
+
+def test_settings(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('port = 1\n[[model]]\npath = "a.pt2"\nworkers = 3\n')
+    table, models = read_file(str(tmp_path / "s.toml"))
+    assert table == {"port": 1} and converted(ModelSettings, models[0]) == {"path": "a.pt2", "workers": 3}
+    assert model_from_argument("x/mlp.pt2@7") == ModelSettings("mlp", "x/mlp.pt2", "7")
+    assert model_from_argument("n=x/mlp.pt2").name == "n"
+    for values, words in (
+        ({"workers": "x"}, "must be int"),
+        ({"worker": 1}, "there is no setting"),
+        ({"timeout": None}, "must be float"),
+    ):
+        with pytest.raises(Wrong, match=words):
+            converted(ModelSettings, values)
+    for values in ({"name": "../x"}, {"version": "a/b"}, {"queue_size": 0}, {"max_batch_size": 0}):
+        with pytest.raises(Wrong):
+            ModelSettings(**{"name": "m", "path": "p", **values})
+    with pytest.raises(Wrong, match=r"s\.toml"):
+        (tmp_path / "s.toml").write_text("port = ")
+        read_file(str(tmp_path / "s.toml"))
+
+
+@pytest.mark.parametrize(
+    ("body", "depth", "fine"),
+    [
+        (b"[[1]]", 2, True),
+        (b"[[[1]]]", 2, False),
+        (b"[[1],[2],[3]]", 2, True),
+        (b'["[[[[", {"a": 1}]', 2, True),
+        (b'["\\"[[["]', 1, True),
+    ],
+)
+def test_depth(body: bytes, depth: int, fine: bool) -> None:
+    assert json_bodies.depth_within(body, depth) is fine
+
+
+def test_json_has_no_nan() -> None:
+    assert as_json([1.5, float("nan"), {"a": float("inf")}]) == b'[1.5,null,{"a":null}]'
+    with pytest.raises(Refused):
+        json_bodies.read(b"[NaN]", 8)
+
+
+def test_messages_come_whole_however_they_are_cut() -> None:
+    sent = frames.packed({"a": 1}, [b"xyz", b""]) + frames.packed({"b": 2}) + frames.packed({"c": 3}, [b"\0" * 100])
+    for size in (1, 7, 50, 1000):
+        buffer = frames.Buffer()
+        got = [frame for at in range(0, len(sent), size) for frame in buffer.feed(sent[at : at + size])]
+        assert [parts for _, parts in got] == [[b"xyz", b""], [], [b"\0" * 100]] and got[1][0]["b"] == 2
+
+
+def service(function: Any, most: int) -> ProgramService:
+    return ProgramService(function, [Spec("x", (None, 2), torch.float32)], None, most)
+
+
+def asked(*bodies: str) -> list[Item]:
+    return [Item(str(at), "predict", body.encode()) for at, body in enumerate(bodies)]
+
+
+def test_batches_are_filled_up_to_few_sizes_and_taken_apart() -> None:
+    assert bucket_sizes(1) == [1] and bucket_sizes(6) == [1, 2, 4, 6] and bucket_sizes(8) == [1, 2, 4, 8]
+    sizes = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(x.shape[0])
+        return x.sum(1)
+
+    answers = service(function, 4).answer(asked("[[1, 2], [3, 4]]", "[5, 6]", "[[7]]", "[[1, 1], [2, 2], [3, 3]]"))
+    assert [answer.body for answer in answers[:2]] == [b"[3.0,7.0]", b"11.0"] and answers[2].status == 400
+    assert answers[3].body == b"[2.0,4.0,6.0]" and sizes == [4, 4]
+    assert service(function, 2).answer(asked("[[1, 2], [3, 4], [5, 6]]"))[0].status == 413
+
+
+def test_a_program_that_gives_no_row_per_row_is_not_taken_apart() -> None:
+    answers = service(lambda x: x.sum(), 4).answer(asked("[[1, 2]]", "[[3, 4]]"))
+    assert [answer.status for answer in answers] == [400, 400] and b"max_batch_size must be 1" in answers[0].body
+    assert service(lambda x: x.sum(), 1).answer(asked("[[1, 2], [3, 4]]"))[0].body == b"10.0"
+
+
+def test_inputs_that_a_dtype_does_not_hold() -> None:
+    spec = Spec("x", None, torch.int32)
+    assert spec.check(torch.tensor([1, 2])).dtype is torch.int32
+    for tensor in (torch.tensor([1 << 40]), torch.tensor([1.5])):
+        with pytest.raises(Refused):
+            spec.check(tensor)
+
+
+def test_what_of_a_stream_is_certain() -> None:
+    assert certain("hello", []) == 5 and certain("hello", ["lox"]) == 3 and certain("hell\ufffd", []) == 4
+    assert certain("abab", ["abac"]) == 2
+
+
+def test_weights_take_sticky_clients_the_same_way() -> None:
+    pytest.importorskip("prometheus_client", reason="flambeau[serve] isn't installed")
+    from flambeau.serve.registry import Model
+
+    model = Model("m")
+    model.versions = {"1": "one", "2": "two"}  # type: ignore[dict-item]
+    model.set_weights({"1": 75, "2": 25})
+    found = [model.choose(f"client {at}") for at in range(2000)]
+    assert found == [model.choose(f"client {at}") for at in range(2000)] and 0.7 < found.count("one") / 2000 < 0.8
+    model.set_weights({"2": 1})
+    assert model.choose(None) == "two" and model.default == "2"
+    model.roll_back()
+    assert model.weights == {"1": 75, "2": 25}
+    for weights in ({"3": 1}, {"1": 0}, {"1": float("nan")}, {"1": True}):
+        with pytest.raises(Wrong):
+            model.set_weights(weights)
+    with pytest.raises(Wrong, match="no change"):
+        model.roll_back()

@@ -1,0 +1,237 @@
+"""Versions, workers that die, reloads and the end of the server, all under load; the management port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_client import Connection
+
+from flambeau.serve import archives
+
+MODELS = Path(__file__).parent / "models"
+
+
+@pytest.fixture(scope="module")
+def store(program: Callable[[float, str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model store with archives of two versions, an archive with a handler, and one that leads out of it."""
+    folder = tmp_path_factory.mktemp("store")
+    for version, scale in (("1.0", 1.0), ("2.0", 2.0)):
+        path = program(scale, f"v{version}.pt2")
+        arguments = ["--model-name", "m", "--version", version, "--serialized-file", str(path), "--export-path", str(folder)]
+        assert archives.main(arguments) == 0
+        (folder / "m.mar").rename(folder / f"m{version}.mar")
+    handler = str(MODELS / "echo_handler.py")
+    assert archives.main(["--model-name", "echo", "--handler", handler, "--export-path", str(folder)]) == 0
+    with zipfile.ZipFile(folder / "bad.mar", "w") as archive:
+        archive.writestr(archives.MANIFEST, json.dumps({"model": {"modelName": "bad", "handler": "h.py"}}))
+        archive.writestr("../escaped.py", "raise SystemExit")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(start: Callable[..., Any], store: Path) -> Any:
+    return start(store / "m1.0.mar", "--model-store", store, "--workers", 2, "--timeout", 20)
+
+
+def manage(server: Any, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    async def run() -> tuple[int, Any]:
+        connection = await Connection(server.management).open()
+        given = {"authorization": server.bearer, **headers}
+        status, _, text = await connection.request(method, path, body, **given)
+        await connection.close()
+        return status, json.loads(text)
+
+    return asyncio.run(run())
+
+
+async def under_load(
+    server: Any, path: str, body: Any, meanwhile: Callable[[], Awaitable[None]], clients: int = 8
+) -> list[tuple[int, Any]]:
+    """All answers to clients that ask again and again until something is done."""
+    done = asyncio.Event()
+    answers = []
+
+    async def client() -> None:
+        connection = await Connection(server.inference).open()
+        while not done.is_set():
+            answers.append(await connection.post(path, body))
+        await connection.close()
+
+    async def act() -> None:
+        try:
+            await meanwhile()
+        finally:
+            done.set()
+
+    await asyncio.gather(act(), *(client() for _ in range(clients)))
+    return answers
+
+
+def test_the_archives_own_name_and_version(server: Any) -> None:
+    status, found = manage(server, "GET", "/models/m")
+    assert status == 200 and found[0]["modelVersion"] == "1.0" and len(found[0]["workers"]) == 2
+    assert manage(server, "GET", "/models")[1]["models"][0]["modelName"] == "m"
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", "Basic x", "Bearer \xff"])
+def test_management_asks_for_the_token(server: Any, header: str) -> None:
+    assert manage(server, "GET", "/models", authorization=header)[0] == 401
+
+
+def test_killed_workers_lose_no_request(server: Any) -> None:
+    """What a killed worker had is tried again; a request that two workers died on may be answered 503."""
+
+    async def kill() -> None:
+        connection = await Connection(server.management).open()
+        for _ in range(6):
+            await asyncio.sleep(0.15)
+            _, _, text = await connection.request("GET", "/models/m", authorization=server.bearer)
+            for worker in json.loads(text)[0]["workers"][:1]:
+                if worker["pid"]:
+                    os.kill(worker["pid"], signal.SIGKILL)
+        await connection.close()
+
+    answers = asyncio.run(under_load(server, "/predictions/m", [1, 0, 0, 0], kill))
+    wrong = [answer for answer in answers if answer != (200, [1.0, 2.0]) and answer[0] != 503]
+    assert not wrong and sum(status == 200 for status, _ in answers) > 0.9 * len(answers)
+    assert manage(server, "GET", "/models/m")[1][0]["deaths"] >= 3
+
+
+def test_versions_are_loaded_weighed_and_rolled_back_under_load(server: Any) -> None:
+    """The second version gets requests when it is told to, sticky clients keep theirs, and no request is lost."""
+    found: dict[str, Any] = {}
+
+    async def act() -> None:
+        connection = await Connection(server.management).open()
+        other = await Connection(server.inference).open()
+
+        async def do(method: str, path: str, body: Any = None) -> Any:
+            status, _, text = await connection.request(method, path, body, authorization=server.bearer)
+            assert status == 200, text
+            return json.loads(text)
+
+        async def versions(**headers: str) -> set[str]:
+            seen = set()
+            for _ in range(40):
+                _, got, _ = await other.request("POST", "/predictions/m", [1, 0, 0, 0], **headers)
+                seen.add(got["x-model-version"])
+            return seen
+
+        await do("POST", "/models?url=m2.0.mar")
+        found["loaded"] = await versions()
+        await do("PUT", "/models/m/weights", {"1.0": 50, "2.0": 50})
+        found["weighed"] = await versions()
+        found["sticky"] = [await versions(x_sticky_id=f"client {at}") for at in range(6)]
+        await do("PUT", "/models/m/2.0/set-default")
+        found["default"] = await versions()
+        await do("POST", "/models/m/rollback")
+        found["back"] = await versions()
+        await do("POST", "/models/m/rollback")
+        found["back twice"] = await versions()
+        for _ in range(2):
+            await do("POST", "/models/m/1.0/reload")
+        found["described"] = await do("GET", "/models/m/all")
+        await do("DELETE", "/models/m/2.0")
+        await connection.close()
+        await other.close()
+
+    answers = asyncio.run(under_load(server, "/predictions/m", [1, 0, 0, 0], act, clients=4))
+    assert {json.dumps(answer) for answer in answers} == {"[200, [1.0, 2.0]]", "[200, [2.0, 4.0]]"}
+    assert found["loaded"] == {"1.0"} and found["weighed"] == {"1.0", "2.0"} and found["default"] == {"2.0"}
+    assert all(len(seen) == 1 for seen in found["sticky"]) and len(set().union(*found["sticky"])) == 2
+    assert found["back"] == {"1.0", "2.0"} and found["back twice"] == {"1.0"}
+    assert {entry["modelVersion"] for entry in found["described"]} == {"1.0", "2.0"}
+    assert manage(server, "GET", "/models/m/2.0")[0] == 404
+
+
+def test_what_management_refuses(server: Any, store: Path) -> None:
+    for path, status in (
+        ("/models", 400),
+        ("/models?url=http://127.0.0.1:9/m.mar", 400),
+        ("/models?url=../../etc/passwd", 400),
+        ("/models?url=/etc/passwd", 400),
+        ("/models?url=none.mar", 400),
+        ("/models?url=bad.mar", 400),
+        ("/models?url=m1.0.mar", 409),
+        ("/models?url=m2.0.mar&initial_workers=many", 400),
+        ("/models?url=m2.0.mar&handler=/etc/passwd", 400),
+        ("/models?url=m2.0.mar&model_name=..%2Fx", 400),
+    ):
+        assert manage(server, "POST", path)[0] == status, path
+    for body in ({"9.0": 1}, {"1.0": -1}, {"1.0": 0}, {"1.0": "all"}, [], "x", {"1.0": True}):
+        assert manage(server, "PUT", "/models/m/weights", body)[0] == 400, body
+    assert manage(server, "DELETE", "/models/none")[0] == 404
+    assert not (store.parent / "escaped.py").exists() and "Traceback" not in str(manage(server, "POST", "/models?url=bad.mar"))
+
+
+def test_a_model_that_cannot_be_served_says_why_and_others_go_on(server: Any, store: Path) -> None:
+    (store / "broken.pt2").write_bytes(b"no program")
+    status, answer = manage(server, "POST", "/models?url=broken.pt2")
+    assert status == 400 and "can't be served" in answer["message"]
+    assert manage(server, "GET", "/models/m")[0] == 200
+
+
+def test_requests_that_kill_their_worker_hurt_only_themselves(server: Any) -> None:
+    """A request that ends the process is given to a second worker, and then answered 503; those beside it are answered."""
+    assert manage(server, "POST", "/models?url=echo.mar&batch_size=4")[0] == 200
+
+    async def client(body: Any) -> tuple[int, Any]:
+        connection = await Connection(server.inference).open()
+        answer = await connection.post("/predictions/echo", body)
+        await connection.close()
+        return answer
+
+    async def run() -> list[tuple[int, Any]]:
+        return await asyncio.gather(*map(client, [{"wait": 0.2}, "die", 1, 2, 3]))
+
+    answers = asyncio.run(run())
+    assert answers[1][0] == 503
+    assert [answer[0] for answer in answers[2:]] == [200, 200, 200]
+    assert manage(server, "PUT", "/models/echo?min_worker=0")[0] == 200
+    assert asyncio.run(client(1))[0] == 503
+    assert manage(server, "PUT", "/models/echo?min_worker=1")[0] == 200
+    assert asyncio.run(client(1))[0] == 200
+    assert manage(server, "DELETE", "/models/echo")[0] == 200
+    assert asyncio.run(client(1))[0] == 404
+
+
+def test_the_page_asks_nothing_of_other_hosts_and_shows_nothing_without_the_token(server: Any) -> None:
+    async def run() -> tuple[dict[str, str], bytes]:
+        connection = await Connection(server.management).open()
+        status, headers, body = await connection.request("GET", "/")
+        await connection.close()
+        assert status == 200
+        return headers, body
+
+    headers, body = asyncio.run(run())
+    assert "default-src 'none'" in headers["content-security-policy"] and b"http://" not in body and b"https://" not in body
+    assert server.token.encode() not in body
+    status, found = manage(server, "GET", "/status")
+    assert status == 200 and {"p50", "p99", "per_second", "batch", "memory"} <= set(found["versions"][0])
+    assert manage(server, "GET", "/status", authorization="")[0] == 401
+    assert manage(server, "POST", "/try/m", [1, 0, 0, 0]) == (200, [1.0, 2.0])
+
+
+def test_the_server_ends_after_what_is_under_way(start: Callable[..., Any]) -> None:
+    own = start(f"echo={MODELS}", "--handler", MODELS / "echo_handler.py", "--max-batch-size", 4)
+    processes = manage(own, "GET", "/models/echo")[1][0]["workers"]
+
+    async def run() -> tuple[int, Any]:
+        connection = await Connection(own.inference).open()
+        waiting = asyncio.ensure_future(connection.post("/predictions/echo", {"wait": 0.5}))
+        await asyncio.sleep(0.2)
+        own.process.send_signal(signal.SIGTERM)
+        return await waiting
+
+    status, answer = asyncio.run(run())
+    assert status == 200 and answer["got"] == {"wait": 0.5}
+    assert own.end() == 0
+    assert not Path(f"/proc/{processes[0]['pid']}").exists()
