@@ -1,7 +1,7 @@
 """Handlers written in Python: TorchServe's interface, so that its handlers run as they are.
 
 `BaseHandler` is what they inherit from (also as ts.torch_handler.base_handler.BaseHandler); `Context` is what they are told.
-Stands on the public API; used by python_handlers and models, and by programs through flambeau.serve.
+Stands on the public API; used by python_handlers and models, and by handlers of users through flambeau.serve.
 """
 
 from __future__ import annotations
