@@ -153,3 +153,66 @@ def test_padding_with_and_without_gradients(side, batch_first):
         kept = row[5 - len(x) :] if side == "left" else row[: len(x)]
         assert torch.equal(kept, x) and (row == 7).sum() == 3 * (5 - len(x))
     assert rnn.pad_sequence([torch.arange(3), torch.rand(2)]).dtype is torch.int64  # the first one's
+
+
+def _by_cells(layer, kind, x, states):
+    """The outputs and last states of a layer in both directions, by calls of cells; x (T, batch, features)."""
+    outputs, last = [], []
+    for direction, suffix in enumerate(("", "_reverse")):
+        weights = [getattr(layer, f"{name}_l0{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        call = getattr(torch, {"LSTM": "lstm_cell", "GRU": "gru_cell", "RNN": "rnn_tanh_cell"}[kind])
+        state, made = [s[direction] for s in states], []
+        for step in x.unbind(0)[:: -1 if direction else 1]:
+            result = call(step, state if kind == "LSTM" else state[0], *weights)
+            state = list(result) if kind == "LSTM" else [result]
+            made.append(state[0])
+        outputs.append(torch.stack(made[:: -1 if direction else 1]))
+        last.append(state)
+    return [torch.cat(outputs, -1), *(torch.stack(parts) for parts in zip(*last))]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_many_steps_are_calls_of_the_cell(kind, batch_first):
+    torch.manual_seed(0)
+    layer = getattr(nn, kind)(3, 9, bidirectional=True, batch_first=batch_first).double()
+    for count, batch in ((1, 3), (2, 2), (140, 3)):
+        x = torch.randn(count, batch, 3, dtype=torch.float64, requires_grad=True)
+        states = [torch.randn(2, batch, 9, dtype=torch.float64, requires_grad=True) for _ in range(1 + (kind == "LSTM"))]
+        given = x.transpose(0, 1) if batch_first else x
+        output, last = layer(given, tuple(states) if kind == "LSTM" else states[0])
+        found = [output.transpose(0, 1) if batch_first else output, *(last if kind == "LSTM" else [last])]
+        expected = _by_cells(layer, kind, x, states)
+        torch.testing.assert_close(found, expected)
+        for weigh in (lambda r: r.sum(), lambda r: (r * r).mean(), lambda r: r[-1].sum()):
+            for chosen in ([0], range(len(found))):  # gradients of the outputs alone, and of the last states as well
+                leaves = [x, *states, *layer.parameters()]
+                first, second = (
+                    torch.autograd.grad(sum(weigh(results[i]) for i in chosen), leaves, retain_graph=True)
+                    for results in (found, expected)
+                )
+                torch.testing.assert_close(first, second)
+        with torch.no_grad():
+            output, last = layer(given, tuple(states) if kind == "LSTM" else states[0])
+        found = [output.transpose(0, 1) if batch_first else output, *(last if kind == "LSTM" else [last])]
+        torch.testing.assert_close(found, [x.detach() for x in expected])
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_every_number_of_threads_gives_the_same_bits(kind):
+    torch.manual_seed(0)
+    layers = [(getattr(nn, kind)(5, 40), torch.randn(6, 13, 5)), (getattr(nn, kind)(5, 256), torch.randn(9, 1, 5))]
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append([])
+            for layer, x in layers:
+                layer.zero_grad()
+                output = layer(x)[0]
+                output.square().sum().backward()
+                results[-1] += [output.detach(), *(p.grad for p in layer.parameters())]
+    finally:
+        torch.set_num_threads(before)
+    for others in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], others))

@@ -9,92 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.plan import Loops, Plan, elementwise
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
+from flambeau.codegen.recurrent.cells import CELLS
+from flambeau.codegen.recurrent.sequence import Steps
+from flambeau.codegen.recurrent.steps import Recur, RecurBackward
 from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
-from flambeau.ir import scalar as s
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import Expr
 
-BLOCK = 32  # time steps of one plan
+BLOCK = 128  # time steps of one plan
+FEW = 8  # rows of the batch in all steps, below which packing the weight costs more than it saves
 _plans: dict[Any, Callable] = register_cache({})
-
-
-class Cell(NamedTuple):
-    """The arithmetic of a kind of cell, in scalar expressions.
-
-    A step keeps `columns` rows of values: the product with the hidden state is written to the last `gates` of them, `forward`
-    (kept values, projected input, hidden, cell) gives what takes their place, then the new hidden and cell states. `backward`
-    (gradient, kept, previous hidden, new hidden, previous cell, new cell, gradient of the cell) gives the gradients of the
-    projected input, of the product (None where the same), of the previous cell, and the direct one of the previous hidden.
-    """
-
-    gates: int
-    columns: int
-    adds: bool  # the product is added to the projected input
-    has_cell: bool
-    forward: Callable
-    backward: Callable
-
-
-def _lstm_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Expr) -> tuple:
-    i, f, g, o = s.sigmoid(kept[0]), s.sigmoid(kept[1]), s.tanh(kept[2]), s.sigmoid(kept[3])
-    new = f * cell + i * g
-    return [i, f, g, o], o * s.tanh(new), new
-
-
-def _lstm_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
-    i, f, g, o = kept
-    bent = s.tanh(new_cell)
-    total = grad_cell + grad * o * (1 - bent * bent)
-    gates = [total * g * i * (1 - i), total * cell * f * (1 - f), total * i * (1 - g * g), grad * bent * o * (1 - o)]
-    return gates, None, total * f, None
-
-
-def _gru_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
-    _, reset, update, new = kept
-    reset = s.sigmoid(projected[0] + reset)
-    update = s.sigmoid(projected[1] + update)
-    candidate = s.tanh(projected[2] + reset * new)
-    return [reset, update, candidate, None], candidate + update * (hidden - candidate), None
-
-
-def _gru_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
-    reset, update, candidate, product = kept
-    of_candidate = grad * (1 - update) * (1 - candidate * candidate)
-    of_update = grad * (hidden - candidate) * update * (1 - update)
-    of_reset = of_candidate * product * reset * (1 - reset)
-    return [of_reset, of_update, of_candidate], [of_reset, of_update, of_candidate * reset], None, grad * update
-
-
-def _tanh_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
-    return [None], s.tanh(kept[0]), None
-
-
-def _tanh_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
-    return [grad * (1 - new_hidden * new_hidden)], None, None, None
-
-
-def _relu_forward(kept: list[Expr], projected: list[Expr], hidden: Expr, cell: Any) -> tuple:
-    return [None], s.where(kept[0] <= 0, 0, kept[0]), None
-
-
-def _relu_backward(grad, kept, hidden, new_hidden, cell, new_cell, grad_cell) -> tuple:
-    return [s.where(new_hidden <= 0, 0, grad)], None, None, None
-
-
-CELLS = {
-    "LSTM": Cell(4, 4, True, True, _lstm_forward, _lstm_backward),
-    "GRU": Cell(3, 4, False, False, _gru_forward, _gru_backward),
-    "RNN_TANH": Cell(1, 1, True, False, _tanh_forward, _tanh_backward),
-    "RNN_RELU": Cell(1, 1, True, False, _relu_forward, _relu_backward),
-}
 
 
 class Spot(NamedTuple):
@@ -125,132 +58,39 @@ def cell_step(
     )
 
 
-def _forward_plan(
-    mode: str,
-    dtype: Any,
-    device: Any,
-    steps: int,
-    batch: int,
-    size: int,
-    projected: tuple,
-    weight: tuple,
-    start: tuple,
-    first_cell: tuple,
-    biased: bool,
-    reverse: bool,
-    keep: bool,
-    given: Sequence[Layout],
-) -> Callable:
-    """launch(outputs, kept, cells, projected, hidden, cell or hidden, weight, [bias]) for a block of steps."""
-    cell = CELLS[mode]
-    wide, gates = cell.columns * size, cell.gates * size
-    held = steps if keep else 1
-    results = [Layout.contiguous(x, dtype, device) for x in ((steps, batch, size), (held, batch, wide), (held, batch, size))]
-    plan: list = []
-    previous, previous_cell = Spot(4, 0, start), Spot(5, 0, first_cell)
-    order = range(steps - 1, -1, -1) if reverse else range(steps)
-    row = (size, 1)
-    for t in order:
-        kept_at = t * batch * wide if keep else 0
-        skip = wide - gates
-        addend = None
-        if cell.adds:
-            addend = Matrix(3, (0, 0, projected[1], projected[2]), t * projected[0])
-        elif biased:
-            addend = Matrix(7, (0, 0, 0, 1))
-        plan.append(
-            Contraction(
-                dtype,
-                batch,
-                gates,
-                size,
-                Matrix(previous.slot, (0, 0, *previous.strides), previous.start),
-                Matrix(6, (0, 0, weight[1], weight[0])),
-                Matrix(1, (0, 0, wide, 1), kept_at + skip),
-                addend=addend,
-            )
-        )
-        inputs = [Spot(1, kept_at + c * size, (wide, 1)) for c in range(cell.columns)]
-        kept = list(inputs)
-        if not cell.adds:
-            inputs += [Spot(3, t * projected[0] + c * size * projected[2], projected[1:]) for c in range(cell.gates)]
+def _few_steps(
+    mode: str, dtype: DType, sizes: Steps, start: tuple, first_cell: tuple, columns: tuple, keep: bool, biased: bool
+) -> list[Any]:
+    """What `Recur` does, as products that read the weight where it lies and loops over their results, which go to slot 3.
+
+    start, first_cell, columns: strides of the states before the first step, and of the projected input's columns.
+    """
+    cell, (_, steps, batch, size, weight, given, reverse) = CELLS[mode], sizes
+    made: list[Any] = []
+    wide, row, plane = cell.gates * size, (size, 1), batch * size
+    previous, previous_cell = Spot(5, 0, start), Spot(6, 0, first_cell)
+    for t in range(steps - 1, -1, -1) if reverse else range(steps):
+        a = Matrix(previous.slot, (0, 0, *previous.strides), previous.start)
+        addend = Matrix(8, (0, 0, 0, 1)) if biased else None
+        transposed = Matrix(7, (0, 0, weight[1], weight[0]))
+        made.append(Contraction(dtype, batch, wide, size, a, transposed, Matrix(3, (0, 0, wide, 1)), addend=addend))
+        parts = range(cell.gates)
+        inputs = [Spot(3, part * size, (wide, 1)) for part in parts]
+        inputs += [Spot(4, t * given[0] + part * size * columns[0], (given[1], *columns)) for part in parts]
+        inputs += [previous, *([previous_cell] if cell.has_cell else [])]
         values = [element(i, dtype) for i in range(len(inputs))]
-        extra = [previous] + ([previous_cell] if cell.has_cell else [])
-        states = [element(len(inputs) + i, dtype) for i in range(len(extra))] + [None]
-        made, hidden, new_cell = cell.forward(values[: cell.columns], values[cell.columns :], states[0], states[1])
-        here = Spot(0, t * batch * size, row)
-        outputs = [(here, hidden)]
+        state, cell_state, *_ = *values[2 * cell.gates :], None
+        kept, hidden, new_cell = cell.forward(values[: cell.gates], values[cell.gates : 2 * cell.gates], state, cell_state)
+        previous = Spot(0, t * plane, row)
+        outputs = [(previous, hidden)]
+        if cell.has_cell:
+            previous_cell = Spot(1, t * plane if keep else 0, row)
+            outputs.append((previous_cell, new_cell))
         if keep:
-            outputs += [(spot, e) for spot, e in zip(kept, made) if e is not None]
-        if cell.has_cell:
-            here_cell = Spot(2, t * batch * size if keep else 0, row)
-            outputs.append((here_cell, new_cell))
-            previous_cell = here_cell
-        plan.append(cell_step(f"{mode.lower()}_step", dtype, (batch, size), outputs, [*inputs, *extra]))
-        previous = here
-    return lowered(Plan(plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM))
-
-
-def _backward_plan(
-    mode: str,
-    dtype: Any,
-    device: Any,
-    steps: int,
-    batch: int,
-    size: int,
-    g: tuple,
-    weight: tuple,
-    start: tuple,
-    first_cell: tuple,
-    reverse: bool,
-    given: Sequence[Layout],
-) -> Callable:
-    """launch(gates, product gates, hidden gradient, cell gradient, direct gradient, g, outputs, kept, cells, hidden, cell,
-    weight) for a block of steps. The hidden and cell gradients come in with those of the state after the block."""
-    cell = CELLS[mode]
-    wide, gates = cell.columns * size, cell.gates * size
-    shapes = ((steps, batch, gates), (steps, batch, gates), (batch, size), (batch, size), (batch, size))
-    results = [Layout.contiguous(x, dtype, device) for x in shapes]
-    plan: list = []
-    row = (size, 1)
-    plane = batch * size
-    for t in range(steps) if reverse else range(steps - 1, -1, -1):
-        before = t + 1 if reverse else t - 1
-        inside = 0 <= before < steps
-        inputs = [Spot(5, t * g[0], g[1:]), Spot(2, 0, row)]
-        inputs += [Spot(7, t * batch * wide + c * size, (wide, 1)) for c in range(cell.columns)]
-        inputs += [Spot(6, before * plane, row) if inside else Spot(9, 0, start), Spot(6, t * plane, row)]
-        if cell.has_cell:
-            inputs += [
-                Spot(8, before * plane, row) if inside else Spot(10, 0, first_cell),
-                Spot(8, t * plane, row),
-                Spot(3, 0, row),
-            ]
-        e = [element(i, dtype) for i in range(len(inputs))]
-        rest = [*e[2 + cell.columns :], None, None, None]
-        made, product, of_cell, direct = cell.backward(e[0] + e[1], e[2 : 2 + cell.columns], *rest[:5])
-        outputs = [(Spot(0, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(made)]
-        if product is not None:
-            outputs += [(Spot(1, t * batch * gates + c * size, (gates, 1)), x) for c, x in enumerate(product)]
-        if of_cell is not None:
-            outputs.append((Spot(3, 0, row), of_cell))
-        if direct is not None:
-            outputs.append((Spot(4, 0, row), direct))
-        plan.append(cell_step(f"{mode.lower()}_step_backward", dtype, (batch, size), outputs, inputs))
-        gradient = Matrix(0 if product is None else 1, (0, 0, gates, 1), t * batch * gates)
-        plan.append(
-            Contraction(
-                dtype,
-                batch,
-                size,
-                gates,
-                gradient,
-                Matrix(11, (0, 0, *weight)),
-                Matrix(2, (0, 0, size, 1)),
-                addend=None if direct is None else Matrix(4, (0, 0, size, 1)),
-            )
-        )
-    return lowered(Plan(plan, results, given, release=steps * batch * size * gates >= RELEASE_FROM))
+            strides = (cell.kept * size, 1)
+            outputs += [(Spot(2, t * plane * cell.kept + part * size, strides), x) for part, x in enumerate(kept)]
+        made.append(cell_step(f"{mode.lower()}_step", dtype, (batch, size), outputs, inputs))
+    return made
 
 
 def _blocks(count: int, from_end: bool) -> list[tuple[int, int]]:
@@ -260,7 +100,7 @@ def _blocks(count: int, from_end: bool) -> list[tuple[int, int]]:
 
 def _part(x: Tensor, at: int, steps: int) -> Tensor:
     layout = x._layout
-    if steps == layout.shape[0]:
+    if steps >= layout.shape[0]:  # or it has no steps
         return x
     return tensor_from(
         x._storage,
@@ -290,45 +130,58 @@ def _recurrent_layer(
     keep: bool,
 ) -> tuple[Tensor, ...]:
     """(outputs (T, batch, size), last cell state, kept values, cells) of a layer; (T, batch, gates) projected input."""
-    layout = projected._layout
+    layout, rule = projected._layout, CELLS[mode]
     dtype, device = layout.dtype, layout.device
     count, batch, _ = layout.shape
     size = weight._layout.shape[1]
-    rule = CELLS[mode]
-    held = count if keep else 1
-    out = empty_layout(Layout.contiguous((count, batch, size), dtype, device))
-    kept = empty_layout(Layout.contiguous((held, batch, rule.columns * size), dtype, device))
-    cells = empty_layout(Layout.contiguous((held, batch, size), dtype, device)) if rule.has_cell else kept
-    ready = weight.t().contiguous().t() if count * batch >= 8 else weight
+    few = count * batch < FEW
+    held, wide = (count if keep else 1), rule.kept * size
+
+    def fresh(*shape: int) -> Tensor:
+        return empty_layout(Layout.contiguous(shape, dtype, device))
+
+    out, cells = fresh(count, batch, size), fresh(held, batch, size) if rule.has_cell else fresh(0)
+    kept = fresh(count, batch, wide) if keep and wide else fresh(0)
+    rest = [weight, *([] if bias is None else [bias])]
+    if few:
+        product = fresh(batch, rule.gates * size)
+    else:
+        projected, hidden = _rows(projected), hidden.contiguous()
+        cell = cell.contiguous() if rule.has_cell else hidden
     state, cell_state = hidden, cell if rule.has_cell else hidden
+    given = projected._layout.strides
     for at, steps in _blocks(count, reverse):
-        key = (mode, steps, layout.strides, state._layout, cell_state._layout, ready._layout, bias is None, reverse, keep)
-        results = (_part(out, at, steps), _part(kept, at, steps) if keep else kept, _part(cells, at, steps) if keep else cells)
-        given = [_part(projected, at, steps), state, cell_state, ready, *([] if bias is None else [bias])]
+        results = [_part(out, at, steps), _part(cells, at, steps) if keep else cells, _part(kept, at, steps)]
+        results += [product] if few else []
+        operands = [_part(projected, at, steps), state, cell_state, *rest]
+        key = (mode, few, bias is None, reverse, keep, *[x._layout for x in operands])
         launch = _plans.get(key)
         if launch is None:
-            launch = _plans[key] = _forward_plan(
-                mode,
-                dtype,
-                device,
-                steps,
-                batch,
-                size,
-                layout.strides,
-                ready._layout.strides,
-                state._layout.strides,
-                cell_state._layout.strides,
-                bias is not None,
-                reverse,
-                keep,
-                [x._layout for x in given],
+            sizes = Steps(mode, steps, batch, size, weight._layout.strides, given[:2], reverse)
+            made = (
+                _few_steps(
+                    mode, dtype, sizes, state._layout.strides, cell_state._layout.strides, given[2:], keep, bias is not None
+                )
+                if few
+                else [Recur(dtype, sizes, keep, bias is not None)]
             )
-        launch(*results, *given)
+            launch = _plans[key] = _lowered(made, sizes, results, operands)
+        launch(*results, *operands)
         last = at if reverse else at + steps - 1
         state = _plane(out, last)
-        if rule.has_cell:
-            cell_state = _plane(cells, last if keep else 0)
-    return out, (cell_state.clone() if rule.has_cell else empty_layout(Layout.contiguous((0,), dtype, device))), kept, cells
+        cell_state = _plane(cells, last if keep else 0) if rule.has_cell else state
+    return out, (cell_state.clone() if rule.has_cell else fresh(0)), kept, cells
+
+
+def _lowered(made: list[Any], sizes: Steps, results: Sequence[Tensor], operands: Sequence[Tensor]) -> Callable:
+    work = sizes.count * sizes.batch * sizes.size * CELLS[sizes.mode].gates
+    layouts = ([x._layout for x in xs] for xs in (results, operands))
+    return lowered(Plan(made, *layouts, release=work >= RELEASE_FROM))
+
+
+def _rows(x: Tensor) -> Tensor:
+    """With the elements of a row side by side."""
+    return x if x._layout.strides[2] == 1 else x.contiguous()
 
 
 @_recurrent_layer.vjp
@@ -336,52 +189,37 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
     if modes.local.grad:
         return _composed[0](gs, mode, projected, hidden, cell, weight, bias, reverse)
     out, _, kept, cells = outs
-    layout = out._layout
+    layout, rule = out._layout, CELLS[mode]
     dtype, device = layout.dtype, layout.device
     count, batch, size = layout.shape
-    rule = CELLS[mode]
     g, g_cell = gs[0], gs[1]
-    g = empty_layout(layout).zero_() if g is None else g
+    g = empty_layout(layout).zero_() if g is None else _rows(g)
     wide = (count, batch, rule.gates * size)
+    hidden = hidden.contiguous()
+    dense = hidden._layout
     gates = empty_layout(Layout.contiguous(wide, dtype, device))
-    product = gates if rule.adds else empty_layout(Layout.contiguous(wide, dtype, device))
-    g_hidden = empty_layout(hidden._layout.dense()).zero_()
+    product = gates if rule.adds else empty_layout(gates._layout)
+    g_hidden = empty_layout(dense).zero_()
+    direct = g_hidden if rule.adds else empty_layout(dense).zero_()
     g_state = g_hidden
     if rule.has_cell:
-        g_state = empty_layout(hidden._layout.dense()).zero_() if g_cell is None else g_cell.clone()
-    direct = g_hidden if rule.adds else empty_layout(hidden._layout.dense())
+        cell = cell.contiguous()
+        g_state = empty_layout(dense).zero_() if g_cell is None else empty_layout(dense).copy_(g_cell)
     for at, steps in _blocks(count, not reverse):
         before = at + steps if reverse else at - 1
         inside = 0 <= before < count
         state = _plane(out, before) if inside else hidden
         cell_state = state if not rule.has_cell else _plane(cells, before) if inside else cell
-        key = ("backward", mode, steps, g._layout.strides, state._layout, cell_state._layout, weight._layout, reverse)
-        given = [
-            _part(g, at, steps),
-            _part(out, at, steps),
-            _part(kept, at, steps),
-            _part(cells, at, steps),
-            state,
-            cell_state,
-            weight,
-        ]
+        results = [_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct]
+        operands = [*(_part(x, at, steps) for x in (g, out, kept, cells)), state, cell_state, weight]
+        key = ("backward", mode, reverse, *[x._layout for x in operands])
         launch = _plans.get(key)
         if launch is None:
-            launch = _plans[key] = _backward_plan(
-                mode,
-                dtype,
-                device,
-                steps,
-                batch,
-                size,
-                g._layout.strides,
-                weight._layout.strides,
-                state._layout.strides,
-                cell_state._layout.strides,
-                reverse,
-                [x._layout for x in given],
-            )
-        launch(_part(gates, at, steps), _part(product, at, steps), g_hidden, g_state, direct, *given)
+            sizes = Steps(mode, steps, batch, size, weight._layout.strides, g._layout.strides[:2], reverse)
+            launch = _plans[key] = _lowered([RecurBackward(dtype, sizes)], sizes, results, operands)
+        launch(*results, *operands)
+    if not rule.adds:
+        g_hidden += direct
     g_weight = g_bias = None
     if need["weight"]:
         edge = count - 1 if reverse else 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.plan import Plan
+from flambeau.codegen.recurrent.cells import CELLS
 from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
@@ -21,7 +22,7 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 from flambeau.ir.loops import element
 from flambeau.ir.scalar import constant
-from flambeau.ops.nn.recurrent import CELLS, Spot, cell_step
+from flambeau.ops.nn.recurrent import Spot, cell_step
 
 _plans: dict[Any, Callable] = register_cache({})
 
@@ -93,7 +94,7 @@ def lstm_cell_step(projected: Tensor, product: Tensor, cell: Tensor) -> tuple[Te
     """(hidden, cell, gates after their functions) of the products with the input and with the hidden state."""
 
     def formula(projected: list, product: list, cell: list) -> list:
-        gates, hidden, new = CELLS["LSTM"].forward([a + b for a, b in zip(projected, product)], [], None, cell[0])
+        gates, hidden, new = CELLS["LSTM"].forward(product, projected, None, cell[0])
         return [hidden, new, *gates]
 
     return _kept("lstm_cell_step", (1, 1, 4), ((projected, 4), (product, 4), (cell, 1)), formula)
@@ -141,7 +142,7 @@ def gru_cell_step(projected: Tensor, product: Tensor, hidden: Tensor) -> tuple[T
     """(hidden, gates after their functions) of the products with the input and with the hidden state."""
 
     def formula(projected: list, product: list, hidden: list) -> list:
-        (*gates, _), new, _ = CELLS["GRU"].forward([None, *product], projected, hidden[0], None)
+        (*gates, _), new, _ = CELLS["GRU"].forward(product, projected, hidden[0], None)
         return [new, *gates]
 
     return _kept("gru_cell_step", (1, 3), ((projected, 3), (product, 3), (hidden, 1)), formula)

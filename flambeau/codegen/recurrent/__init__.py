@@ -1,0 +1,1 @@
+"""Kernels of recurrent layers: all time steps of a sequence in one launch."""
