@@ -167,6 +167,8 @@ def random_sizes(r: random.Random) -> tuple:
         size = [n + r.randint(0, s - 1) for n, s in zip(size, stride, strict=True)]
     groups = 1 if kernel == [3, 3] == [2 + n for n in stride] else up_to(17, 1, 1, 1, 2, 3)
     channels, outputs = (up_to(20 if groups < 5 else 4, 1, 1, 2, 3) * groups for _ in range(2))
+    if groups > 1 and r.random() < 0.4:  # each channel by itself
+        groups = channels = outputs = r.randint(2, 50)
 
     def three(values, fill):
         return (*[fill] * (3 - dims), *values)

@@ -47,6 +47,9 @@ CASES = {
     "depthwise": (2, 6, 6, flat(9, 20), flat(3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 6),
     "depthwise 5x5 stride 2": (2, 5, 5, flat(11, 40), flat(5, 5), (1, 2, 2), (0, 2, 2), (1, 1, 1), 5),
     "depthwise multiplier": (2, 3, 6, flat(7, 8), flat(3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 3),
+    "depthwise of many channels": (2, 37, 37, flat(9, 20), flat(3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 37),
+    "depthwise of many channels, stride 2": (2, 19, 19, flat(8, 11), flat(3, 5), (1, 2, 2), (0, 0, 2), (1, 1, 2), 19),
+    "depthwise 3-d": (2, 9, 9, (4, 5, 6), (3, 2, 3), (1, 1, 1), (1, 0, 1), (1, 1, 1), 9),
     "1-d": (3, 4, 9, flat(1, 50), flat(1, 5), (1, 1, 1), (0, 0, 2)),
     "1-d long": (1, 40, 3, flat(1, 3000), flat(1, 9), (1, 1, 4), (0, 0, 4), (1, 1, 2)),
     "3-d": (2, 3, 5, (4, 5, 6), (3, 2, 3), (1, 1, 1), (1, 0, 1)),
@@ -85,7 +88,8 @@ def test_dtypes(dtype):
 
 
 def test_channels_last():
-    for name in ("3x3", "3x3 stride 2", "groups", "pointwise", "pointwise, fewer outputs", "pointwise stride 2"):
+    names = ["3x3", "3x3 stride 2", "groups", *(name for name in CASES if name.startswith(("pointwise", "depthwise")))]
+    for name in names:
         case = Case(*CASES[name], orders=(CHANNELS_LAST, CHANNELS_LAST))
         case.forward(bias=True)
         case.grad_input()

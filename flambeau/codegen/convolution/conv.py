@@ -10,9 +10,10 @@ from __future__ import annotations
 from itertools import product
 from math import gcd, prod
 
+from flambeau.codegen.convolution import depthwise_channels
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
-from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, flat, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, rounded
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -140,6 +141,8 @@ def _gather_phases(
     if not taps or not channels:
         taps = channels = 0
     if channels == rows == 1:
+        if depthwise_channels.applies(kind, groups, window.source, target):
+            return depthwise_channels.forward_phases(kind, window, groups, w, target, place, finish, bias_slot)
         return _depthwise_phases(kind, window, groups, w, target, place, finish, bias_slot)
     height, vectors = channel_tile(rows)
     width, panels = vectors * kind.lanes, -(-rows // height)
@@ -299,10 +302,7 @@ def _product_phases(
     activation: str | None,
 ) -> Phases:
     """target[m, pixels] = weights[m, k] source[k, pixels] for each image, or for all where their pixels are one axis."""
-    images, pixels = conv.images, prod(conv.size)
-    steps = [flat(t.strides, conv.size) if pixels > 1 else t.strides[0] for t in (source, target)]
-    if all(t.strides[0] == pixels * step for t, step in zip((source, target), steps, strict=True)):
-        images, pixels = 1, images * pixels
+    images, pixels, steps = conv.pixel_axis(source, target)
     b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], step)) for t, step in zip((source, target), steps, strict=True))
     bias = None if bias_slot is None else Matrix(bias_slot, (0, 0, 1, 0))
     return gemm_phases(dtype, m, pixels, k, weights, b, c, (images, 1), bias, activation=activation)

@@ -63,7 +63,10 @@ def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, unrolled: int
                     )
                     for row in rows
                 ]
-                with f.loop(0, box.count_x, lanes) as x:
+                few = box.count_x < lanes
+                with f.loop(0, box.count_x, lanes) as step:
+                    # the last vector of a row ends with it: some pixels are computed twice, for masks are slow to store by
+                    x = f.select(few, step, f.minimum(step, box.count_x - lanes))
                     sums = [f.variable(whole, 0) for _ in range(ROWS)]
                     sources = [f.at(compute, slab, offset + x) for offset in starts]
 
@@ -86,7 +89,10 @@ def depthwise_kernel(kind: Kind, finish: Epilogue, row_order: str, unrolled: int
                             value = narrow(f, kind, value if finish.apply is None else finish.apply(f, value))
                             place = f.at(kind.storage, goal, x * c["c_x"])
                             if finish.columns == "unit":
-                                f.masked_store(value, place, mask, BYTES[kind.storage])
+                                with f.branches(few) as otherwise:
+                                    f.masked_store(value, place, mask, BYTES[kind.storage])
+                                    otherwise()
+                                    f.store(value, place, align=BYTES[kind.storage])
                             else:
                                 f.store(value, spill)
                                 with f.loop(0, count) as i:

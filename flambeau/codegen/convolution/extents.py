@@ -78,6 +78,16 @@ class Convolution(NamedTuple):
             and all(step == 1 or (step is not None and channel == 1) for step, channel in steps)
         )
 
+    def pixel_axis(self, *tensors: Tensor5) -> tuple[int, int, tuple[int, ...]]:
+        """Images and pixels of each, and the strides along them, of tensors that `is_product` takes: one image if the pixels of
+        all are one axis.
+        """
+        images, pixels = self.images, prod(self.size)
+        steps = tuple((flat(t.strides, self.size) or 0) if pixels > 1 else t.strides[0] for t in tensors)
+        if images == 1 or all(t.strides[0] == pixels * step for t, step in zip(tensors, steps, strict=True)):
+            return 1, images * pixels, steps
+        return images, pixels, steps
+
 
 class Weights(NamedTuple):
     """Where weights lie: slot, strides per group, row and channel, taps of the kernel, and which of them are used."""

@@ -5,6 +5,7 @@ Stands on weight.py, winograd_plan.py and depthwise.py; steps.py uses it.
 
 from __future__ import annotations
 
+from flambeau.codegen.convolution import depthwise_channels
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import depthwise_weight_kernel
 from flambeau.codegen.convolution.extents import Convolution, Phases, flat, rounded
@@ -21,6 +22,7 @@ from flambeau.codegen.cpu import register_rows
 from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase
+from flambeau.codegen.products.gemm import Matrix, gemm_phases
 from flambeau.codegen.products.micro import row_counts
 from flambeau.codegen.runtime.threads import planned_threads
 
@@ -40,9 +42,17 @@ def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Te
     if step is None:
         raise NotImplementedError("conv weight gradient: make the output's gradient contiguous first")
     kind = kind_of(dtype)
+    if conv.inputs == conv.rows == 1 and depthwise_channels.applies(kind, conv.groups, x, dy):
+        return depthwise_channels.weight_phases(kind, conv.window(x), conv.groups, dy, weight_slot)
     if conv.inputs == conv.rows == 1 and (step == 1 or conv.out[2] == 1):
         return _depthwise_weight_phases(kind, conv, x, dy, weight_slot)
-    if conv.outputs > conv.channels and conv.is_product(x, dy):
+    product = conv.is_product(x, dy)
+    if product and conv.images:
+        images, pixels, (step_x, step_dy) = conv.pixel_axis(x, dy)
+        if images == 1:
+            a, b = Matrix(dy.slot, (0, 0, dy.strides[1], step_dy)), Matrix(x.slot, (0, 0, step_x, x.strides[1]))
+            return gemm_phases(dtype, conv.outputs, conv.channels, pixels, a, b, Matrix(weight_slot, (0, 0, conv.channels, 1)))
+    if conv.outputs > conv.channels and product:
         # the operand that is transposed while it is packed should be the smaller one
         swapped = conv._replace(channels=conv.outputs, outputs=conv.channels)
         step = flat(x.strides, conv.size)

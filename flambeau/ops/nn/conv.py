@@ -15,7 +15,7 @@ from flambeau.base.dtype import DIMENSIONED, ZERO_DIM, promote_types, result_dty
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.warn import warn_once
-from flambeau.codegen.convolution.extents import Convolution
+from flambeau.codegen.convolution.extents import Convolution, flat
 from flambeau.codegen.convolution.halo import Tensor5
 from flambeau.codegen.convolution.steps import Convolve, ConvolveInput, ConvolveWeight
 from flambeau.codegen.plan import Plan
@@ -200,7 +200,9 @@ def _gradient_of_weight(
     input: Tensor, grad: Tensor, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
 ) -> Tensor:
     """What a gradient of the result makes of the weight, whose extents are `kernel`."""
-    grad = grad.contiguous()
+    y = grad._layout
+    if y.strides[1] != 1 or flat(_five(2, y).strides, _three(y.shape[2:], 1)) is None:
+        grad = grad.contiguous()
     x, y = input._layout, grad._layout
     out = Layout.contiguous((y.shape[1], x.shape[1] // groups, *kernel), x.dtype, x.device)
     key = ("weight", x, y, kernel, stride, padding, dilation, groups)
