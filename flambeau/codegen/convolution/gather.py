@@ -20,6 +20,7 @@ from flambeau.codegen.products.epilogue import Epilogue, epilogue
 PANEL_BYTES = 36 << 10  # of patches: a panel then stays in the first-level cache
 TILE_VECTORS = 5376  # of register tiles that a task may hold unfinished between blocks of channels
 BOX_PIXELS = 1024
+AHEAD = 8  # channels whose weights are asked for while others are packed: they may lie pages apart
 
 FORWARD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
@@ -330,24 +331,34 @@ class WeightPacking:
         with f.loop(0, c["area"], lanes) as raw:
             left = f.minimum(c["area"] - raw, lanes)
             mask = f.mask(left, lanes)
-            with f.loop(0, count) as channel:
-                offset = channel * c["channel_stride"] + raw
-                taken = [
-                    widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, align))
-                    for row in [*rows, *rows[-1:] * (-height % few)]
-                ]
-                for start in range(0, height, few):
-                    for i, value in enumerate(transpose_pieces(f, taken[start : start + few])):
-                        f.store(value, tile, (start + i) * lanes, align=vector_bytes())
-                with f.loop(0, left) as tap:
-                    place = f.load("i64", self.places, raw + tap)
-                    with f.when(place >= 0):
-                        goal = f.at(kind.compute, target, (place * count + channel) * height)
-                        within = tap & (few - 1)
-                        step = f.at(kind.compute, tile, within * lanes + (tap - within))
-                        for start in range(0, height, few):
-                            piece = vector(kind.compute, min(few, height - start))
-                            f.store(f.load(piece, step, start * lanes, align=size), goal, start, align=size)
+            with f.branches(left.equals(1)) as otherwise:  # as the last of nine
+                place = f.load("i64", self.places, raw)
+                with f.when(place >= 0), f.loop(0, count) as channel:
+                    goal = f.at(kind.compute, target, (place * count + channel) * height)
+                    for i, row in enumerate(rows):
+                        value = f.load(kind.storage, row, channel * c["channel_stride"] + raw)
+                        f.store(widen(f, kind, value), goal, i)
+                otherwise()
+                with f.loop(0, count) as channel:
+                    offset = channel * c["channel_stride"] + raw
+                    for row in rows:
+                        f.fetch(f.at(kind.storage, row, offset + c["channel_stride"] * AHEAD))
+                    taken = [
+                        widen(f, kind, f.masked_load(vector(kind.storage, lanes), f.at(kind.storage, row, offset), mask, align))
+                        for row in [*rows, *rows[-1:] * (-height % few)]
+                    ]
+                    for start in range(0, height, few):
+                        for i, value in enumerate(transpose_pieces(f, taken[start : start + few])):
+                            f.store(value, tile, (start + i) * lanes, align=vector_bytes())
+                    with f.loop(0, left) as tap:
+                        place = f.load("i64", self.places, raw + tap)
+                        with f.when(place >= 0):
+                            goal = f.at(kind.compute, target, (place * count + channel) * height)
+                            within = tap & (few - 1)
+                            step = f.at(kind.compute, tile, within * lanes + (tap - within))
+                            for start in range(0, height, few):
+                                piece = vector(kind.compute, min(few, height - start))
+                                f.store(f.load(piece, step, start * lanes, align=size), goal, start, align=size)
 
 
 @compiled(BRIEF)
