@@ -1,7 +1,8 @@
 """Depthwise convolutions of images whose channels lie side by side (channels_last): vectors of channels, read where they lie.
 
 The forward copies nothing but the weights, which are packed by taps. A row of pixels of the result leaves out the taps that see
-padding; pixels near its ends look at each tap. Stands on halo.py; conv.py and weight_plan.py plan with it.
+padding; pixels near its ends look at each tap. Stands on halo.py and extents.py; conv.py and
+weight_plan.py plan with it.
 """
 
 from __future__ import annotations
