@@ -27,7 +27,7 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 FLOORS = (
     "amp compiler futures overrides serialize vision_ops",
     "cpu cuda extensions package serialization",
-    "nn utils",
+    "capture nn utils",
     "__future__ _dynamo _higher_order_ops _inductor _lobpcg _subclasses _utils ao distributed distributions optim",
     "_guards _prims_common compiler_api func fx library profiler testing",
     "_refs autograd",
@@ -84,7 +84,7 @@ OPTIONAL = {"fx.experimental.graph_gradual_typechecker": {"sympy"},
             "serve.handlers.tasks": {"transformers", "sentence_transformers"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}
-DYNAMIC_IMPORTERS = {"compat", "locate", "package", "serialize"}  # whose job it is to import by a name that is computed
+DYNAMIC_IMPORTERS = {"capture", "compat", "locate", "package", "serialize"}  # they import by a name that is computed: a program's
 LAZY = "flambeau.base.lazy_import"  # imports a package's modules for the package itself
 
 # Modules that import each other, inside functions, and why; all others form no circle.

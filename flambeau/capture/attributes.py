@@ -1,0 +1,213 @@
+"""Looks at attributes and changes of them: as Python's own, with guards on what of the environment decides them.
+
+Stands on provenance.py and kinds.py.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
+
+from flambeau.capture.builtins import CONTAINERS
+from flambeau.capture.kinds import (
+    ABSENT,
+    C_FUNCTIONS,
+    GENERIC_READERS,
+    IMMUTABLE,
+    OF_VALUES,
+    SLOTS,
+    in_class,
+    is_made_by_class_statement,
+)
+from flambeau.capture.provenance import Provenance
+from flambeau.codegen.runtime.cpython import slot_offset
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Attributes"]
+
+
+class Attributes(Provenance):
+    """The hooks for attributes; `call` is that of the whole recorder."""
+
+    call: Callable[..., Any]
+
+    def attribute(self, o: Any, name: str) -> Any:
+        cls = type(o)
+        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or isinstance(o, enum.Enum):
+            return getattr(o, name)
+        if isinstance(o, Tensor):
+            return self._attribute_of_tensor(o, name)
+        if cls is ModuleType:
+            return self._attribute_of_module(o, name)
+        if isinstance(o, type):
+            return self._attribute_of_class(o, name)
+        if cls is super:
+            return self._attribute_of_super(o, name)
+        if cls is FunctionType or cls is MethodType or cls is functools.partial or isinstance(o, C_FUNCTIONS):
+            if self.of_environment(o) and name not in ("__self__", "__func__", "__name__", "__qualname__", "func", "args"):
+                if cls is not FunctionType or hasattr(FunctionType, name):
+                    self.refuse(f"the attribute {name} of a function is read")
+                else:
+                    self.guards.item(o.__dict__, name, f"the attribute {name} of a function", self._kept(o.__dict__.get(name)))
+                    return self.reach(getattr(o, name))
+            return getattr(o, name)
+        if not is_made_by_class_statement(cls):
+            if self.of_environment(o):
+                self.refuse(f"the attribute {name} of a {cls.__module__}.{cls.__qualname__} is read")
+            return getattr(o, name)
+        self._pinned_class(o)
+        reader = in_class(cls, "__getattribute__")
+        if type(reader) is not FunctionType:
+            if reader not in GENERIC_READERS:
+                self.refuse(f"{cls.__qualname__} has a __getattribute__ in C")
+                return getattr(o, name)
+            return self._generic(o, name, True)
+        try:
+            return self.call(reader, o, name)
+        except AttributeError:
+            other = in_class(cls, "__getattr__")
+            if type(other) is not FunctionType:
+                raise
+        return self.call(other, o, name)
+
+    def _generic(self, o: Any, name: str, others: bool) -> Any:
+        """object.__getattribute__(o, name), then the class's `__getattr__` if others."""
+        cls, mine = type(o), self.of_environment(o)
+        found = in_class(cls, name)
+        kind = type(found)
+        if found is not ABSENT and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+            if kind is property:
+                return self.call(self.reach(found.fget), o)
+            if kind in SLOTS:
+                value = found.__get__(o, cls)
+                if mine and name == "__dict__":
+                    self.guards.dict_of(o, value)
+                elif mine and kind is MemberDescriptorType:
+                    self.guards.slot(o, slot_offset(cls, name), value, f"the attribute {name}", self._kept(value))
+                elif mine and name != "__class__":
+                    self.refuse(f"the attribute {name} of a {cls.__qualname__} is read")
+                return self.reach(value) if mine else value
+            getter = in_class(kind, "__get__")
+            if type(getter) is FunctionType:
+                return self.call(self.reach(getter), self.reach(found), o, cls)
+            self.refuse(f"the attribute {name} of a {cls.__qualname__} is read by code in C")
+            return found.__get__(o, cls)
+        try:
+            own = object.__getattribute__(o, "__dict__")
+        except AttributeError:
+            own = None
+        if own is not None:
+            if mine:
+                self.guards.dict_of(o, own)
+                self.guards.item(own, name, f"the attribute {name}", self._kept(own.get(name)))
+            if name in own:
+                return self.reach(own[name]) if mine else own[name]
+        if found is not ABSENT:
+            return self._bound(found, o, cls)
+        other = in_class(cls, "__getattr__") if others else ABSENT
+        if type(other) is FunctionType:
+            return self.call(self.reach(other), o, name)
+        return object.__getattribute__(o, name)
+
+    def _bound(self, found: Any, o: Any, cls: type) -> Any:
+        """A class's attribute, as an instance gives it."""
+        kind = type(found)
+        if kind is FunctionType:
+            return MethodType(self.reach(found), o)
+        if kind in (staticmethod, classmethod):
+            self.reach(found.__func__)
+            return found.__get__(o, cls)
+        if not hasattr(kind, "__get__"):
+            return self.reach(found)
+        if kind in C_FUNCTIONS or kind in SLOTS:
+            return found.__get__(o, cls)
+        getter = in_class(kind, "__get__")
+        if type(getter) is FunctionType and kind is not functools.cached_property:
+            return self.call(self.reach(getter), self.reach(found), o, cls)
+        self.refuse(f"an attribute of {cls.__qualname__} is a {kind.__qualname__}")
+        return found.__get__(o, cls)
+
+    def _attribute_of_tensor(self, o: Tensor, name: str) -> Any:
+        found = in_class(type(o), name)
+        if found is ABSENT:
+            if id(o) in self.arguments:
+                self.refuse(f"the attribute {name} of an argument is read")
+            elif self.of_environment(o):
+                self.guards.item(o.__dict__, name, f"the attribute {name} of a tensor", False)
+                return self.reach(getattr(o, name))
+            return getattr(o, name)
+        if type(found) is FunctionType:
+            return MethodType(found, o)
+        if name in OF_VALUES and self.of_environment(o):
+            self.refuse(f"the attribute {name} of a tensor is read")
+        return getattr(o, name)
+
+    def _attribute_of_module(self, o: ModuleType, name: str) -> Any:
+        value = getattr(o, name)  # which may make it
+        if self.of_environment(o):
+            if name not in o.__dict__:
+                self.refuse(f"{o.__name__}.{name} is computed when it is asked for")
+                return value
+            self.guards.item(o.__dict__, name, f"{o.__name__}.{name}", self._kept(value))
+        return self.reach(value)
+
+    def _attribute_of_class(self, o: type, name: str) -> Any:
+        if not self.guards.class_state(o, f"attributes of {o.__qualname__}"):
+            self.refuse(f"the class {o.__qualname__} changed too often")
+        if type(in_class(type(o), "__getattribute__")) is FunctionType:
+            self.refuse(f"the class {o.__qualname__} has a __getattribute__ of its own")
+        found = in_class(o, name)
+        value = getattr(o, name)
+        if found is not ABSENT and type(found) is classmethod:
+            self.reach(found.__func__)
+        elif type(value) is FunctionType or not hasattr(type(found), "__get__"):
+            self.reach(value)
+        return value
+
+    def _attribute_of_super(self, o: Any, name: str) -> Any:
+        this, start = o.__self__, o.__thisclass__
+        cls = this if isinstance(this, type) and issubclass(this, start) else type(this)
+        self.guards.class_state(cls, f"attributes of {cls.__qualname__}")
+        order = cls.__mro__
+        for base in order[order.index(start) + 1 :]:
+            if name in base.__dict__:
+                found = base.__dict__[name]
+                if type(found) is FunctionType:
+                    self.reach(found)
+                    return found if isinstance(this, type) else MethodType(found, this)
+                if type(found) is property:
+                    return self.call(self.reach(found.fget), this)
+                break
+        return getattr(o, name)
+
+    # ---- changes
+    def set_attribute(self, o: Any, name: str, value: Any) -> None:
+        if self.reason is None:
+            writer = in_class(type(o), "__setattr__")
+            if not isinstance(o, (Tensor, type)) and type(writer) is FunctionType:
+                self._pinned_class(o)
+                self.call(self.reach(writer), o, name, value)
+                return
+            found = in_class(type(o), name)
+            if type(found) is property and not isinstance(o, Tensor) and found.fset is not None:
+                self.call(self.reach(found.fset), o, value)
+                return
+            self._written(o, f"the attribute {name} of a {type(o).__qualname__} is set")
+        setattr(o, name, value)
+
+    def delete_attribute(self, o: Any, name: str) -> None:
+        if self.reason is None:
+            writer = in_class(type(o), "__delattr__")
+            if type(writer) is FunctionType:
+                self._pinned_class(o)
+                self.call(self.reach(writer), o, name)
+                return
+            self._written(o, f"the attribute {name} of a {type(o).__qualname__} is deleted")
+        delattr(o, name)
+
+    def _written(self, o: Any, what: str) -> None:
+        if self.of_environment(o) or isinstance(o, (type, ModuleType)):
+            self.refuse(what)

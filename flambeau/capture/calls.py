@@ -1,0 +1,229 @@
+"""Calls: functions with source are run instrumented, those of flambeau's own rooms and known ones in C as they are.
+
+Everything else refuses. Stands on items.py.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+from typing import Any
+
+from flambeau.capture.builtins import PURE, SCALARS, method_kind
+from flambeau.capture.instrument import Instrumented
+from flambeau.capture.items import Items
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, STATEFUL, in_class, is_of_namedtuple, is_trusted
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Calls"]
+
+
+def _none_registered_since(token: object) -> bool:
+    return abc.get_cache_token() == token
+
+
+class Calls(Items):
+    """The hook for calls; `codes` are those of instrumented functions."""
+
+    _followed: Callable[[FunctionType], Instrumented | None]
+    _instance: Callable[[FunctionType, Instrumented], FunctionType]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: set[CodeType] = set()
+        self.net: Callable[..., None] | None = None  # the profile function of this run
+
+    def call(self, f: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if self.reason is not None:
+            return f(*args, **kwargs)
+        cls = type(f)
+        if cls is FunctionType:
+            return self._call_function(f, args, kwargs)
+        if cls is MethodType:
+            return self.call(self.reach(f.__func__), f.__self__, *args, **kwargs)
+        if isinstance(f, C_FUNCTIONS):
+            return self._call_native(f, args, kwargs)
+        if isinstance(f, type):
+            return self._call_class(f, args, kwargs)
+        if cls is functools.partial:
+            if self.of_environment(f):
+                for part in (f.args, f.keywords, f.func):
+                    self.touch(self.reach(part))
+            return self.call(f.func, *f.args, *args, **{**f.keywords, **kwargs})
+        method = in_class(cls, "__call__")
+        if type(method) is FunctionType:
+            self._pinned_class(f)
+            return self.call(self.reach(method), f, *args, **kwargs)
+        self.refuse(f"a {cls.__module__}.{cls.__qualname__} is called")
+        return f(*args, **kwargs)
+
+    def _call_function(self, f: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        code = f.__code__
+        if code in self.codes:  # made in this call, by instrumented code
+            return f(*args, **kwargs)
+        if is_trusted(code):
+            if f.__name__ in STATEFUL:
+                self.refuse(f"{f.__name__} is called")
+            for each in (*args, *kwargs.values()):
+                self.touch(each)
+            return f(*args, **kwargs)
+        made = self._followed(f)
+        if made is None:
+            return f(*args, **kwargs)
+        self.guards.function(f, f"the function {f.__qualname__}")
+        for each in f.__defaults__ or ():
+            self.reach(each)
+        self.touch(self.reach(f.__kwdefaults__))
+        return self._instance(f, made)(*args, **kwargs)
+
+    def _call_class(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if cls in PURE or cls in IMMUTABLE:
+            return cls(*self._looked_into(args), **kwargs)
+        if cls is type and len(args) == 1:
+            self._pinned_class(args[0])
+            return self.reach(type(args[0]))
+        if cls is super and len(args) == 2:
+            return super(*args)
+        if cls is map:
+            iterators = [self.each(a) for a in args[1:]]
+            return (self.call(args[0], *each) for each in zip(*iterators, strict=False))
+        if issubclass(cls, Tensor) or type(cls).__call__ is not type.__call__:
+            self.refuse(f"an object of {cls.__qualname__} is made")
+            return cls(*args, **kwargs)
+        if not self.guards.class_state(cls, f"attributes of {cls.__qualname__}"):
+            self.refuse(f"the class {cls.__qualname__} changed too often")
+        make, initialize = in_class(cls, "__new__"), in_class(cls, "__init__")
+        make = getattr(make, "__func__", make)
+        if make is object.__new__ and type(initialize) is FunctionType:
+            made = object.__new__(cls)
+            self.call(self.reach(initialize), made, *args, **kwargs)
+            return made
+        if make is object.__new__ and initialize is object.__init__:
+            return cls(*args, **kwargs)
+        if type(make) is FunctionType and is_of_namedtuple(make.__globals__) and type(initialize) is not FunctionType:
+            return cls(*args, **kwargs)
+        self.refuse(f"an object of {cls.__qualname__} is made")
+        return cls(*args, **kwargs)
+
+    def _call_native(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(f, (MethodDescriptorType, WrapperDescriptorType)):
+            return self._call_unbound(f, args, kwargs)
+        special = _SPECIAL.get(f)
+        if special is not None:
+            return special(self, *args, **kwargs)
+        owner = getattr(f, "__self__", None)
+        if f in PURE and (owner is None or isinstance(owner, ModuleType)):
+            for each in kwargs.values():
+                self.touch(each)
+            return f(*self._looked_into(args), **kwargs)
+        name = f.__name__
+        kind = method_kind(owner, name) if owner is not None and not isinstance(owner, (ModuleType, type)) else None
+        if kind == "reads":
+            return self._call_reading(f, owner, name, args, kwargs)
+        if kind == "writes":
+            self._written(owner, f"a {type(owner).__qualname__} of the surroundings is changed by {name}")
+            for each in (*args, *kwargs.values()):
+                self.touch(each)
+            return f(*args, **kwargs)
+        if name in ("__init__", "__init_subclass__", "__enter__", "__exit__") and getattr(type(owner), name, None) is getattr(
+            object, name, 0
+        ):
+            return f(*args, **kwargs)
+        if name == "__setattr__" and f.__objclass__ is object if hasattr(f, "__objclass__") else False:
+            self._written(owner, f"the attribute {args[0]} of a {type(owner).__qualname__} is set")
+            return f(*args, **kwargs)
+        self.refuse(f"the function {getattr(f, '__qualname__', f)}, which is written in C, is called")
+        return f(*args, **kwargs)
+
+    def _looked_into(self, args: tuple[Any, ...]) -> Iterator[Any]:
+        """Arguments of a function in C, which may iterate over them."""
+        for each in args:
+            self.touch(each)
+            yield (
+                self.each(each)
+                if type(in_class(type(each), "__iter__")) is FunctionType and not isinstance(each, Tensor)
+                else each
+            )
+
+    def _call_unbound(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A method of a class in C that is given its object: `dict.get(d, k)`, `object.__setattr__(o, name, value)`."""
+        if args and f is object.__getattribute__:
+            return self._generic(args[0], args[1], False)
+        if args and f is object.__setattr__:
+            self._written(args[0], f"the attribute {args[1]} of a {type(args[0]).__qualname__} is set")
+            return f(*args, **kwargs)
+        if f is object.__init__:
+            return f(*args, **kwargs)
+        if not args:
+            return f(*args, **kwargs)
+        return self._call_native(f.__get__(args[0], type(args[0])), args[1:], kwargs)
+
+    def _call_reading(self, f: Any, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        mine = self.of_environment(owner)
+        if name == "get" and isinstance(owner, dict) and mine and type(args[0]) in SCALARS and id(owner) not in self.touched:
+            value = f(*args, **kwargs)
+            self.guards.item(owner, args[0], f"the entry {args[0]!r} of a dict", args[0] not in owner or self._kept(value))
+            return self.reach(value) if args[0] in owner else value
+        for each in (owner, *args, *kwargs.values()):
+            self.touch(each)
+        return f(*args, **kwargs)
+
+    # ---- functions of Python with a rule of their own
+    def _isinstance(self, value: Any, classes: Any) -> bool:
+        if type(value) not in IMMUTABLE and self.of_environment(value) and id(value) not in self.arguments:
+            self.guards.class_of(value, "the class of an object")
+        self.touch(classes)
+        for each in classes if isinstance(classes, tuple) else (classes,):
+            check = in_class(type(each), "__instancecheck__")
+            if isinstance(each, abc.ABCMeta):
+                known = functools.partial(_none_registered_since, abc.get_cache_token())
+                self.guards.asked(known, "classes registered with abstract ones")
+            elif type(check) is FunctionType and not is_trusted(check.__code__):
+                return bool(self.call(self.reach(check), each, value))
+        return isinstance(value, classes)
+
+    def _getattr(self, o: Any, name: str, *default: Any) -> Any:
+        try:
+            return self.attribute(o, name)
+        except AttributeError:
+            if default:
+                return default[0]
+            raise
+
+    def _hasattr(self, o: Any, name: str) -> bool:
+        try:
+            self.attribute(o, name)
+        except AttributeError:
+            return False
+        return True
+
+    def _len(self, o: Any) -> int:
+        method = in_class(type(o), "__len__")
+        if type(method) is FunctionType and not isinstance(o, Tensor):
+            self._pinned_class(o)
+            return self.call(self.reach(method), o)
+        return len(self.touch(o))
+
+    def _iter(self, o: Any, *sentinel: Any) -> Any:
+        return iter(self.each(o), *sentinel) if not sentinel else iter(o, *sentinel)
+
+    def _next(self, o: Any, *default: Any) -> Any:
+        method = in_class(type(o), "__next__")
+        if type(method) is FunctionType:
+            self.refuse(f"next() of a {type(o).__qualname__}")
+        self._written(o, f"a {type(o).__qualname__} of the surroundings is advanced")
+        return next(o, *default)
+
+
+_SPECIAL: dict[Any, Callable[..., Any]] = {
+    isinstance: Calls._isinstance,
+    getattr: Calls._getattr,
+    hasattr: Calls._hasattr,
+    setattr: Calls.set_attribute,
+    delattr: Calls.delete_attribute,
+    len: Calls._len,
+    iter: Calls._iter,
+    next: Calls._next,
+}

@@ -1,0 +1,217 @@
+"""A captured function: calls that a program can answer are replayed, all others run as they are.
+
+    captured = Captured(function)
+    captured(*args)     # the first call of its kind runs as it is, the second is recorded, later ones are guards and a replay
+
+A call's *kind* is the structure of its arguments, the layouts of their tensors, and the modes of the thread. Stands on recorder,
+results and codegen.programs.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.base.dtype import get_default_dtype
+from flambeau.base.flags import flags
+from flambeau.capture.kinds import IMMUTABLE, TENSORS
+from flambeau.capture.recorder import Recorder
+from flambeau.capture.results import NoRecipe, Recipe
+from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
+from flambeau.codegen.runtime import guards, state
+from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.core.modes import modes
+from flambeau.core.modes.modes import local
+from flambeau.core.modes.settings import settings
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Captured", "Entry"]
+
+MOST_MISSES = 32  # captures in a row that no later call could use: the function is left alone from then on
+MOST_ENTRIES = 8  # of one kind
+MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
+
+
+class Entry:
+    """A program, and what must hold for it to answer a call."""
+
+    def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe) -> None:
+        self.guards = recorder.guards
+        self.check, self.reasons = recorder.guards.finish()
+        self.replay, self.build = replay, recipe.build
+        self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
+        self.hits = 0
+
+    def answer(self, tensors: list[Tensor]) -> Any:
+        """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
+        failed = self.check()
+        if failed >= 0:
+            raise Unfit(self.reasons[failed])
+        if not self.pinned.isdisjoint(map(id, tensors)):
+            raise Unfit("an argument is a tensor of the surroundings")
+        made = self.replay(*tensors)
+        self.hits += 1
+        return self.build(made)
+
+
+class Captured:
+    """A function that is recorded and replayed; `refusals` are the reasons why calls were not, with how often.
+
+    bits: the results of replays are those of the function, to the last bit.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function, updated=())
+        self.entries: dict[Any, list[Entry]] = {}
+        self.calls: dict[Any, int] = {}  # by kind: recordings that were refused, or MOST_REFUSALS if no more are to be made
+        self.refusals: dict[str, int] = {}
+        self.misses = 0
+        self.retired = not guards.available()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.retired or _special():
+            return self.function(*args, **kwargs)
+        tensors: list[Tensor] = []
+        try:
+            key = _kind(args, kwargs, tensors), _modes()
+            entries = self.entries.get(key)
+        except (_Unknown, TypeError) as reason:
+            self._refused(str(reason))
+            return self.function(*args, **kwargs)
+        for entry in entries or ():
+            try:
+                return entry.answer(tensors)
+            except Unfit as reason:
+                self._refused(str(reason))
+        refused = self.calls.setdefault(key, -1)
+        if refused < 0 or refused >= MOST_REFUSALS:
+            self.calls[key] = max(refused, 0)
+            return self.function(*args, **kwargs)
+        return self._record(key, tensors, args, kwargs)
+
+    def _refused(self, reason: str) -> None:
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+    def _record(self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, recorded; an entry is made of it if nothing was refused."""
+        if all(not entry.hits for entry in self.entries.get(key, ())):
+            self.misses += 1
+            if self.misses > MOST_MISSES:
+                self.retired = True
+        recorder, tape = Recorder(), Tape(tensors)
+        before = _modes()
+        try:
+            tape.begin()
+        except Busy:
+            return self.function(*args, **kwargs)
+        self.calls[key] += 1  # unless it comes to an entry
+        try:
+            result = recorder.run(self.function, args, kwargs)
+        finally:
+            tape.end()
+        if _modes() != before:
+            recorder.refuse("modes are others after the call")
+        self._keep(key, recorder, tape, tensors, result)
+        return result
+
+    def _keep(self, key: Any, recorder: Recorder, tape: Tape, tensors: list[Tensor], result: Any) -> None:
+        recorder.look_back()
+        if recorder.reason is None:
+            try:
+                recipe = Recipe(result, recorder)
+                program = tape.finish(tensors, recipe.tensors)
+                if isinstance(program, Refusal):
+                    recorder.refuse(program.reason)
+                else:
+                    entries = self.entries.setdefault(key, [])
+                    entries.insert(0, Entry(recorder, Replay(program), recipe))
+                    del entries[MOST_ENTRIES:]
+                    self.calls[key] -= 1
+                    self.misses = 0 if any(entry.hits for entry in entries) else self.misses
+            except (NoRecipe, NotImplementedError) as reason:
+                recorder.refuse(str(reason))
+        if recorder.reason is not None:
+            self._refused(recorder.reason)
+
+
+def _special() -> bool:
+    """Whether something is on that sees calls one by one, a profiler or debugger, or a recording, whose part the call is then."""
+    return bool(
+        modes.active.count
+        or modes.observed.count
+        or state.words[state.TAPE]
+        or sys.getprofile()
+        or sys.gettrace()
+        or local.exporting
+    )
+
+
+def _modes() -> tuple[Any, ...]:
+    """What functions of flambeau's own rooms read besides their arguments."""
+    return (
+        local.grad,
+        local.inference,
+        get_default_dtype(),
+        planned_threads(),
+        settings.deterministic,
+        settings.fills,
+        flags.winograd,
+        local.multithreading,
+        state.words[state.GUARD],
+    )
+
+
+def _kind(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
+    """The key of a call's arguments; their tensors are put into `tensors`."""
+    if not kwargs:
+        for x in args:
+            if x.__class__ is not Tensor or x._node is not None:
+                break
+        else:  # tensors without gradients alone: the common case, and quick
+            if len(args) == 1:
+                tensors.append(args[0])
+                return args[0]._layout
+            if len({id(x._storage) for x in args}) == len(args):
+                tensors.extend(args)
+                return tuple([x._layout for x in args])
+    return _structure((args, kwargs), tensors)
+
+
+class _Unknown(Exception):
+    """args[0]: an argument that no kind is known for."""
+
+
+def _structure(value: Any, tensors: list[Tensor]) -> Any:
+    """An argument's part of the key; tensors in it are appended to `tensors`."""
+    cls = type(value)
+    if cls is Tensor or cls in TENSORS:
+        for i, other in enumerate(tensors):
+            if other is value:
+                return i
+            if other._storage is value._storage:
+                tensors.append(value)
+                return cls, value._layout, value._node is None, value._node is None or value.is_leaf, i
+        tensors.append(value)
+        return cls, value._layout, value._node is None, value._node is None or value.is_leaf
+    if cls in (int, bool, str, bytes, type(None)):
+        return cls, value
+    if cls is float:
+        return cls, value.hex()
+    if cls is tuple or cls is list:
+        return cls, *[_structure(each, tensors) for each in value]
+    if cls is dict:
+        return cls, *[(_constant_key(key), _structure(each, tensors)) for key, each in value.items()]
+    if isinstance(value, Tensor):
+        raise _Unknown(f"an argument of the class {cls.__name__}")
+    if cls in IMMUTABLE:
+        return cls, repr(value)
+    return cls, id(value)  # an object that guards pin, and hold
+
+
+def _constant_key(key: Any) -> Any:
+    if type(key) not in (str, int, bool):
+        raise _Unknown("an argument is a dict whose keys are neither strings nor numbers")
+    return type(key), key

@@ -1,0 +1,490 @@
+"""A function's tree with a hook at each place where it looks at its surroundings or changes them.
+
+| source | becomes |
+| --- | --- |
+| `a.b`, `a[i]`, `f(x)` | `attribute(a, "b")`, `item(a, i)`, `call(f, x)` |
+| `name` that is global, that is free | `global_("name")`, `free("name", name)` |
+| `for x in a`, `with a`, `import a` | `for x in each(a)`, `with context(a)`, `a = module("a", ...)` |
+| `a.b = v`, `a[i] = v`, `del a.b` | `set_attribute(a, "b", v)`, `set_item(a, i, v)`, ... |
+| `a is b`, `a in b` | `same(a, b)`, `contains(b, a)` |
+| `a + b`, `if a`, `a or b`, `*a`, `f"{a}"`, `x, y = a` | `touch(a) + touch(b)`, `if touch(a)`, ...: C code looks into it |
+| `a += b` | `a = augmented(a); a += touch(b)` |
+
+Operators stay Python's own: what C code may read of their operands is pinned by `touch`, and functions written in Python that
+they call are seen by the recorder's net. Hooks are free variables of the new function, lines stay
+as they are. Stands on source.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from types import CodeType
+from typing import Any
+
+from flambeau.capture.source import Source, code_in, compiled, factory_module
+
+__all__ = ["HOOKS", "Instrumented", "NotInstrumented", "instrumented"]
+
+_PREFIX = "_capture_"
+HOOKS = (
+    "attribute item slice call global_ free each context module imported same contains touch augmented "
+    "set_attribute set_item delete_attribute delete_item"
+).split()
+
+
+class NotInstrumented(Exception):
+    """args[0]: what of a function can't be followed."""
+
+
+class Instrumented:
+    """An instrumented function's code; `free` are the names of its free variables in the order of its closure: those of the
+    original, and hooks, which begin with a prefix that `hook_of` takes off.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        self.code, self.free = code, code.co_freevars
+
+    @staticmethod
+    def hook_of(name: str) -> str | None:
+        return name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
+
+
+_instrumented: dict[CodeType, Instrumented] = {}
+
+
+def instrumented(code: CodeType, source: Source) -> Instrumented:
+    """A function's instrumented code. NotInstrumented, with the reason, for what writes globals."""
+    found = _instrumented.get(code)
+    if found is None:
+        node = _Hooks(code, source).function(source.node)
+        if isinstance(node, ast.Lambda):  # under a name that no other function on its line has
+            returned = ast.copy_location(ast.Return(node.body), node.body)
+            node = ast.copy_location(ast.FunctionDef(_PREFIX + "lambda", node.args, [returned], [], type_params=[]), node)
+        names = tuple(_PREFIX + name for name in HOOKS)
+        made = compiled(factory_module(node, source, code.co_freevars, names), code)
+        inside = code_in(made, source, node.name)
+        if inside is None:
+            raise NotInstrumented("its defaults are functions")
+        named = inside.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+        found = _instrumented[code] = Instrumented(named)
+    return found
+
+
+def codes_of(code: CodeType) -> Iterable[CodeType]:
+    """A code object and all that stand in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from codes_of(each)
+
+
+def _bound(node: ast.AST) -> tuple[set[str], set[str]]:
+    """The names that a function, lambda, comprehension or class binds in its own scope, and those that it declares as others'."""
+    bound: set[str] = set()
+    declared: set[str] = set()
+
+    def visit(at: ast.AST, top: bool = False) -> None:
+        match at:
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                bound.add(at.id)
+            case ast.Global() | ast.Nonlocal():
+                declared.update(at.names)
+            case ast.Import() | ast.ImportFrom():
+                bound.update((alias.asname or alias.name).split(".")[0] for alias in at.names)
+            case ast.ExceptHandler() if at.name:
+                bound.add(at.name)
+        if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not top:
+            bound.add(at.name)
+            for each in (*at.decorator_list, *_outside(at)):
+                visit(each)
+        elif isinstance(at, ast.Lambda) and not top:
+            for each in _outside(at):
+                visit(each)
+        elif isinstance(at, _COMPREHENSIONS) and not top:
+            visit(at.generators[0].iter)
+            bound.update(n.target.id for n in ast.walk(at) if isinstance(n, ast.NamedExpr) and isinstance(n.target, ast.Name))
+        else:
+            for child in ast.iter_child_nodes(at):
+                visit(child)
+
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        arguments = node.args
+        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        bound |= {a.arg for a in every if a is not None}
+        for part in node.body if isinstance(node.body, list) else [node.body]:
+            visit(part)
+    elif isinstance(node, _COMPREHENSIONS):
+        for generator in node.generators:
+            visit(generator.target)
+    else:
+        visit(node, True)
+    return bound - declared, declared
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _outside(node: ast.AST) -> list[ast.expr]:
+    """The expressions of a definition that are evaluated where it stands: defaults, annotations, bases."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.bases, *(k.value for k in node.keywords)]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        a = node.args
+        annotated = [x.annotation for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x and x.annotation]
+        returned = None if isinstance(node, ast.Lambda) else node.returns
+        return [*a.defaults, *(d for d in a.kw_defaults if d is not None), *annotated, *([returned] if returned else [])]
+    return []
+
+
+class _Hooks(ast.NodeTransformer):
+    """Puts the hooks into one function and those inside it; nodes of the original are copied, never changed."""
+
+    def __init__(self, code: CodeType, source: Source) -> None:
+        self.free, self.private = set(code.co_freevars) - {"__class__"}, (source.class_name or "").lstrip("_")
+        self.scopes: list[set[str]] = []
+        self.temporaries = 0
+        self.first = "self" if not code.co_argcount else code.co_varnames[0]
+
+    # ---- names
+    def _mangled(self, name: str) -> str:
+        """A name as the compiler would mangle it, which it doesn't do to the texts that hooks get."""
+        if self.private and name.startswith("__") and not name.endswith("__") and "." not in name:
+            return f"_{self.private}{name}"
+        return name
+
+    def _hook(self, at: ast.AST, name: str, *arguments: ast.expr) -> ast.Call:
+        call = ast.Call(ast.Name(_PREFIX + name, ast.Load()), list(arguments), [])
+        return ast.fix_missing_locations(ast.copy_location(call, at))
+
+    def _temporary(self) -> str:
+        self.temporaries += 1
+        name = f"{_PREFIX}value_{self.temporaries}"
+        self.scopes[-1].add(name)
+        return name
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load) or node.id == "__class__":
+            return node
+        name = self._mangled(node.id)
+        if any(node.id in scope for scope in self.scopes):
+            return node
+        if name in self.free or node.id in self.free:
+            return self._hook(node, "free", ast.Constant(name), node)
+        return self._hook(node, "global_", ast.Constant(name))
+
+    # ---- scopes
+    def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
+        """A function's tree with hooks; for the outermost one, defaults and annotations stay as they are."""
+        bound, declared = _bound(node)
+        if not self.scopes:
+            outer = {n for each in ast.walk(node) if isinstance(each, ast.Global) for n in each.names}
+            if outer:
+                raise NotInstrumented(f"it declares {', '.join(sorted(outer))} global")
+        self.scopes.append(bound | {n for n in declared if not self.scopes and n not in self.free})
+        if isinstance(node, ast.Lambda):
+            made: ast.FunctionDef | ast.Lambda = ast.Lambda(node.args, self.visit(node.body))
+        else:
+            made = ast.FunctionDef(node.name, node.args, self._block(node.body), [], None, type_params=[])
+        self.scopes.pop()
+        return ast.copy_location(made, node)
+
+    def _definition(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
+        """A function inside the function: its defaults are evaluated where it stands; nobody asks for its annotations."""
+        a = node.args
+        positional, named, others = ([ast.arg(x.arg) for x in each] for each in (a.posonlyargs, a.args, a.kwonlyargs))
+        var, keywords = (x and ast.arg(x.arg) for x in (a.vararg, a.kwarg))
+        defaults = [d and self.visit(d) for d in a.kw_defaults], keywords, [self.visit(d) for d in a.defaults]
+        arguments = ast.fix_missing_locations(ast.copy_location(ast.arguments(positional, named, var, others, *defaults), node))
+        made = self.function(node)
+        made.args = arguments
+        return made
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        if node.decorator_list:
+            raise NotInstrumented(f"the function {node.name} inside it has a decorator")
+        return self._definition(node)  # type: ignore[return-value]
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return self._definition(node)  # type: ignore[return-value]
+
+    def _refused(self, node: ast.AST) -> ast.AST:
+        raise NotInstrumented(f"line {getattr(node, 'lineno', '?')} has {type(node).__name__}")
+
+    visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Match = _refused
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
+        bound, _ = _bound(node)
+        generators = []
+        for i, g in enumerate(node.generators):
+            if not i:
+                iterated = self.visit(g.iter)
+                self.scopes.append(bound)
+            else:
+                iterated = self.visit(g.iter)
+            target = g.target
+            if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(target)):
+                self._refused(target)
+            conditions = [self._touched(c) for c in g.ifs]
+            generators.append(ast.comprehension(target, self._hook(g.iter, "each", iterated), conditions, g.is_async))
+        if isinstance(node, ast.DictComp):
+            made: ast.expr = ast.DictComp(self.visit(node.key), self.visit(node.value), generators)
+        else:
+            made = type(node)(self.visit(node.elt), generators)
+        self.scopes.pop()
+        return ast.copy_location(made, node)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    # ---- expressions
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self._hook(node, "attribute", self.visit(node.value), ast.Constant(self._mangled(node.attr)))
+
+    def _index(self, node: ast.expr) -> ast.expr:
+        """What stands in brackets, as one value: slices are made by `slice`."""
+        if isinstance(node, ast.Slice):
+            parts = [ast.Constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
+            return self._hook(node, "slice", *parts)
+        if isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts):
+            return ast.copy_location(ast.Tuple([self._index(e) for e in node.elts], ast.Load()), node)
+        return self.visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        return self._hook(node, "item", self.visit(node.value), self._index(node.slice))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if (
+            isinstance(node.func, ast.Name)
+            and node.func.id == "super"
+            and not node.args
+            and "super" not in set().union(*self.scopes)
+        ):
+            own = ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())
+            node = ast.copy_location(ast.Call(node.func, list(own), []), node)
+            ast.fix_missing_locations(node)
+        call = self._hook(node, "call", self.visit(node.func), *(self.visit(a) for a in node.args))
+        call.keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._touched(k.value)) for k in node.keywords]
+        return ast.fix_missing_locations(call)
+
+    def _touched(self, node: ast.expr) -> ast.expr:
+        """An operand: C code will look into its value."""
+        made = self.visit(node)
+        return made if isinstance(made, ast.Constant) else self._hook(node, "touch", made)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if len(node.ops) > 1 and any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            self._refused(node)
+        op, a, b = node.ops[0], node.left, node.comparators[0]
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            if isinstance(a, ast.Constant) or isinstance(b, ast.Constant):
+                return self.generic_visit(node)  # type: ignore[return-value]
+            made: ast.expr = self._hook(node, "same", self.visit(a), self.visit(b))
+        elif isinstance(op, (ast.In, ast.NotIn)):
+            made = self._hook(node, "contains", self.visit(a), self.visit(b))
+        else:
+            return ast.copy_location(ast.Compare(self._touched(a), node.ops, [self._touched(c) for c in node.comparators]), node)
+        return ast.copy_location(ast.UnaryOp(ast.Not(), made), node) if isinstance(op, (ast.IsNot, ast.NotIn)) else made
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        values = [*(self._touched(v) for v in node.values[:-1]), self.visit(node.values[-1])]
+        return ast.copy_location(ast.BoolOp(node.op, values), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        return ast.copy_location(ast.BinOp(self._touched(node.left), node.op, self._touched(node.right)), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        return ast.copy_location(ast.UnaryOp(node.op, self._touched(node.operand)), node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        return ast.copy_location(ast.IfExp(self._touched(node.test), self.visit(node.body), self.visit(node.orelse)), node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        form = node.format_spec and self.visit(node.format_spec)
+        return ast.copy_location(ast.FormattedValue(self._touched(node.value), node.conversion, form), node)
+
+    def visit_Starred(self, node: ast.Starred) -> ast.expr:
+        return ast.copy_location(ast.Starred(self._touched(node.value), node.ctx), node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        keys = [k and self._touched(k) for k in node.keys]
+        values = [self.visit(v) if k else self._touched(v) for k, v in zip(node.keys, node.values, strict=True)]
+        return ast.copy_location(ast.Dict(keys, values), node)
+
+    def visit_Set(self, node: ast.Set) -> ast.expr:
+        return ast.copy_location(ast.Set([self._touched(e) for e in node.elts]), node)
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.expr:
+        return ast.copy_location(ast.YieldFrom(self._hook(node, "each", self.visit(node.value))), node)
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """A copy of a node with its children visited."""
+        fields: dict[str, Any] = {}
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                done: list = []
+                for each in value:
+                    if not isinstance(each, ast.AST):
+                        done.append(each)
+                        continue
+                    one = self.visit(each)
+                    done.extend(one) if isinstance(one, list) else done.append(one)
+                value = done
+            elif isinstance(value, ast.AST):
+                value = self.visit(value)
+            fields[name] = value
+        return ast.copy_location(type(node)(**fields), node)
+
+    # ---- statements
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for each in body:
+            one = self.visit(each)
+            made.extend(one) if isinstance(one, list) else made.append(one)
+        return made
+
+    def _stored(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        """target = value, for targets that may be attributes, items and tuples of targets."""
+        at = target
+        if isinstance(target, ast.Name):
+            return [self._assign(target, value)]
+        if isinstance(target, ast.Attribute):
+            name = ast.Constant(self._mangled(target.attr))
+            held = self._temporary()
+            return [
+                self._assign(_store(held, at), value),
+                self._expression(self._hook(at, "set_attribute", self.visit(target.value), name, _load(held, at))),
+            ]
+        if isinstance(target, ast.Subscript):
+            held = self._temporary()
+            place = self.visit(target.value), self._index(target.slice)
+            return [self._assign(_store(held, at), value), self._expression(self._hook(at, "set_item", *place, _load(held, at)))]
+        if isinstance(target, (ast.Tuple, ast.List)):
+            if not isinstance(value, (ast.Tuple, ast.List)):
+                value = self._hook(at, "touch", value)
+            if all(isinstance(n, (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)) for n in ast.walk(target)):
+                return [self._assign(target, value)]
+            names, after = [], []
+            for each in target.elts:
+                starred = isinstance(each, ast.Starred)
+                held = self._temporary()
+                stored: ast.expr = _store(held, at)
+                names.append(ast.copy_location(ast.Starred(stored, ast.Store()), at) if starred else stored)
+                after += self._stored(each.value if isinstance(each, ast.Starred) else each, _load(held, at))
+            return [self._assign(ast.copy_location(ast.Tuple(names, ast.Store()), at), value), *after]
+        self._refused(target)
+        return []
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> ast.stmt:
+        return ast.fix_missing_locations(ast.copy_location(ast.Assign([target], value), target))
+
+    def _expression(self, value: ast.expr) -> ast.stmt:
+        return ast.copy_location(ast.Expr(value), value)
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        value = self.visit(node.value)
+        if len(node.targets) == 1:
+            return self._stored(node.targets[0], value)
+        held = self._temporary()
+        made = [self._assign(_store(held, node), value)]
+        for target in node.targets:
+            made += self._stored(target, _load(held, node))
+        return made
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        return [] if node.value is None else self._stored(node.target, self.visit(node.value))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        value, target = node.value, node.target
+        if isinstance(target, ast.Name):
+            if not any(target.id in scope for scope in self.scopes):
+                self._refused(node)  # of a variable around the function
+            asked = self._assign(_store(target.id, node), self._hook(node, "augmented", _load(target.id, node)))
+            return [
+                asked,
+                ast.fix_missing_locations(ast.copy_location(ast.AugAssign(target, node.op, self._touched(value)), node)),
+            ]
+        owner, held = self._temporary(), self._temporary()
+        made = [self._assign(_store(owner, node), self.visit(target.value))]
+        if isinstance(target, ast.Attribute):
+            read, write, key = "attribute", "set_attribute", [ast.Constant(self._mangled(target.attr))]
+        else:
+            index = self._temporary()
+            made.append(self._assign(_store(index, node), self._index(target.slice)))
+            read, write, key = "item", "set_item", [_load(index, node)]  # type: ignore[list-item]
+        was = self._hook(node, "augmented", self._hook(node, read, _load(owner, node), *key))
+        made.append(self._assign(_store(held, node), was))
+        augmented = ast.copy_location(ast.AugAssign(_store(held, node), node.op, self._touched(value)), node)
+        made.append(ast.fix_missing_locations(augmented))
+        made.append(self._expression(self._hook(node, write, _load(owner, node), *key, _load(held, node))))
+        return made
+
+    def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for target in node.targets:
+            if isinstance(target, ast.Attribute):
+                name = ast.Constant(self._mangled(target.attr))
+                made.append(self._expression(self._hook(node, "delete_attribute", self.visit(target.value), name)))
+            elif isinstance(target, ast.Subscript):
+                made.append(
+                    self._expression(self._hook(node, "delete_item", self.visit(target.value), self._index(target.slice)))
+                )
+            else:
+                made.append(ast.copy_location(ast.Delete([target]), node))
+        return made
+
+    def visit_For(self, node: ast.For) -> Any:
+        iterated = self._hook(node.iter, "each", self.visit(node.iter))
+        if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(node.target)):
+            held = self._temporary()
+            body = [*self._stored(node.target, _load(held, node)), *self._block(node.body)]
+            made = ast.For(_store(held, node), iterated, body, self._block(node.orelse))
+        else:
+            made = ast.For(node.target, iterated, self._block(node.body), self._block(node.orelse))
+        return ast.fix_missing_locations(ast.copy_location(made, node))
+
+    def visit_With(self, node: ast.With) -> Any:
+        items, first = [], []
+        for each in node.items:
+            held = each.optional_vars
+            if held is not None and not isinstance(held, ast.Name):
+                name = self._temporary()
+                first += self._stored(held, _load(name, node))
+                if len(node.items) > 1:
+                    self._refused(node)
+                held = _store(name, node)
+            items.append(ast.withitem(self._hook(each.context_expr, "context", self.visit(each.context_expr)), held))
+        return ast.fix_missing_locations(ast.copy_location(ast.With(items, [*first, *self._block(node.body)]), node))
+
+    def visit_If(self, node: ast.If) -> ast.stmt:
+        return ast.copy_location(ast.If(self._touched(node.test), self._block(node.body), self._block(node.orelse)), node)
+
+    def visit_While(self, node: ast.While) -> ast.stmt:
+        return ast.copy_location(ast.While(self._touched(node.test), self._block(node.body), self._block(node.orelse)), node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        return ast.copy_location(ast.Assert(self._touched(node.test), node.msg and self.visit(node.msg)), node)
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        made = []
+        for alias in node.names:
+            bound = alias.asname or alias.name.split(".")[0]
+            found = self._hook(node, "module", ast.Constant(alias.name), ast.Constant(alias.asname is not None))
+            made.append(self._assign(_store(bound, node), found))
+        return made
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+        made = []
+        for alias in node.names:
+            if alias.name == "*":
+                self._refused(node)
+            words = ast.Constant(node.module or ""), ast.Constant(node.level), ast.Constant(alias.name)
+            made.append(self._assign(_store(alias.asname or alias.name, node), self._hook(node, "imported", *words)))
+        return made
+
+
+def _store(name: str, at: ast.AST) -> ast.Name:
+    return ast.copy_location(ast.Name(name, ast.Store()), at)  # type: ignore[type-var]
+
+
+def _load(name: str, at: ast.AST) -> ast.Name:
+    return ast.copy_location(ast.Name(name, ast.Load()), at)  # type: ignore[type-var]

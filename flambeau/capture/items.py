@@ -1,0 +1,154 @@
+"""Looks at items of containers, iteration, contexts, and changes of items: as Python's own, with guards.
+
+Stands on attributes.py.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from flambeau.capture.attributes import Attributes
+from flambeau.capture.builtins import CONTAINERS, SCALARS
+from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_made_by_class_statement
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Items"]
+
+
+class Items(Attributes):
+    """The hooks for items, iteration, contexts, and for operators that compare by identity or write in place."""
+
+    def item(self, o: Any, key: Any) -> Any:
+        cls = type(o)
+        if self.reason is not None or cls in IMMUTABLE:
+            return o[key]
+        mine = self.of_environment(o)
+        if cls in (dict, collections.OrderedDict) or (cls is collections.defaultdict and key in o):
+            if mine:
+                if type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ and not isinstance(key, type):
+                    self.refuse("a dict is asked for a key that is compared by Python code")
+                elif isinstance(key, Tensor):
+                    self.refuse("a dict is asked for a tensor")
+                elif id(o) not in self.touched:
+                    self.guards.item(o, key, f"the entry {key!r} of a dict", key not in o or self._kept(o[key]))
+            return self.reach(o[key]) if mine else o[key]
+        if cls in CONTAINERS:
+            if mine and cls is collections.defaultdict:
+                self.refuse("a defaultdict is asked for what it hasn't got")
+            self.touch(o)
+            return self.reach(o[key]) if mine else o[key]
+        if isinstance(o, Tensor):
+            return o[self.touch(key)]
+        method = in_class(cls, "__getitem__")
+        if type(method) is FunctionType:
+            self._pinned_class(o)
+            return self.call(self.reach(method), o, key)
+        self.touch(o)
+        if mine or isinstance(o, type):
+            self.refuse(f"an item of a {cls.__qualname__} is read")
+        return o[key]
+
+    @staticmethod
+    def slice(start: Any, stop: Any, step: Any) -> slice:
+        return slice(start, stop, step)
+
+    def each(self, o: Any) -> Any:
+        cls = type(o)
+        if self.reason is not None or cls in IMMUTABLE or isinstance(o, Tensor):
+            return o
+        mine = self.of_environment(o)
+        if cls in CONTAINERS:
+            self.touch(o)
+            return self._reached(o) if mine else o
+        method = in_class(cls, "__iter__")
+        if type(method) is FunctionType:
+            self._pinned_class(o)
+            return self.each(self.call(self.reach(method), o))
+        if type(in_class(cls, "__next__")) is FunctionType or (mine and not is_made_by_class_statement(cls)):
+            self.refuse(f"a {cls.__qualname__} is iterated over")
+        if method is ABSENT and type(in_class(cls, "__getitem__")) is FunctionType:
+            self.refuse(f"a {cls.__qualname__} is iterated over by its __getitem__")
+        self.touch(o)
+        return o
+
+    def _reached(self, values: Any) -> Iterator[Any]:
+        for each in values:
+            yield self.reach(each)
+
+    def context(self, o: Any) -> Any:
+        if self.reason is not None:
+            return o
+        cls = type(o)
+        enter, leave = in_class(cls, "__enter__"), in_class(cls, "__exit__")
+        if type(enter) is not FunctionType or type(leave) is not FunctionType:
+            self.refuse(f"with {cls.__qualname__}")
+            return o
+        self._pinned_class(o)
+        return _Context(self, o, enter, leave)
+
+    # ---- operators
+    def same(self, a: Any, b: Any) -> bool:
+        if self.reason is None and isinstance(a, Tensor) and isinstance(b, Tensor):
+            if (id(a) in self.arguments) is not (id(b) in self.arguments) and self.of_environment(a) and self.of_environment(b):
+                self.refuse("an argument is compared with a tensor of the surroundings by identity")
+        return a is b
+
+    def contains(self, value: Any, container: Any) -> bool:
+        if self.reason is None:
+            if type(container) in (dict, collections.OrderedDict) and self.of_environment(container) and type(value) in SCALARS:
+                if id(container) not in self.touched:
+                    self.guards.item(container, value, f"whether {value!r} is in a dict", True)
+            elif type(container) not in CONTAINERS and type(container) not in IMMUTABLE:
+                method = in_class(type(container), "__contains__")
+                if type(method) is FunctionType:
+                    self._pinned_class(container)
+                    return bool(self.touch(self.call(method, container, value)))
+                self.touch(container)
+            else:
+                self.touch(container)
+                self.touch(value)
+        return value in container
+
+    def augmented(self, value: Any) -> Any:
+        if self.reason is None and type(value) not in IMMUTABLE and not isinstance(value, Tensor):
+            if self.of_environment(value) and type(value) not in (tuple, frozenset):
+                self.refuse(f"a {type(value).__name__} of the surroundings is changed in place")
+            self.touch(value)
+        return value
+
+    # ---- changes
+    def set_item(self, o: Any, key: Any, value: Any) -> None:
+        if self.reason is None:
+            if isinstance(o, Tensor):
+                self.touch(key)
+                self.touch(value)
+            elif type(in_class(type(o), "__setitem__")) is FunctionType:
+                self._pinned_class(o)
+                self.call(self.reach(in_class(type(o), "__setitem__")), o, key, value)
+                return
+            else:
+                self._written(o, f"an item of a {type(o).__qualname__} is set")
+        o[key] = value
+
+    def delete_item(self, o: Any, key: Any) -> None:
+        if self.reason is None:
+            if type(in_class(type(o), "__delitem__")) is FunctionType:
+                self.refuse(f"an item of a {type(o).__qualname__} is deleted")
+            self._written(o, f"an item of a {type(o).__qualname__} is deleted")
+        del o[key]
+
+
+class _Context:
+    """A context manager whose methods are run instrumented."""
+
+    def __init__(self, recorder: Items, manager: Any, enter: FunctionType, leave: FunctionType) -> None:
+        self.recorder, self.manager, self.enter, self.leave = recorder, manager, enter, leave
+
+    def __enter__(self) -> Any:
+        return self.recorder.call(self.recorder.reach(self.enter), self.manager)
+
+    def __exit__(self, *exception: Any) -> Any:
+        return self.recorder.call(self.recorder.reach(self.leave), self.manager, *exception)

@@ -1,0 +1,158 @@
+"""Provenance: which objects of a call are of the environment, and the guards that pin them.
+
+An object is *of the environment* if it was reached from the arguments, a global or a free variable; a guard pins the place
+where it was found. An object that isn't was made in the call, or is one of Python's constants. `touch` pins what C code may
+read of a value. Stands on kinds and codegen.runtime.guards.
+"""
+
+from __future__ import annotations
+
+import enum
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from flambeau.capture.builtins import CONTAINERS, SCALARS
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, is_made_by_class_statement
+from flambeau.codegen.runtime.guards import Guards
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Provenance"]
+
+
+def _place_of(tensor: Tensor) -> tuple[Any, ...]:
+    return id(tensor._storage), tensor._offset, id(tensor._layout), id(tensor._node), id(getattr(tensor, "_grad", None))
+
+
+class Provenance:
+    """`guards`, `tensors` of the environment, and `reason`, why the call can't be skipped later, or None."""
+
+    def __init__(self) -> None:
+        self.guards = Guards()
+        self.reason: str | None = None
+        self.environment: dict[int, Any] = {}
+        self.arguments: dict[int, Any] = {}  # those of the environment that are looked up anew in every call
+        self.tensors: dict[int, Tensor] = {}
+        self.touched: set[int] = set()
+        self._places: dict[int, tuple[Any, ...]] = {}  # of tensors of the environment, before the call
+
+    def refuse(self, reason: str) -> None:
+        """The call can't be skipped later; the first reason is kept."""
+        if self.reason is None:
+            self.reason = reason
+
+    def _argument(self, value: Any) -> None:
+        """What the call was given: its structure is part of the key under which it is found again."""
+        if type(value) in IMMUTABLE:
+            return
+        self.environment[id(value)] = value
+        if type(value) in TENSORS:
+            self._keep_tensor(value)
+            self.arguments[id(value)] = value
+        elif type(value) in (list, tuple, dict):
+            self.arguments[id(value)] = value
+            self.touched.add(id(value))
+            for each in value.values() if type(value) is dict else value:
+                self._argument(each)
+        else:
+            self.reach(value)
+            self.guards.hold(value)
+
+    def _keep_tensor(self, tensor: Tensor) -> None:
+        self.tensors[id(tensor)] = tensor
+        self._places[id(tensor)] = _place_of(tensor)
+
+    def of_environment(self, value: Any) -> bool:
+        return id(value) in self.environment
+
+    def reach(self, value: Any) -> Any:
+        """A value was found at a place of the environment that a guard pins."""
+        if self.reason is not None or type(value) in IMMUTABLE or id(value) in self.environment:
+            return value
+        self.environment[id(value)] = value
+        if isinstance(value, Tensor):
+            if type(value) not in TENSORS:
+                self.refuse(f"a tensor of the class {type(value).__name__}")
+                return value
+            self._keep_tensor(value)
+            self.guards.tensor(value)
+        return value
+
+    def _pinned_class(self, value: Any) -> None:
+        """What a class says of its instances."""
+        if self.of_environment(value) and id(value) not in self.arguments:
+            self.guards.class_of(value, "the class of an object")
+        if not self.guards.class_state(type(value), f"attributes of {type(value).__qualname__}"):
+            self.refuse(f"the class {type(value).__qualname__} changed too often")
+
+    def is_constant(self, value: Any) -> bool:
+        """Whether a value is the same in every call that guards let pass: a scalar, or an object of the environment."""
+        return (
+            type(value) in IMMUTABLE
+            or isinstance(value, enum.Enum)
+            or (self.of_environment(value) and id(value) not in self.arguments)
+        )
+
+    def look_back(self) -> None:
+        """After the call: refuse where a tensor of the environment has got another place, layout or node."""
+        for key, tensor in self.tensors.items():
+            if self._places[key] != _place_of(tensor):
+                self.refuse("a tensor of the surroundings got other memory, another shape or another gradient")
+
+    # ---- what C code may look into
+    def touch(self, value: Any) -> Any:
+        """C code will look into a value: what it may find there is pinned."""
+        cls = type(value)
+        if self.reason is not None or cls in IMMUTABLE:
+            return value
+        if cls in CONTAINERS:
+            self._touch_container(value)
+        elif isinstance(value, (Tensor, type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
+            if isinstance(value, type) and self.of_environment(value):
+                self.guards.class_state(value, f"attributes of {value.__qualname__}")
+        elif is_made_by_class_statement(cls):  # made by a class statement
+            self._pinned_class(value)
+            for base in cls.__mro__:
+                if base in CONTAINERS:
+                    self._touch_container(value)
+        elif self.of_environment(value):
+            self.refuse(f"an object of {cls.__module__}.{cls.__qualname__} is looked into")
+        return value
+
+    def _touch_container(self, value: Any) -> None:
+        mine = self.of_environment(value)
+        if mine:
+            if id(value) in self.touched:
+                return
+            self.touched.add(id(value))
+        if isinstance(value, dict):
+            if mine:
+                self._whole_dict(value)
+            elements: Any = [*dict.keys(value), *dict.values(value)]
+        elif isinstance(value, list):
+            if mine:
+                self.guards.list_items(value, "the elements of a list", keep=True)
+            elements = list.copy(value)
+        else:
+            elements = list(value)
+            if mine and not isinstance(value, (tuple, frozenset)):
+                self.guards.asked(lambda: list(value) == elements, "the elements of a set or deque")
+        for each in elements:
+            if mine:
+                self.reach(each)
+            if type(each) in CONTAINERS:
+                self._touch_container(each)
+
+    def _whole_dict(self, table: dict[Any, Any]) -> None:
+        keys = list(dict.keys(table))
+        if any(type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ for key in keys):
+            self.refuse("a dict has keys that are compared by Python code")
+            return
+        self.guards.size_of_dict(table, "the number of entries of a dict")
+        for key in keys:
+            self.guards.item(table, key, f"the entry {key!r} of a dict", self._kept(dict.__getitem__(table, key)))
+        if len(keys) > 1:
+            self.guards.order(table)
+
+    @staticmethod
+    def _kept(value: Any) -> bool:
+        return not isinstance(value, Tensor)

@@ -1,0 +1,152 @@
+"""The recorder: runs a call of an instrumented function as it is, and notes what that depends on.
+
+Looks at the environment become guards; whatever isn't known (a function without source, an object of a class written in C, a
+write to the environment) sets `reason`: the call goes on as Python has it, and was right, but later ones can't be skipped. A
+profile function, `_net`, sees every Python frame that was reached by other ways than the hooks. Stands on calls.py, which has
+the hooks.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from flambeau.capture.calls import Calls
+from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented
+from flambeau.capture.kinds import INSTALLED, OWN, READERS, STANDARD_LIBRARY, is_of_namedtuple, is_trusted
+from flambeau.capture.source import source_of
+
+__all__ = ["Recorder"]
+
+
+def _loaded(name: str) -> ModuleType:
+    """A module that the program imports."""
+    if name not in sys.modules:
+        __import__(name)
+    return sys.modules[name]
+
+
+class Recorder(Calls):
+    """One call's record: see Provenance for what it gives."""
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """function(*args, **kwargs), recorded. Its exceptions are the call's."""
+        for each in (*args, *kwargs.values()):
+            self._argument(each)
+        self.reach(function)
+        self.guards.hold(function)
+        outer = sys.getprofile()
+        if outer is not None:
+            self.refuse("a profiler or debugger is on")
+            return function(*args, **kwargs)
+        self.net = self._net
+        sys.setprofile(self.net)
+        try:
+            return self.call(function, *args, **kwargs)
+        finally:
+            sys.setprofile(None)
+            self.net = None
+
+    def _net(self, frame: Any, event: str, argument: Any) -> None:
+        if event != "call" or self.reason is not None:
+            return
+        code = frame.f_code
+        name = code.co_filename
+        if code in self.codes or name.startswith(OWN):
+            return
+        if is_trusted(code):
+            if code in READERS:
+                self.refuse(f"a tensor's value is read ({code.co_name})")
+            return
+        if name == "<frozen abc>" or is_of_namedtuple(frame.f_globals):
+            return
+        while name.startswith(STANDARD_LIBRARY) and not name.startswith(INSTALLED):  # as a trusted room may use it
+            frame = frame.f_back
+            name = frame.f_code.co_filename
+            if name.startswith(OWN) or is_trusted(frame.f_code):
+                return
+        self.refuse(f"{code.co_qualname} is called by code that isn't seen ({code.co_filename}:{code.co_firstlineno})")
+
+    def _followed(self, f: FunctionType) -> Instrumented | None:
+        """A function's instrumented code; None, refused, where there is none. The net is down meanwhile."""
+        sys.setprofile(None)
+        try:
+            source = source_of(f.__code__)
+            if isinstance(source, str):
+                self.refuse(f"{f.__qualname__} can't be followed: {source}")
+                return None
+            try:
+                return instrumented(f.__code__, source)
+            except NotInstrumented as reason:
+                self.refuse(f"{f.__qualname__} can't be followed: {reason}")
+                return None
+        finally:
+            sys.setprofile(self.net)
+
+    def _instance(self, f: FunctionType, made: Instrumented) -> FunctionType:
+        """The instrumented form of a function: its globals, defaults and cells, and this recorder's hooks."""
+        self.codes.update(codes_of(made.code))
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        hooks: dict[str, Any] = {
+            "global_": functools.partial(self._global, f.__globals__),
+            "free": functools.partial(self._free, cells),
+            "imported": functools.partial(self._imported, f.__globals__),
+        }
+        closure = []
+        for name in made.free:
+            hook = made.hook_of(name)
+            if hook in HOOKS:
+                closure.append(CellType(hooks.get(hook) or getattr(self, hook)))
+            else:
+                closure.append(cells[name])
+        instance = FunctionType(made.code, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
+        instance.__kwdefaults__ = f.__kwdefaults__
+        return instance
+
+    # ---- names
+    def _global(self, names: dict[str, Any], name: str) -> Any:
+        known = builtins.__dict__
+        if name in names:
+            value = names[name]
+            if self.reason is None:
+                self.guards.item(names, name, f"the global {name}", self._kept(value))
+        elif name in known:
+            value = known[name]
+            if self.reason is None:
+                self.guards.item(names, name, f"the global {name}")
+                self.guards.item(known, name, f"the builtin {name}")
+        else:
+            raise NameError(f"name '{name}' is not defined")
+        return self.reach(value)
+
+    def _free(self, cells: dict[str, CellType], name: str, value: Any) -> Any:
+        if self.reason is None:
+            self.guards.cell(cells[name], f"the variable {name} of a function around", self._kept(value))
+        return self.reach(value)
+
+    def module(self, name: str, whole: bool) -> Any:
+        found = _loaded(name)
+        shown = name if whole else name.split(".")[0]
+        if self.reason is None:
+            self.guards.item(sys.modules, shown, f"the module {shown}")
+            self.reach(found)
+        return self.reach(sys.modules[shown])
+
+    def _imported(self, names: dict[str, Any], path: str, level: int, name: str) -> Any:
+        absolute = importlib.util.resolve_name("." * level + path, names.get("__package__")) if level else path
+        found = _loaded(absolute)
+        if self.reason is None:
+            self.guards.item(sys.modules, absolute, f"the module {absolute}")
+            self.reach(found)
+        try:
+            return self.attribute(found, name)
+        except AttributeError:
+            try:
+                return self.module(f"{absolute}.{name}", True)
+            except ModuleNotFoundError:
+                raise ImportError(f"cannot import name {name!r} from {absolute!r} ({found.__file__})") from None
