@@ -56,13 +56,13 @@ class _Replay:
 
     def function(self) -> Function:
         f = self.f
+        self._numbers()  # before an address is looked up: their conversion may run Python
         self._outputs()
         with f.when(self._word(DEAD).differs(0)):
             self._leave(GONE)
         changed = self._find()
         with f.when(changed.get().differs(0)):
             self._compare()
-        self._numbers()
         self._save()
         self._patch_externals()
         self._count(1)
@@ -202,7 +202,6 @@ class _Replay:
             value = f.call("double", "PyFloat_AsDouble", f.load("ptr", f["args"], self._word(ARGUMENTS) + i))
             with f.when(value.equals(-1.0)):
                 with f.when(f.address(f.call("ptr", "PyErr_Occurred")).differs(0)):
-                    self._drop()
                     f.ret(f.pointer(f.i64(0)))
             first = f.load("i64", number, 0)
             with f.loop(first, first + f.load("i64", number, 1)) as j:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,8 +14,12 @@ import pytest
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.codegen import jit
+from flambeau.codegen.builder import kernel, module
+from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.programs import Refusal, Replay, Tape, Unfit, record
 from flambeau.codegen.runtime import state
+from flambeau.codegen.targets import lowered
 from flambeau.nn import functional as F
 from flambeau.optim import adam
 
@@ -356,6 +361,29 @@ def test_several_threads_replay_at_once(threads: int) -> None:
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+def test_a_signal_ends_a_replay() -> None:
+    f = kernel()
+    with f.loop(f["begin"], f["end"]) as chunk:
+        with f.stretches(0, f.load("i64", f.buffer(1), 0), 1 << 10) as (first, last), f.loop(first, last) as i:
+            f.store(i, f.buffer(0), chunk)
+    one = torch.ones(1, dtype=torch.int64)
+    run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [one._layout], [one._layout], release=True))
+    replay = replay_of(lambda n: run(None, n) + 1, one)
+
+    def handler(*_: object) -> None:
+        raise KeyError("stop")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyError, match="stop"):
+            replay(torch.full((1,), 1 << 62))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert replay(one)[0].item() == 1
 
 
 def test_it_reads_as_text() -> None:
