@@ -111,6 +111,11 @@ class Nest:
     stages: tuple[Loop | Row, ...]
     scalars: tuple[tuple[str, DType], ...] = ()
 
+    @property
+    def may_refuse(self) -> bool:
+        """Whether it may find bad data: by a pick, whose position is out of range, or by a guard."""
+        return any(n.op in ("pick", "guard") for s in self.stages for e in s.expressions for n in topological(e))
+
     @kept
     def key(self) -> tuple:
         """Content without the functions in it: folds are identified by their combined expressions."""

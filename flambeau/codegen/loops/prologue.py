@@ -14,7 +14,7 @@ from flambeau.base.dtype import float64, int64
 from flambeau.codegen.builder import Odometer, Value, kernel, module
 from flambeau.codegen.scalar import STREAMS_METADATA, Lowering, memory_type
 from flambeau.ir.loops import Nest
-from flambeau.ir.scalar import Expr, cast, leaf, topological
+from flambeau.ir.scalar import Expr, cast, leaf
 
 LANE_CHUNK = 4096  # most rows side by side in lane mode
 GUARD_ERROR = 2  # error word: a guard's condition held
@@ -122,10 +122,7 @@ class Frame:
             self._block = self.f.pointer(self.f.parameter(0))
         self._constants: dict[int, Value] = {}
         self.env: dict[Expr, str | tuple[str, str]] = {}  # values known for the whole row
-        self.error = self.f.variable("i64", 0) if self._may_fail() else None
-
-    def _may_fail(self) -> bool:
-        return any(n.op in ("pick", "guard") for e in self.all_expressions() for n in topological(e))
+        self.error = self.f.variable("i64", 0) if self.nest.may_refuse else None
 
     def all_expressions(self):
         for stage in self.nest.stages:

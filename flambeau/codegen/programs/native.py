@@ -16,7 +16,7 @@ from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, obj
 # the head
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)
 PARALLEL, NEW_BLOCK, RELEASES, ARGUMENTS, NUMBERS, NUMBER_COUNT, SAVES, SAVE_COUNT = range(10, 18)
-UNFIT, FAILED, CODE, DEAD, HEAD_WORDS = range(18, 23)
+UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, HEAD_WORDS = range(18, 24)
 # an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted
 # from where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes
 # grows, whose memory it shares at what distance (its own, 0), and whether it is the same storage object
@@ -71,8 +71,9 @@ class _Replay:
             self._drop()
             f.ret(f.pointer(f.i64(0)))
         with f.when(self._word(FAILED).differs(0)):
-            self._count(-1)
-            self._restore()
+            with f.when(self._word(FAILED) <= self._word(TAKEN_BACK)):
+                self._count(-1)
+                self._save(back=True)
             self._drop()
             f.ret(self._none())
         self._finish()
@@ -219,9 +220,6 @@ class _Replay:
             kept, count = f.load("ptr", save, 3), f.load("i64", save, 2)
             there = f.pointer(place.get())
             f.call("ptr", "memcpy", *((there, kept) if back else (kept, there)), count)
-
-    def _restore(self) -> None:
-        self._save(back=True)
 
     def _count(self, sign: int) -> None:
         """Count the writes to storages that were there before."""

@@ -120,19 +120,25 @@ class Replay:
         if unfit:
             raise Unfit(_REASONS[unfit])
         step = self.program.steps[failed - 1]
-        if frames.takes_back:
+        if failed - 1 <= frames.takes_back:
             raise Unfit("a kernel found bad data")
         raise RuntimeError(f"a kernel found bad data (code {frames.words[native.CODE]}): {str(step.plan).split(chr(10))[0]}")
 
 
 def may_refuse(step: Step) -> bool:
     """Whether a step's kernels may find bad data."""
-    return any(s.__class__.__name__ not in _SURE and not (s.__class__ is Loops and not s.picks) for s in step.plan.steps)
+    return any(_may_refuse(one) for one in step.plan.steps)
 
 
-_SURE = frozenset(
-    {"Contraction", "Attend", "AttendBackward", "Convolve", "ConvolveInput", "ConvolveWeight"}
-)  # steps that do the same whatever the data are
+def _may_refuse(step: Any) -> bool:
+    if step.__class__ is Loops:
+        return step.nest.may_refuse
+    kind = step.__class__.__name__
+    return any(move.indices for move in step.moves) if kind == "Moves" else kind not in _SURE
+
+
+#: Kinds of steps that do the same whatever the data are.
+_SURE = frozenset("Contraction Attend AttendBackward Convolve ConvolveInput ConvolveWeight Recur RecurBackward".split())
 
 
 class _Frames:
@@ -141,7 +147,7 @@ class _Frames:
     def __init__(self, program: Program) -> None:
         buffers, steps = program.buffers, program.steps
         self._kept: list[Any] = [program]
-        self.takes_back = True
+        self.takes_back = -1  # the last of the steps whose complaint is taken back with all that was done before
         self.trials, self._quickest = 3, 1 << 62
         places = self._arena(program)
         uses: list[list[tuple[int, int]]] = [[] for _ in buffers]  # by buffer: words that hold an address in it, and how far
@@ -204,6 +210,7 @@ class _Frames:
             (native.NUMBER_COUNT, len(program.numbers)),
             (native.SAVES, self._table(saves)),
             (native.SAVE_COUNT, len(saves) // native.SAVE_WORDS),
+            (native.TAKEN_BACK, self.takes_back + 1),
         ):
             head[word] = int(value)
         self.words = (ctypes.c_int64 * native.HEAD_WORDS).from_address(self._table(head))
@@ -361,8 +368,8 @@ class _Frames:
                     states[address] = SPARE_BYTES if number.spare else GENERATOR_BYTES
         table: array[int] = array("q")
         if sum(high - low for low, high in saved.values()) > MOST_SAVED:
-            self.takes_back = False
             return table
+        self.takes_back = last
         for buffer, (low, high) in saved.items():
             table.extend((self._entries[buffer], low, high - low, self._memory(high - low)))
         for address, size in states.items():

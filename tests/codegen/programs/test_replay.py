@@ -322,6 +322,22 @@ def test_bad_data_is_taken_back() -> None:
     assert found.equal(fn(x, torch.tensor([1, 2])))
 
 
+@pytest.mark.parametrize("size", [4, 1 << 18])
+def test_what_is_too_much_to_be_taken_back_stays_as_in_eager(size: int) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return x // y
+
+    x = torch.ones(size, dtype=torch.int64)
+    replay = replay_of(fn, x, x.clone())
+    with pytest.raises(Unfit if size == 4 else RuntimeError, match="bad data"):
+        replay(x, torch.zeros_like(x))
+    done = size != 4
+    assert x.eq(2 + done).all()
+    assert x._version == 1 + done
+    assert replay(x, x.clone())[0].tolist()[0] == 1
+
+
 def test_another_number_of_threads_is_unfit() -> None:
     replay = replay_of(lambda x: x + 1, torch.ones(3))
     torch.set_num_threads(2)
