@@ -37,6 +37,8 @@ CASES = {
     "3x3 many pixels": (1, 6, 20, flat(70, 61), flat(3, 3), (1, 1, 1), (0, 1, 1)),
     "one tap across": (2, 5, 18, flat(9, 11), flat(3, 1), (1, 2, 2), (0, 1, 0)),
     "pointwise stride 2": (2, 17, 30, flat(8, 9), flat(1, 1), (1, 2, 2)),
+    "pointwise, unequal strides": (2, 17, 30, flat(8, 11), flat(1, 1), (1, 3, 4)),
+    "pointwise stride 3, 3-d": (2, 9, 12, (4, 7, 6), (1, 1, 1), (3, 2, 3)),
     "7x7 stride 2": (1, 3, 16, flat(30, 33), flat(7, 7), (1, 2, 2), (0, 3, 3)),
     "patches": (2, 3, 20, flat(32, 48), flat(16, 16), (1, 16, 16)),
     "patches of half a vector": (2, 3, 8, flat(16, 24), flat(8, 8), (1, 8, 8)),

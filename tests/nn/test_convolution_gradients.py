@@ -53,3 +53,11 @@ def test_kinds_of_convolutions_by_their_arguments():
     assert (str(kinds.Slow2d), int(kinds.MkldnnEmpty)) == ("_ConvBackend.Slow2d", 10)
     with pytest.raises(NotImplementedError, match="use strided tensors"):
         torch.zeros(2, layout=torch._mkldnn)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_weights_of_no_images_of_one_pixel_have_a_gradient(groups, stride):
+    x, weight = torch.zeros(0, 4, 1, 1), torch.ones(4, 4 // groups, 1, 1, requires_grad=True)
+    torch.nn.functional.conv2d(x, weight, None, stride, groups=groups).sum().backward()
+    assert weight.grad.shape == weight.shape and not weight.grad.any()

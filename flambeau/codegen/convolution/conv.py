@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from math import gcd, prod
 
-from flambeau.codegen.convolution import depthwise_channels
+from flambeau.codegen.convolution import depthwise_channels, every_second
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
 from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, rounded
@@ -217,6 +217,13 @@ def conv_forward_phases(
         return _product_phases(
             dtype, conv.outputs, conv.channels, conv, Matrix(weight_slot, (0, 0, conv.channels, 1)), x, y, bias_slot, activation
         )
+    if every_second.applies(conv, x, y):
+        pick, reserved = every_second.pixels_phase(kind_of(dtype), conv, x, spread=False)
+        a, pixels = Matrix(weight_slot, (0, 0, conv.channels, 1)), every_second.dense_pixels(conv)
+        phases, scratch = _product_phases(
+            dtype, conv.outputs, conv.channels, every_second.dense(conv), a, pixels, y, bias_slot, activation, reserved
+        )
+        return [pick, *phases], max(scratch, reserved)
     taps = conv.taps
     w = Weights(weight_slot, (conv.rows * conv.inputs * taps, conv.inputs * taps, taps), taps, tuple(range(taps)))
     finish = _finish(y.strides[4], conv.out[2], bias_slot, activation)
@@ -243,6 +250,13 @@ def conv_grad_input_phases(
         return _product_phases(
             dtype, conv.channels, conv.outputs, conv, Matrix(weight_slot, (0, 0, 1, conv.channels)), dy, dx, bias_slot, activation
         )
+    if bias_slot is None and activation is None and conv.pixels and every_second.applies(conv, dx, dy):
+        spread, reserved = every_second.pixels_phase(kind_of(dtype), conv, dx, spread=True)
+        a, pixels = Matrix(weight_slot, (0, 0, 1, conv.channels)), every_second.dense_pixels(conv)
+        phases, scratch = _product_phases(
+            dtype, conv.channels, conv.outputs, every_second.dense(conv), a, dy, pixels, None, None, reserved
+        )
+        return [*phases, spread], max(scratch, reserved)
     if bias_slot is None and activation is None and _tiles_image(conv):
         return _patch_phases(dtype, conv, dy, weight_slot, dx)
     taps = conv.taps
@@ -300,12 +314,13 @@ def _product_phases(
     target: Tensor5,
     bias_slot: int | None,
     activation: str | None,
+    reserved: int = 0,
 ) -> Phases:
     """target[m, pixels] = weights[m, k] source[k, pixels] for each image, or for all where their pixels are one axis."""
     images, pixels, steps = conv.pixel_axis(source, target)
     b, c = (Matrix(t.slot, (t.strides[0], 0, t.strides[1], step)) for t, step in zip((source, target), steps, strict=True))
     bias = None if bias_slot is None else Matrix(bias_slot, (0, 0, 1, 0))
-    return gemm_phases(dtype, m, pixels, k, weights, b, c, (images, 1), bias, activation=activation)
+    return gemm_phases(dtype, m, pixels, k, weights, b, c, (images, 1), bias, activation=activation, reserved=reserved)
 
 
 def _tiles_image(conv: Convolution) -> bool:

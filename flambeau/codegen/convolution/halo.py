@@ -330,7 +330,7 @@ def geometry(
     limit = max(1, min(box_pixels, -(-images * prod(out) // max(1, wanted))))
     tiles = [1, 1, 1, 1]  # n z y x, filled from the innermost
     for axis in (3, 2, 1, 0):
-        full = images if axis == 0 else out[axis - 1]
+        full = max(1, images) if axis == 0 else out[axis - 1]
         others = prod(extent(other - 1, tiles[other]) for other in range(1, 4) if other != axis)
         most = room // others if axis == 0 else (room // others - beyond[axis - 1] - 1) // stride[axis - 1] + 1
         most = max(1, min(most, limit // prod(tiles), full))

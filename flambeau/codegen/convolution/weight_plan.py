@@ -5,7 +5,7 @@ Stands on weight.py, winograd_plan.py and depthwise.py; steps.py uses it.
 
 from __future__ import annotations
 
-from flambeau.codegen.convolution import depthwise_channels
+from flambeau.codegen.convolution import depthwise_channels, every_second
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import depthwise_weight_kernel
 from flambeau.codegen.convolution.extents import Convolution, Phases, flat, rounded
@@ -46,12 +46,15 @@ def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Te
         return depthwise_channels.weight_phases(kind, conv.window(x), conv.groups, dy, weight_slot)
     if conv.inputs == conv.rows == 1 and (step == 1 or conv.out[2] == 1):
         return _depthwise_weight_phases(kind, conv, x, dy, weight_slot)
+    if conv.images and every_second.applies(conv, x, dy):
+        pick, reserved = every_second.pixels_phase(kind, conv, x, spread=False)
+        found = _product_phases(dtype, every_second.dense(conv), every_second.dense_pixels(conv), dy, weight_slot, reserved)
+        if found:
+            return [pick, *found[0]], max(found[1], reserved)
     product = conv.is_product(x, dy)
-    if product and conv.images:
-        images, pixels, (step_x, step_dy) = conv.pixel_axis(x, dy)
-        if images == 1:
-            a, b = Matrix(dy.slot, (0, 0, dy.strides[1], step_dy)), Matrix(x.slot, (0, 0, step_x, x.strides[1]))
-            return gemm_phases(dtype, conv.outputs, conv.channels, pixels, a, b, Matrix(weight_slot, (0, 0, conv.channels, 1)))
+    found = _product_phases(dtype, conv, x, dy, weight_slot) if product and conv.images else None
+    if found:
+        return found
     if conv.outputs > conv.channels and product:
         # the operand that is transposed while it is packed should be the smaller one
         swapped = conv._replace(channels=conv.outputs, outputs=conv.channels)
@@ -59,6 +62,18 @@ def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Te
         assert step is not None
         return _weight_phases(kind, swapped, dy, x, step, weight_slot, transposed=True)
     return _weight_phases(kind, conv, x, dy, step, weight_slot)
+
+
+def _product_phases(
+    dtype: object, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int, reserved: int = 0
+) -> Phases | None:
+    """A product along the pixels of all images, if they are one axis."""
+    images, pixels, (step_x, step_dy) = conv.pixel_axis(x, dy)
+    if images > 1:
+        return None
+    a, b = Matrix(dy.slot, (0, 0, dy.strides[1], step_dy)), Matrix(x.slot, (0, 0, step_x, x.strides[1]))
+    c = Matrix(weight_slot, (0, 0, conv.channels, 1))
+    return gemm_phases(dtype, conv.outputs, conv.channels, pixels, a, b, c, reserved=reserved)
 
 
 def _depthwise_weight_phases(kind: Kind, conv: Convolution, x: Tensor5, dy: Tensor5, weight_slot: int) -> Phases:
