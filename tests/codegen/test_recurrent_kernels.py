@@ -17,6 +17,7 @@ from flambeau.codegen.recurrent.cells import CELLS
 from flambeau.codegen.recurrent.sequence import Steps, backward_phases, forward_phases
 
 MODES = list(CELLS)
+FEATURES = 6  # of the input
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -34,7 +35,10 @@ class Case:
         def made(*shape: int) -> np.ndarray:
             return r.standard_normal(shape).astype(dtype)
 
-        self.projected, self.hidden, self.cell = made(count, batch, cell.gates * size), made(batch, size), made(batch, size)
+        self.input, self.input_bias = made(count, batch, FEATURES), made(cell.gates * size)
+        self.input_weight = made(cell.gates * size, FEATURES)
+        self.projected = self.input @ self.input_weight.T + self.input_bias
+        self.hidden, self.cell = made(batch, size), made(batch, size)
         self.weight = (made(cell.gates * size, size) / size**0.5).astype(dtype)
         self.bias = None if cell.adds else made(cell.gates * size)
         self.g, self.g_hidden, self.g_cell = made(count, batch, size), made(batch, size), made(batch, size)
@@ -117,14 +121,26 @@ class Case:
 
         states = [guarded(x) for x in (self.hidden, self.cell)]
         rest = [] if self.bias is None else [guarded(self.bias)]
-        for keep, weight, strides in ((False, transposed, (1, wide)), (True, self.weight, (size, 1))):
+        for keep, weight, strides, joined in (
+            (False, transposed, (1, wide), False),
+            (False, transposed, (1, wide), cell.adds),
+            (True, self.weight, (size, 1), cell.adds),
+            (True, self.weight, (size, 1), False),
+        ):
             held = count if keep else 1
             out, cells, kept = (
                 Guarded(n, self.dtype) for n in (count * batch * size, held * batch * size, count * batch * size * cell.kept)
             )
-            phases = forward_phases(self.dtype_of, of(strides, (batch * (wide + 3), wide + 3)), keep, self.bias is not None)
-            flat = given.ravel()[: given.size - 3]
-            run(*phases, [out, cells, kept, guarded(flat), *states, guarded(weight), *rest])
+            if joined:
+                steps = of(strides, (FEATURES, count * FEATURES))._replace(inputs=FEATURES, input_weight=(FEATURES, 1))
+                phases = forward_phases(self.dtype_of, steps, keep, False)
+                x = np.ascontiguousarray(self.input.transpose(1, 0, 2))
+                operands = [guarded(x), *states, guarded(weight), guarded(self.input_bias), guarded(self.input_weight)]
+            else:
+                steps = of(strides, (batch * (wide + 3), wide + 3))
+                phases = forward_phases(self.dtype_of, steps, keep, self.bias is not None)
+                operands = [guarded(given.ravel()[: given.size - 3]), *states, guarded(weight), *rest]
+            run(*phases, [out, cells, kept, *operands])
             close(out, "out")
             if cell.has_cell and keep:
                 close(cells, "cells")

@@ -176,7 +176,7 @@ def _by_cells(layer, kind, x, states):
 def test_many_steps_are_calls_of_the_cell(kind, batch_first):
     torch.manual_seed(0)
     layer = getattr(nn, kind)(3, 9, bidirectional=True, batch_first=batch_first).double()
-    for count, batch in ((1, 3), (2, 2), (140, 3)):
+    for count, batch in ((1, 3), (2, 2), (140, 3), (4, 17)):
         x = torch.randn(count, batch, 3, dtype=torch.float64, requires_grad=True)
         states = [torch.randn(2, batch, 9, dtype=torch.float64, requires_grad=True) for _ in range(1 + (kind == "LSTM"))]
         given = x.transpose(0, 1) if batch_first else x
@@ -201,7 +201,11 @@ def test_many_steps_are_calls_of_the_cell(kind, batch_first):
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 def test_every_number_of_threads_gives_the_same_bits(kind):
     torch.manual_seed(0)
-    layers = [(getattr(nn, kind)(5, 40), torch.randn(6, 13, 5)), (getattr(nn, kind)(5, 256), torch.randn(9, 1, 5))]
+    layers = [
+        (getattr(nn, kind)(5, 40), torch.randn(6, 13, 5)),
+        (getattr(nn, kind)(5, 24), torch.randn(5, 19, 5)),
+        (getattr(nn, kind)(5, 256), torch.randn(9, 1, 5)),
+    ]
     before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

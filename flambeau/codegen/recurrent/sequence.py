@@ -29,17 +29,20 @@ from flambeau.codegen.runtime.threads import planned_threads
 CONSTANTS = (
     "start", "stop", "steps", "time", "way", "batch", "size", "rows", "units", "parts", "padded", "height", "tiles", "slice",
     "tile_part", "micro", "edge", "edge_columns", "gates", "given_time", "given_row",
+    "inputs", "input_time", "input_row", "input_place",
 )  # fmt: skip
 LEAST_ROWS = 4  # that a task has, if the batch has them: fewer take no less time, since all panels are read for them
 SUMS = 8  # of a register tile, at least: a processor begins as many multiplications before the first is done
 TILE_COST = 0.25  # what a tile costs besides its rows, in rows
 TILE_BYTES = 48 << 10  # of the tiles of all gates that a task holds
+JOINED_ROWS = 16  # of a task, from which the panels of the input's weight may be read in every step
 PACKED_BYTES = 64 << 10  # of panels that a task packs
 
 
 class Steps(NamedTuple):
     """Time steps of a layer: how many, rows of the batch, units; strides of the recurrent weight, and of the projected input or
-    the gradient of the outputs along time and rows. reverse: the last step comes first.
+    the gradient of the outputs along time and rows. reverse: the last step comes first. inputs: features of the input, if it is
+    not projected yet, whose strides are `given` then; and those of its weight.
     """
 
     mode: str
@@ -49,6 +52,8 @@ class Steps(NamedTuple):
     weight: tuple[int, int]
     given: tuple[int, int]
     reverse: bool
+    inputs: int = 0
+    input_weight: tuple[int, int] = (0, 0)
 
 
 class _Division(NamedTuple):
@@ -121,16 +126,16 @@ class _Layer:
         place = row * (c["size"] * parts)
         return f.at(self.kind.storage, f.buffer(slot), place + self.unit if first_unit else place)
 
-    def multiply(self, a: Value, part: int, depth: Value) -> None:
-        """The tile of a part of the panels: the product with the rows of `a`, which are `depth` long."""
+    def multiply(self, a: Value, a_row: Value, panels: Value, part: int, depth: Value, adds: bool = False) -> None:
+        """The tile of a part of the panels: the product with `depth` numbers of each row of `a`; or it is added to the tile."""
         f, c, kind = self.f, self.c, self.kind
-        panel = f.at(kind.item, f.scratch(f.i64(0)), (c["padded"] * part + self.unit) * depth)
+        panel = f.at(kind.item, f.scratch(panels), (c["padded"] * part + self.unit) * depth)
         tile = f.at(kind.compute, self.tiles, c["tile_part"] * part)
         micro = f.pointer(f.select(self.units <= c["edge_columns"], c["edge"], c["micro"]))
         with f.loop(0, self.rows, c["height"]) as i:
             goal = f.at(kind.compute, tile, i * self.width)
-            words = (f.i64(self.width), f.i64(1), depth, f.i64(1), f.i64(0), self.units, self.rows - i)
-            f.call_pointer("void", micro, depth, f.at(kind.storage, a, i * depth), panel, goal, *words)
+            words = (f.i64(self.width), f.i64(not adds), a_row, f.i64(1), f.i64(0), self.units, self.rows - i)
+            f.call_pointer("void", micro, depth, f.at(kind.storage, a, i * a_row), panel, goal, *words)
 
     def call_gates(
         self, tile: Value, tile_row: Value, time: Value, given: Value, operands: dict[str, Value], names: tuple
@@ -144,10 +149,12 @@ class _Layer:
 
 
 class _Forward(_Layer):
-    """Slots: outputs, last cell or cells, kept values; projected input, hidden, cell, weight, [bias]."""
+    """Slots: outputs, last cell or cells, kept values; projected input, hidden, cell, weight, [bias]; or, joined, input, hidden,
+    cell, weight, bias, the input's weight: the bias is what the projected input is else, the same for all rows and steps.
+    """
 
-    def __init__(self, kind: Kind, mode: str, vectors: int, keep: bool, biased: bool) -> None:
-        self.keep, self.biased = keep, biased
+    def __init__(self, kind: Kind, mode: str, vectors: int, keep: bool, biased: bool, joined: bool) -> None:
+        self.keep, self.biased, self.joined = keep, biased, joined
         super().__init__(kind, mode, vectors)
 
     def body(self) -> None:
@@ -155,7 +162,11 @@ class _Forward(_Layer):
         time, before, begins = self.time(self.step), self.time(self.step - 1), self.step.equals(0)
         a = f.select(begins, self.states(4, None, False), self.states(0, before, False))
         for part in range(cell.gates):
-            self.multiply(a, part, c["size"])
+            if self.joined:
+                place = time * c["input_time"] + self.row * c["input_row"]
+                x = f.at(self.kind.storage, f.buffer(3), place)
+                self.multiply(x, c["input_row"], c["input_place"], part, c["inputs"])
+            self.multiply(a, c["size"], f.i64(0), part, c["size"], adds=self.joined)
         operands = {"hidden": f.select(begins, self.states(4), self.states(0, before)), "new_hidden": self.states(0, time)}
         if cell.has_cell:
             kept_before, here = (self.states(1, before), self.states(1, time)) if self.keep else (self.states(1),) * 2
@@ -164,7 +175,7 @@ class _Forward(_Layer):
             operands["kept"] = self.states(2, time, parts=cell.kept)
         if self.biased:
             operands["bias"] = f.at(self.kind.storage, f.buffer(7), self.unit)
-        self.call_gates(self.tiles, f.i64(self.width), time, f.buffer(3), operands, FORWARD)
+        self.call_gates(self.tiles, f.i64(self.width), time, f.buffer(7 if self.joined else 3), operands, FORWARD)
 
 
 class _Backward(_Layer):
@@ -178,7 +189,8 @@ class _Backward(_Layer):
         begins = self.step.equals(0)
         product = 0 if cell.adds else 1
         with f.when(self.step > 0):
-            self.multiply(self.states(product, after, False, cell.gates), 0, size * cell.gates)
+            wide = size * cell.gates
+            self.multiply(self.states(product, after, False, cell.gates), wide, f.i64(0), 0, wide)
         with f.branches(self.step < c["steps"]) as otherwise:
             tile, tile_row = f.select(begins, self.states(2), self.tiles), f.select(begins, size, f.i64(self.width))
             ends = (self.step + 1).equals(c["steps"])
@@ -202,9 +214,9 @@ class _Backward(_Layer):
 
 
 @compiled(BRIEF)
-def forward_kernel(kind: Kind, mode: str, vectors: int, keep: bool, biased: bool) -> str:
+def forward_kernel(kind: Kind, mode: str, vectors: int, keep: bool, biased: bool, joined: bool) -> str:
     """The range is blocks of rows x parts of the units."""
-    return module(_Forward(kind, mode, vectors, keep, biased).f)
+    return module(_Forward(kind, mode, vectors, keep, biased, joined).f)
 
 
 @compiled(BRIEF)
@@ -213,37 +225,52 @@ def backward_kernel(kind: Kind, mode: str, vectors: int) -> str:
     return module(_Backward(kind, mode, vectors).f)
 
 
-def _phases(
-    kind: Kind,
-    steps: Steps,
-    count: int,
-    kernel_of: Callable,
-    gates: object,
-    packed: tuple[int, int, int, int, int, int],
-    forwards: bool,
-) -> tuple[list[Phase], int]:
-    """The phase that packs the weight, and one that takes `count` turns, or one for each.
-
-    packed: its slot, how many matrices, from one to the next, strides from unit to unit and along what is added up, how much that
-    is.
+class _Packed(NamedTuple):
+    """A weight to be packed: its slot, how many matrices, from one to the next, strides from unit to unit and along what is added
+    up, how much that is.
     """
-    slot, matrices, apart, lane, step, depth = packed
-    division = divided(kind, steps)
-    rows, units, stepwise, height, vectors = division
+
+    slot: int
+    matrices: int
+    apart: int
+    lane: int
+    step: int
+    depth: int
+
+    def phase(self, kind: Kind, size: int, width: int, place: int) -> tuple[Phase, int]:
+        """The phase that packs panels `width` wide at a place of the scratch memory, and where they end."""
+        slot, matrices, apart, lane, step, depth = self
+        panels, item = _up(size, width), BYTES[kind.compute]
+        words = (slot, 0, matrices, 0, apart, lane, step, size, width, panels, depth, depth, depth, place)
+        grain = max(1, PACKED_BYTES // (width * depth * item))
+        kernel = pack_kernel(kind, width, stride_class(lane, step, size, depth))
+        end = place + (matrices * panels * width * depth * item + 127) // 64 * 64
+        return Phase(kernel, matrices * panels, grain, words), end
+
+
+def joins_input(mode: str, batch: int) -> bool:
+    """Whether the product with the input is made in each step, too: this says nothing of threads, since sums follow from it."""
+    return CELLS[mode].adds and batch >= JOINED_ROWS
+
+
+def _phases(
+    kind: Kind, steps: Steps, kernel_of: Callable, gates: object, packed: list[_Packed], forwards: bool
+) -> tuple[list[Phase], int]:
+    """The phases that pack weights, the recurrent one first, and one that takes all turns, or one for each."""
+    rows, units, stepwise, height, vectors = divided(kind, steps)
     size, width, item = steps.size, vectors * kind.lanes, BYTES[kind.compute]
-    panels = _up(size, width)
-    work = rows * min(units, size) * depth
-    words = (slot, 0, matrices, 0, apart, lane, step, size, width, panels, depth, depth, depth, 0)
-    total = matrices * panels
-    grain = max(1, PACKED_BYTES // (width * depth * item))
-    phases = [Phase(pack_kernel(kind, width, stride_class(lane, step, size, depth)), total, grain, words)]
-    tiles = (total * width * depth * item + 127) // 64 * 64
+    phases, places = [], [0]
+    for weight in packed:
+        phase, end = weight.phase(kind, size, width, places[-1])
+        phases.append(phase)
+        places.append(end)
+    work = rows * min(units, size) * sum(weight.depth for weight in packed)
     tile_part = _up(rows, height) * height * width
-    slice_elements = (matrices * tile_part * item + 63) // 64 * 64 // item
+    slice_elements = (packed[0].matrices * tile_part * item + 63) // 64 * 64 // item
     parts, blocks = _up(size, units), _up(steps.batch, rows)
-    way = 1 if steps.reverse != forwards else -1
+    way, count = (1 if steps.reverse != forwards else -1), steps.count + (not forwards)
     micro, edge, edge_columns = tile_addresses(kind, height, vectors, "rows", size, steps_together(work * steps.count))
-    tasks = blocks * parts
+    tasks, joined = blocks * parts, steps.inputs > 0
     together = tasks if work * tasks * (1 if stepwise else count) <= SERIAL_WORK else 1
     for start, stop in [(i, i + 1) for i in range(count)] if stepwise else [(0, count)]:
         constants = (
@@ -257,46 +284,44 @@ def _phases(
             rows,
             units,
             parts,
-            panels * width,
+            _up(size, width) * width,
             height,
-            tiles,
+            places[-1],
             slice_elements,
             tile_part,
             micro,
             edge,
             edge_columns,
             gates,
+            *((0, 0) if joined else steps.given),
+            steps.inputs,
             *steps.given,
+            places[1],
         )
         phases.append(Phase(kernel_of(vectors), tasks, together, constants))
-    return phases, tiles + slice_elements * item * planned_threads()
+    return phases, places[-1] + slice_elements * item * planned_threads()
 
 
 def forward_phases(dtype: DType, steps: Steps, keep: bool, biased: bool) -> tuple[list[Phase], int]:
     """Phases for the slots of `_Forward`, and the scratch bytes they need."""
-    kind, cell = kind_of(dtype), CELLS[steps.mode]
-    row, column = steps.weight
-    return _phases(
-        kind,
-        steps,
-        steps.count,
-        lambda vectors: forward_kernel(kind, steps.mode, vectors, keep, biased),
-        forward_gates(kind, steps.mode, biased, keep),
-        (6, cell.gates, steps.size * row, row, column, steps.size),
-        True,
-    )
+    kind, cell, size, joined = kind_of(dtype), CELLS[steps.mode], steps.size, steps.inputs > 0
+    packed = [
+        _Packed(slot, cell.gates, size * row, row, column, depth)
+        for slot, (row, column), depth in ((6, steps.weight, size), (8, steps.input_weight, steps.inputs))
+        if depth
+    ]
+
+    def kernel_of(vectors: int) -> object:
+        return forward_kernel(kind, steps.mode, vectors, keep, biased, joined)
+
+    return _phases(kind, steps, kernel_of, forward_gates(kind, steps.mode, biased, keep), packed, True)
 
 
 def backward_phases(dtype: DType, steps: Steps) -> tuple[list[Phase], int]:
     """Phases for the slots of `_Backward`, and the scratch bytes they need."""
     kind, cell = kind_of(dtype), CELLS[steps.mode]
     row, column = steps.weight
+    packed = [_Packed(11, 1, 0, column, row, steps.size * cell.gates)]
     return _phases(
-        kind,
-        steps,
-        steps.count + 1,
-        lambda vectors: backward_kernel(kind, steps.mode, vectors),
-        backward_gates(kind, steps.mode),
-        (11, 1, 0, column, row, steps.size * cell.gates),
-        False,
+        kind, steps, lambda vectors: backward_kernel(kind, steps.mode, vectors), backward_gates(kind, steps.mode), packed, False
     )

@@ -12,7 +12,8 @@ from flambeau.codegen.targets.cpu import CPU
 
 class Recur(NamedTuple):
     """Slots: outputs (T, batch, size), cells of all steps or the last one, kept values; the projected input, hidden and cell
-    states, the weight, and the bias if `biased`. Cells and kept values of all steps are written if `keep`.
+    states, the weight, and the bias if `biased`. Cells and kept values of all steps are written if `keep`. If the steps have
+    `inputs`, the input itself, and behind the weight the bias, which must be there, and the input's weight.
     """
 
     dtype: DType
@@ -22,7 +23,7 @@ class Recur(NamedTuple):
 
     @property
     def reads(self) -> Slots:
-        return (3, 4, 5, 6, 7) if self.biased else (3, 4, 5, 6)
+        return tuple(range(3, 9 if self.steps.inputs else 8 if self.biased else 7))
 
     @property
     def writes(self) -> Slots:

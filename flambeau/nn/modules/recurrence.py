@@ -1,9 +1,8 @@
 """The arithmetic of recurrent layers, one time step at a time, in tensor operators.
 
 `rnn_tanh`, `rnn_relu`, `gru` and `lstm` have the arguments of PyTorch's functions of those names; so have the
-`*_cell` functions. Used by `rnn.py`. The input's product with weight_ih is one contraction over all steps; what
-remains is one operator for equally long sequences (flambeau.ops.nn.recurrent), and otherwise a call of a step function
-(`STEPS`) per step.
+`*_cell` functions. Used by `rnn.py`. A layer over equally long sequences is one operator (flambeau.ops.nn.recurrent); otherwise
+the input's product with weight_ih is one contraction over all steps, and the rest a call of a step function (`STEPS`) per step.
 """
 
 from __future__ import annotations
@@ -134,14 +133,15 @@ def _run_packed(step: Callable, steps: list[Tensor], start: State, rest: tuple, 
     return flambeau.cat(outputs), final
 
 
-def _composed_gradients(gs, mode, projected, hidden, cell, weight, bias, reverse) -> tuple:
+def _composed_gradients(gs, mode, input, input_weight, input_bias, hidden, cell, weight, bias, reverse) -> tuple:
     """Gradients that can be differentiated again: those of the same layer in tensor operators."""
     given = [
         x if x is None else x.view_as(x) if x._node is not None else x.detach().requires_grad_()
-        for x in (projected, hidden, cell, weight, bias)
+        for x in (input, input_weight, input_bias, hidden, cell, weight, bias)
     ]
-    state = (given[1],) if cell is None else (given[1], given[2])
-    outputs, final = run_dense(STEPS[mode], list(given[0].unbind(0)), state, (given[3], given[4], None), reverse)
+    state = (given[3],) if cell is None else (given[3], given[4])
+    projected = F.linear(given[0], given[1], given[2])
+    outputs, final = run_dense(STEPS[mode], list(projected.unbind(0)), state, (given[5], given[6], None), reverse)
     pairs = [(y, g) for y, g in ((outputs, gs[0]), (final[-1], gs[1] if cell is not None else None)) if g is not None]
     wanted = [x for x in given if x is not None]
     found = iter(
@@ -192,9 +192,7 @@ def run_layers(
             w_ih, w_hh, b_ih, b_hh, w_hr = _unpack_weights(own, has_biases)
             start = tuple(tensors[position] for tensors in starts)
             if sizes is None and w_hr is None and fits((input, *own, *start), PLAIN):
-                adds = mode != "GRU" and b_ih is not None
-                projected = F.linear(input, w_ih, b_ih + b_hh if adds else b_ih)
-                output, final = recurrent_layer(mode, projected, start, w_hh, None if adds else b_hh, direction == 1)
+                output, final = recurrent_layer(mode, input, start, w_ih, w_hh, b_ih, b_hh, direction == 1)
                 outputs.append(output)
                 finals.append(final)
                 continue

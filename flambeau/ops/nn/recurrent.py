@@ -1,7 +1,7 @@
-"""A recurrent layer over all its time steps as one operator: the products with the hidden state and the cells' arithmetic.
+"""A recurrent layer over all its time steps as one operator: the products with its weights and the cells' arithmetic.
 
-Each block of time steps is one plan, whose steps alternate between a product and a fused pointwise kernel of the cell.
-Stands on codegen.products.gemm and codegen.loops.schedule; used by flambeau.nn.modules.recurrence.
+A block of time steps is one plan: a step `Recur` (codegen.recurrent), or where there is little work, products with the weight
+where it lies and a fused pointwise kernel of the cell, in turns. Used by flambeau.nn.modules.recurrence.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from flambeau.codegen.plan import Loops, Plan, elementwise
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.products.steps import Contraction
 from flambeau.codegen.recurrent.cells import CELLS
-from flambeau.codegen.recurrent.sequence import Steps
+from flambeau.codegen.recurrent.sequence import Steps, joins_input
 from flambeau.codegen.recurrent.steps import Recur, RecurBackward
 from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
+from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import Expr
+from flambeau.ops.linalg.matmul import linear
 
 BLOCK = 128  # time steps of one plan
 FEW = 8  # rows of the batch in all steps, below which packing the weight costs more than it saves
@@ -65,7 +67,7 @@ def _few_steps(
 
     start, first_cell, columns: strides of the states before the first step, and of the projected input's columns.
     """
-    cell, (_, steps, batch, size, weight, given, reverse) = CELLS[mode], sizes
+    cell, (_, steps, batch, size, weight, given, reverse) = CELLS[mode], sizes[:7]
     made: list[Any] = []
     wide, row, plane = cell.gates * size, (size, 1), batch * size
     previous, previous_cell = Spot(5, 0, start), Spot(6, 0, first_cell)
@@ -121,7 +123,9 @@ def _plane(x: Tensor, at: int) -> Tensor:
 @operator(method=False, function=False, differentiable=2)
 def _recurrent_layer(
     mode: str,
-    projected: Tensor,
+    input: Tensor,
+    input_weight: Tensor,
+    input_bias: Tensor | None,
     hidden: Tensor,
     cell: Tensor | None,
     weight: Tensor,
@@ -129,42 +133,50 @@ def _recurrent_layer(
     reverse: bool,
     keep: bool,
 ) -> tuple[Tensor, ...]:
-    """(outputs (T, batch, size), last cell state, kept values, cells) of a layer; (T, batch, gates) projected input."""
-    layout, rule = projected._layout, CELLS[mode]
+    """(outputs (T, batch, size), last cell state, kept values, cells) of a layer over (T, batch, features)."""
+    layout, rule = input._layout, CELLS[mode]
     dtype, device = layout.dtype, layout.device
-    count, batch, _ = layout.shape
+    count, batch, features = layout.shape
     size = weight._layout.shape[1]
-    few = count * batch < FEW
+    few, joined = count * batch < FEW, joins_input(mode, batch)
     held, wide = (count if keep else 1), rule.kept * size
 
     def fresh(*shape: int) -> Tensor:
         return empty_layout(Layout.contiguous(shape, dtype, device))
 
+    if joined:  # the cells have no other bias
+        given = _rows(input)
+        bias = fresh(rule.gates * size).zero_() if input_bias is None else input_bias.contiguous()
+        rest = [weight, bias, input_weight]
+    else:
+        given = linear(input, input_weight, input_bias)
+        given = given if few else _rows(given)
+        rest = [weight, *([] if bias is None else [bias])]
     out, cells = fresh(count, batch, size), fresh(held, batch, size) if rule.has_cell else fresh(0)
     kept = fresh(count, batch, wide) if keep and wide else fresh(0)
-    rest = [weight, *([] if bias is None else [bias])]
     if few:
         product = fresh(batch, rule.gates * size)
     else:
-        projected, hidden = _rows(projected), hidden.contiguous()
+        hidden = hidden.contiguous()
         cell = cell.contiguous() if rule.has_cell else hidden
     state, cell_state = hidden, cell if rule.has_cell else hidden
-    given = projected._layout.strides
+    strides, biased = given._layout.strides, len(rest) == 2
     for at, steps in _blocks(count, reverse):
         results = [_part(out, at, steps), _part(cells, at, steps) if keep else cells, _part(kept, at, steps)]
         results += [product] if few else []
-        operands = [_part(projected, at, steps), state, cell_state, *rest]
-        key = (mode, few, bias is None, reverse, keep, *[x._layout for x in operands])
+        operands = [_part(given, at, steps), state, cell_state, *rest]
+        key = (mode, few, reverse, keep, *[x._layout for x in operands])
         launch = _plans.get(key)
         if launch is None:
-            sizes = Steps(mode, steps, batch, size, weight._layout.strides, given[:2], reverse)
-            made = (
-                _few_steps(
-                    mode, dtype, sizes, state._layout.strides, cell_state._layout.strides, given[2:], keep, bias is not None
-                )
-                if few
-                else [Recur(dtype, sizes, keep, bias is not None)]
-            )
+            sizes = Steps(mode, steps, batch, size, weight._layout.strides, strides[:2], reverse)
+            if few:
+                of_states = state._layout.strides, cell_state._layout.strides
+                made = _few_steps(mode, dtype, sizes, *of_states, strides[2:], keep, biased)
+            elif joined:
+                sizes = sizes._replace(inputs=features, input_weight=input_weight._layout.strides)
+                made = [Recur(dtype, sizes, keep, False)]
+            else:
+                made = [Recur(dtype, sizes, keep, biased)]
             launch = _plans[key] = _lowered(made, sizes, results, operands)
         launch(*results, *operands)
         last = at if reverse else at + steps - 1
@@ -185,9 +197,9 @@ def _rows(x: Tensor) -> Tensor:
 
 
 @_recurrent_layer.vjp
-def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
+def _(gs, outs, mode, input, input_weight, input_bias, hidden, cell, weight, bias, reverse, need):
     if modes.local.grad:
-        return _composed[0](gs, mode, projected, hidden, cell, weight, bias, reverse)
+        return _composed[0](gs, mode, input, input_weight, input_bias, hidden, cell, weight, bias, reverse)
     out, _, kept, cells = outs
     layout, rule = out._layout, CELLS[mode]
     dtype, device = layout.dtype, layout.device
@@ -220,17 +232,32 @@ def _(gs, outs, mode, projected, hidden, cell, weight, bias, reverse, need):
         launch(*results, *operands)
     if not rule.adds:
         g_hidden += direct
-    g_weight = g_bias = None
-    if need["weight"]:
-        edge = count - 1 if reverse else 0
-        g_weight = _plane(product, edge).t().mm(hidden)
-        if count > 1:
-            later = _part(product, 0 if reverse else 1, count - 1).reshape(-1, wide[2])
-            earlier = _part(out, 1 if reverse else 0, count - 1).reshape(-1, size)
-            g_weight += later.t().mm(earlier)
-    if bias is not None and need["bias"]:
-        g_bias = product.reshape(-1, wide[2]).sum(0)
-    return gates, g_hidden, g_state if rule.has_cell else None, g_weight, g_bias
+    flat, flat_product = (x.reshape(-1, wide[2]) for x in (gates, product))
+    g_input = flat.mm(input_weight).view(input._layout.shape) if need["input"] else None
+    g_input_bias = flat.sum(0) if input_bias is not None and need["input_bias"] else None
+    g_bias = flat_product.sum(0) if bias is not None and need["bias"] else None
+    g_input_weight = g_weight = None
+    before = _states_before(out, hidden, reverse) if need["weight"] else None
+    if before is not None and need["input_weight"] and rule.adds:
+        # the long gradient is packed once for both weights
+        both = flat.t().mm(NAMESPACE["cat"]([input, before], 2).reshape(count * batch, -1))
+        features = input._layout.shape[2]
+        g_input_weight, g_weight = both[:, :features].contiguous(), both[:, features:].contiguous()
+    else:
+        if need["input_weight"]:
+            g_input_weight = flat.t().mm(input.reshape(count * batch, -1))
+        if before is not None:
+            g_weight = flat_product.t().mm(before.view(count * batch, size))
+    return g_input, g_input_weight, g_input_bias, g_hidden, g_state if rule.has_cell else None, g_weight, g_bias
+
+
+def _states_before(out: Tensor, hidden: Tensor, reverse: bool) -> Tensor:
+    """The hidden state before each step, (T, batch, size)."""
+    if out._layout.shape[0] == 1:
+        return hidden.unsqueeze(0)
+    steps = out._layout.shape[0] - 1
+    rest = _part(out, 1 if reverse else 0, steps)
+    return NAMESPACE["cat"]([rest, hidden.unsqueeze(0)] if reverse else [hidden.unsqueeze(0), rest])
 
 
 Composed = Callable[..., tuple]
@@ -238,7 +265,9 @@ _composed: list[Composed] = []
 
 
 def register_composed(gradients: Composed) -> None:
-    """Take gradients(gs, mode, projected, hidden, cell, weight, bias, reverse), which can be differentiated again, into use."""
+    """Take gradients(gs, mode, input, input_weight, input_bias, hidden, cell, weight, bias, reverse), which can be differentiated
+    again, into use.
+    """
     _composed[:] = [gradients]
 
 
@@ -258,12 +287,23 @@ def fits(tensors: Sequence[Tensor | None], plain: Any) -> bool:
 
 
 def recurrent_layer(
-    mode: str, projected: Tensor, state: Sequence[Tensor], weight: Tensor, bias: Tensor | None, reverse: bool
+    mode: str,
+    input: Tensor,
+    state: Sequence[Tensor],
+    input_weight: Tensor,
+    weight: Tensor,
+    input_bias: Tensor | None,
+    bias: Tensor | None,
+    reverse: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The outputs (T, batch, size) of a layer and its last state, by the one operator."""
     cell = state[1] if len(state) > 1 else None
-    bias = bias if bias is None else bias.contiguous()
-    keep = modes.local.grad and any([x is not None and x._node is not None for x in (projected, *state, weight, bias)])
-    out, last_cell, _, _ = _recurrent_layer(mode, projected, state[0], cell, weight, bias, reverse, keep)
+    if bias is not None:
+        bias = bias.contiguous()
+        if CELLS[mode].adds:
+            input_bias, bias = bias if input_bias is None else input_bias + bias, None
+    given = (input, *state, input_weight, weight, input_bias, bias)
+    keep = modes.local.grad and any([x is not None and x._node is not None for x in given])
+    out, last_cell, _, _ = _recurrent_layer(mode, input, input_weight, input_bias, state[0], cell, weight, bias, reverse, keep)
     last = out[0] if reverse else out[-1]
     return out, (last,) if cell is None else (last, last_cell)
