@@ -19,6 +19,8 @@ be relied on:
 - A call whose conditions don't hold (other layouts, aliases, sizes, threads, memory freed or copied on write) raises `Unfit`, and
   nothing has happened; so does one in which a kernel finds bad data, after what it did was taken back: run the function, which
   raises the operator's error. (If there was too much to take back the error is raised here, in general words.)
+- Memory that was there before is found by its storage (or by the inputs). A tensor that shows another storage since (`p.data =`)
+  is not noticed: guard it, or hand it over as an input.
 - Memory made in the call: what `fn` returned is fresh in each replay; what outlived the call elsewhere (a `grad`) is *kept*: a
   replay writes into the very memory that outlived, unless it is among the `also` of `record`, whose tensors are further outputs.
 - Results have no graph and no base.

@@ -16,7 +16,7 @@ from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, obj
 # the head
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)
 PARALLEL, NEW_BLOCK, RELEASES, ARGUMENTS, NUMBERS, NUMBER_COUNT, SAVES, SAVE_COUNT = range(10, 18)
-UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, HEAD_WORDS = range(18, 24)
+UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, INFERENCE, GUARD, HEAD_WORDS = range(18, 26)
 # an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted
 # from where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes
 # grows, whose memory it shares at what distance (its own, 0), and whether it is the same storage object
@@ -112,9 +112,7 @@ class _Replay:
         f = self.f
         with f.loop(0, self._word(OUTPUT_COUNT)) as i:
             output = self._output(i)
-            block = f.emit(
-                "ptr", f"call ptr {self._pointer(NEW_BLOCK).name}(ptr {self.s.name}, i64 {f.load('i64', output, SIZE).name})"
-            )
+            block = f.call_pointer("ptr", self._pointer(NEW_BLOCK), self.s, f.load("i64", output, SIZE))
             with f.when(f.address(block).equals(0)):
                 self._drop()
                 f.ret(f.pointer(f.i64(0)))
@@ -145,9 +143,13 @@ class _Replay:
             outside = (begin < 0) | (end > f.load("i64", f.at("i8", block, memory.NBYTES))) | kind.equals(memory.META)
             wrong.set(f.select(outside, f.i64(OUTSIDE), wrong.get()))
             with f.when(f.load("i64", external, WRITTEN).differs(0)):
-                held = kind.equals(memory.COPY_ON_WRITE) | f.load("i64", f.at("i8", block, memory.INFERENCE)).equals(1)
-                held = held | (f.load("i64", f.at("i8", block, memory.EPOCH)) < f.load("i64", s, state.GUARD))
-                wrong.set(f.select(held, f.i64(PROTECTED), wrong.get()))
+                held = f.variable("i1", kind.equals(memory.COPY_ON_WRITE))
+                with f.when(f.load("i64", f.at("i8", block, memory.INFERENCE)).equals(1)):
+                    held.set(held.get() | f.call_pointer("i64", self._pointer(INFERENCE), s).equals(0))
+                epoch = f.load("i64", f.at("i8", block, memory.EPOCH))
+                with f.when(epoch < f.load("i64", s, state.GUARD)):
+                    held.set(held.get() | (epoch < f.call_pointer("i64", self._pointer(GUARD), s)))
+                wrong.set(f.select(held.get(), f.i64(PROTECTED), wrong.get()))
             now = f.load("i64", f.at("i8", block, memory.PTR)) + offset.get()
             f.store(now, external, NOW)
             moved = now.differs(f.load("i64", external, LAST))

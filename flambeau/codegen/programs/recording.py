@@ -51,7 +51,7 @@ _HEAD = struct.Struct(f"{PLAN_WORDS_BEFORE_OPERANDS}q")
 class _Memory:
     """What the tape knows of one memory: where it begins, whether it was there before, and what was done to it."""
 
-    __slots__ = ("address", "size", "outer", "foreign", "shown", "content", "written", "low", "high", "blocks", "index")
+    __slots__ = ("address", "size", "outer", "foreign", "shown", "content", "written", "low", "high", "blocks", "root", "index")
 
     def __init__(self, address: int, size: int, outer: bool, foreign: bool) -> None:
         self.address, self.size, self.outer, self.foreign = address, size, outer, foreign
@@ -60,11 +60,13 @@ class _Memory:
         self.written = False  # by a step
         self.low, self.high = 1 << 62, -(1 << 62)  # bytes that steps touch, from `address`
         self.blocks: dict[int, tuple[ref[Any], int]] = {}  # storages on it by identity, with their counts of writes before
+        self.root: ref[Any] | None = None  # the storage that has it, where others are aliases
         self.index = -1
 
     def living(self) -> Any:
         """A storage on it that is still there, or None."""
-        return next((held for weak, _ in self.blocks.values() if (held := weak()) is not None), None)
+        found = next((held for weak, _ in self.blocks.values() if (held := weak()) is not None), None)
+        return self.root() if found is None and self.root is not None else found
 
 
 class Busy(Exception):
@@ -244,6 +246,8 @@ class Tape:
         known = held.blocks.get(id(block))
         if known is None or known[0]() is not block:
             held.blocks[id(block)] = ref(block), block.writes - counted
+            if type(block.owner) is type(block) and held.root is None:
+                held.root = ref(block.owner)
         return held
 
     # ---- the program

@@ -204,6 +204,8 @@ class _Frames:
             (native.RESULT_COUNT, len(results) // native.RESULT_WORDS),
             (native.PARALLEL, launch.addresses["fb_parallel"]),
             (native.NEW_BLOCK, launch.addresses["fb_new_block"]),
+            (native.INFERENCE, launch.addresses["fb_inference"]),
+            (native.GUARD, launch.addresses["fb_guard"]),
             (native.RELEASES, any(step.plan.release for step in steps)),
             (native.ARGUMENTS, len(program.inputs)),
             (native.NUMBERS, self._table(numbers)),

@@ -228,6 +228,29 @@ def test_parameters_are_found_where_they_are_and_must_live() -> None:
         replay(x)
 
 
+def test_parameters_written_through_data() -> None:
+    one, other = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3))
+
+    def update(p: Any, x: Any) -> Any:
+        p.data.mul_(0.5).add_(x)
+        return p.detach() * 2
+
+    x = torch.ones(3)
+    for p in (one, other):
+        update(p, x)
+    replay = replay_of(lambda x: update(one, x), x)
+    update(other, x)
+    for value in (3.0, 4.0):
+        x = torch.full((3,), value)
+        assert replay(x)[0].equal(update(other, x))
+        assert one.equal(other)
+        assert one._version == other._version
+    one.data = torch.zeros(3)
+    gc.collect()
+    with pytest.raises(Unfit, match="gone"):
+        replay(x)
+
+
 def test_bytes_from_python_are_constants() -> None:
     def fn(x: Any) -> Any:
         scale = torch.tensor([2.0, 3.0])
@@ -320,6 +343,25 @@ def test_bad_data_is_taken_back() -> None:
     found = replay(x, torch.tensor([1, 2]))[0]
     torch.manual_seed(3)
     assert found.equal(fn(x, torch.tensor([1, 2])))
+
+
+def test_memory_of_inference_mode_is_written_to_in_inference_mode_only() -> None:
+    with torch.inference_mode():
+        cache, x = torch.zeros(3), torch.ones(3)
+        replay = replay_of(lambda x: cache.add_(x) * 2, x)
+        assert replay(x)[0].tolist() == [4.0] * 3
+    with pytest.raises(Unfit, match="must not be written"):
+        replay(x)
+    assert cache.tolist() == [2.0] * 3
+
+
+def test_memory_that_is_copied_on_write_is_unfit() -> None:
+    replay = replay_of(lambda x: x.add_(1) * 2, torch.ones(3))
+    x = torch.ones(3)
+    other = torch._lazy_clone(x)
+    with pytest.raises(Unfit, match="copied on write"):
+        replay(x)
+    assert other.tolist() == x.tolist() == [1.0] * 3
 
 
 @pytest.mark.parametrize("size", [4, 1 << 18])
