@@ -16,7 +16,7 @@ from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, obj
 # the head
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)
 PARALLEL, NEW_BLOCK, RELEASES, ARGUMENTS, NUMBERS, NUMBER_COUNT, SAVES, SAVE_COUNT = range(10, 18)
-UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, INFERENCE, GUARD, HEAD_WORDS = range(18, 26)
+UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, INFERENCE, GUARD, LAYOUTS, HEAD_WORDS = range(18, 27)
 # an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted
 # from where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes
 # grows, whose memory it shares at what distance (its own, 0), and whether it is the same storage object
@@ -31,7 +31,7 @@ RESULT_WORDS = 3  # output, offset and layout (objects)
 NUMBER_WORDS = 2  # first patch, patches
 SAVE_WORDS = 4  # external, bytes from where it is, how many, where they are kept
 # why it is unfit
-OUTSIDE, PROTECTED, OVERLAP, GONE, DISTANT = 1, 2, 3, 4, 5
+OUTSIDE, PROTECTED, OVERLAP, GONE, DISTANT, TAPED, NUMBER, LAYOUT = range(1, 9)
 
 
 class _Replay:
@@ -56,6 +56,7 @@ class _Replay:
 
     def function(self) -> Function:
         f = self.f
+        self._arguments()
         self._numbers()  # before an address is looked up: their conversion may run Python
         self._outputs()
         with f.when(self._word(DEAD).differs(0)):
@@ -95,6 +96,25 @@ class _Replay:
         self.f.ret(self._none())
 
     # ---- memory
+    def _arguments(self) -> None:
+        """Leave unless there are as many arguments as are wanted, and tensors with the layouts of the recorded call."""
+        f, s = self.f, self.s
+        with f.when(f.load("i64", s, state.TAPE).differs(0)):
+            self._leave(TAPED)
+        count = self._word(ARGUMENTS)
+        with f.when(f["nargs"].differs(count + self._word(NUMBER_COUNT))):
+            self._leave(NUMBER)
+        kind = f.load("ptr", s, state.TENSOR_TYPE)
+        with f.loop(0, count) as i:
+            given = f.load("ptr", f["args"], i)
+            own = f.load("ptr", given, 1)
+            with f.when(f.address(own).differs(f.address(kind))):
+                with f.when((f.call("i32", "PyType_IsSubtype", own, kind) + 0).equals(0)):
+                    self._leave(LAYOUT)
+            layout = f.load("i64", object_slot(f, given, s, state.SLOT_LAYOUT))
+            with f.when(layout.differs(f.load("i64", self._pointer(LAYOUTS), i))):
+                self._leave(LAYOUT)
+
     def _external(self, i: Value) -> Value:
         return self.f.at("i64", self._pointer(EXTERNALS), i * EXTERNAL_WORDS)
 

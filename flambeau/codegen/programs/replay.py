@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from flambeau.base.device import stand_ins_in_use
 from flambeau.codegen.plan import Loops
 from flambeau.codegen.programs import native
 from flambeau.codegen.programs.arena import arrange
@@ -44,39 +43,36 @@ _REASONS = {
     native.OVERLAP: "memory that is written to is shared with another tensor",
     native.GONE: "memory of the recorded call is gone",
     native.DISTANT: "inputs share memory in another way",
+    native.TAPED: "a call is being recorded",
+    native.NUMBER: "another number of inputs",
+    native.LAYOUT: "an input of another layout",
 }
 
 
 class Replay:
     """A program that can be called: `replay(*inputs)`, with tensors of the layouts that it was recorded with, gives its outputs,
-    new ones each time. Raises Unfit where the function itself must run.
+    new ones each time. Lifted numbers may stand behind the inputs. Raises Unfit where the function itself must run.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._layouts = tuple([x.layout for x in program.inputs])
+        self._threads, self._numbers, self._given = program.threads, program.numbers, len(program.inputs)
         self._free: list[_Frames] = []
-        fresh = [i for i, r in enumerate(program.outputs) if r.operand and program.buffers[r.operand.buffer].kind == OUTPUT]
-        self._plain = len(fresh) == len(program.outputs)
+        self._plain = all(r.operand is not None and program.buffers[r.operand.buffer].kind == OUTPUT for r in program.outputs)
         self._waits = [(g, w) for g, w in program.generators if w is not None]
 
     def __str__(self) -> str:
         return str(self.program)
 
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        return self.run(inputs, self.program.numbers)
-
     def run(self, inputs: Sequence[Any], numbers: Sequence[float] = ()) -> tuple[Any, ...]:
         """The outputs for these inputs, and these values of the lifted numbers."""
-        if len(inputs) != len(self._layouts) or len(numbers) != len(self.program.numbers):
-            raise Unfit("another number of inputs")
-        for x, layout in zip(inputs, self._layouts):
-            if x._layout is not layout:
-                raise Unfit("an input of another layout")
-        if planned_threads() != self.program.threads:
+        return self(*inputs, *numbers)
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        if self._numbers and len(arguments) == self._given:
+            arguments += self._numbers  # those of the recorded call
+        if planned_threads() != self._threads:
             raise Unfit("another number of threads")
-        if state.words[state.TAPE] or stand_ins_in_use() is not None:
-            raise Unfit("launches are recorded, or tensors are fake")
         for generator, waits in self._waits:
             if generator.spare[1] != waits:
                 raise Unfit("a normal sample waits in a random generator, or none does")
@@ -85,12 +81,12 @@ class Replay:
         except IndexError:
             frames = _Frames(self.program)
         try:
-            made = frames.launch(*inputs, *numbers) if not frames.trials else frames.tried(*inputs, *numbers)
+            made = frames.launch(*arguments)
             if made is None:
                 self._complain(frames)
-            return made if self._plain else self._composed(made, inputs)  # type: ignore[no-any-return]
         finally:
             self._free.append(frames)
+        return made if self._plain else self._composed(made, arguments)  # type: ignore[no-any-return]
 
     def forget(self) -> None:
         """Give back the memory that replays have between them."""
@@ -148,7 +144,7 @@ class _Frames:
         buffers, steps = program.buffers, program.steps
         self._kept: list[Any] = [program]
         self.takes_back = -1  # the last of the steps whose complaint is taken back with all that was done before
-        self.trials, self._quickest = 3, 1 << 62
+        self._trials, self._quickest = 3, 1 << 62
         places = self._arena(program)
         uses: list[list[tuple[int, int]]] = [[] for _ in buffers]  # by buffer: words that hold an address in it, and how far
         pokes: list[list[int]] = [[] for _ in program.numbers]
@@ -208,6 +204,7 @@ class _Frames:
             (native.GUARD, launch.addresses["fb_guard"]),
             (native.RELEASES, any(step.plan.release for step in steps)),
             (native.ARGUMENTS, len(program.inputs)),
+            (native.LAYOUTS, self._table(array("q", [id(x.layout) for x in program.inputs]))),
             (native.NUMBERS, self._table(numbers)),
             (native.NUMBER_COUNT, len(program.numbers)),
             (native.SAVES, self._table(saves)),
@@ -217,16 +214,18 @@ class _Frames:
             head[word] = int(value)
         self.words = (ctypes.c_int64 * native.HEAD_WORDS).from_address(self._table(head))
         self._watch(program)
-        self.launch = launch.new_function(_definition(), ctypes.addressof(self.words), self._kept)
+        self._native = launch.new_function(_definition(), ctypes.addressof(self.words), self._kept)
+        self.launch: Any = self._tried
 
-    def tried(self, *arguments: Any) -> Any:
-        """`launch`, one of the first times: finds out whether it is long, so that the interpreter's lock is to be released."""
+    def _tried(self, *arguments: Any) -> Any:
+        """The native call, one of the first times: finds out whether it is long, and so releases the lock."""
         start = time.perf_counter_ns()
-        made = self.launch(*arguments)
-        self.trials -= 1
+        made = self._native(*arguments)
+        self._trials -= 1
         self._quickest = min(self._quickest, time.perf_counter_ns() - start)
-        if not self.trials and self._quickest > LONG:
-            self.words[native.RELEASES] = 1
+        if not self._trials:
+            self.words[native.RELEASES] |= self._quickest > LONG
+            self.launch = self._native
         return made
 
     def _table(self, words: array[int]) -> int:
