@@ -3,7 +3,7 @@ options.
 
     python -m flambeau.serve.archives --model-name mlp --version 1.0 --serialized-file mlp.pt2 --export-path store
 
-Stands on the standard library; used by models, management and server.
+Stands on the standard library; used by models, management and command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`flambeau serve`: reads the command line and settings files, and runs the server.
 
-Stands on settings; used by the command flambeau.
+Stands on settings, archives and spawning; used by the command flambeau.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib.util
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
+from flambeau.serve import archives, spawning
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong, converted, model_from_argument, read_file
 
+UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # see models
 EXTRA = ("starlette", "uvicorn", "httptools", "prometheus_client")
 
 
@@ -102,13 +106,28 @@ def main(arguments: Sequence[str]) -> int:
     if missing:
         print(f"flambeau serve needs {', '.join(missing)}: pip install 'flambeau[serve]'", file=sys.stderr)
         return 1
-    from flambeau.serve import archives, server
+    try:
+        made = [from_archive(model, has_name) for model, has_name in zip(models, named)]
+        keys = [(model.name, model.version) for model in made]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise Wrong(f"{twice[0]} has two versions {twice[1]}: name them, NAME=PATH@VERSION")
+    except (archives.BadArchive, Wrong) as problem:
+        print(f"flambeau serve: {problem}", file=sys.stderr)
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="flambeau-serve-"))  # private to this user; the server removes it
+    os.environ[UNPACKED] = str(folder)
+    early = {(model.name, model.version): spawning.start(model, settings.log) for model in made}
+    from flambeau.serve import server
 
-    made: list[Any] = []
-    for model, has_name in zip(models, named):
-        try:
-            made.append(server.from_archive(model, has_name))
-        except (archives.BadArchive, Wrong) as problem:
-            print(f"flambeau serve: {problem}", file=sys.stderr)
-            return 1
-    return server.run(settings, made)
+    return server.run(settings, made, folder, early)
+
+
+def from_archive(model: ModelSettings, named: bool) -> ModelSettings:
+    """An archive's own name and version, where the command line gives none."""
+    if not model.path.endswith(".mar"):
+        return model
+    own = archives.read_manifest(model.path)["model"]
+    version = own.get("modelVersion") if model.version == "1.0" else None
+    name = None if named else own.get("modelName")
+    return dataclasses.replace(model, name=name or model.name, version=version or model.version)

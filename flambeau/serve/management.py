@@ -245,9 +245,10 @@ class Management:
         found = []
         for version in self.registry.versions():
             pool = version.pool
+            memory = await asyncio.to_thread(lambda processes: sum(map(memory_of, processes)), pool.processes())
             entry = self.described(version) | version.measures.lately() | {
                 "count": version.measures.count, "errors": version.measures.errors, "queue": len(pool.waiting),
-                "memory": sum(map(memory_of, pool.processes())), "metadata": pool.about.get("metadata"),
+                "memory": memory, "metadata": pool.about.get("metadata"),
             }  # fmt: skip
             found.append(entry)
         return Response(as_json({"ready": self.inference.ready(), "versions": found}), media_type="application/json")
@@ -273,6 +274,6 @@ def metrics_app(metrics: Metrics) -> Starlette:
     """The application of the metrics port: GET /metrics."""
 
     async def read(request: Request) -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+        return Response(await asyncio.to_thread(metrics.text), media_type=CONTENT_TYPE)
 
     return Starlette(routes=[Route("/metrics", read, methods=["GET"])])

@@ -16,10 +16,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from typing import Any
 
+from flambeau.serve import spawning
 from flambeau.serve.frames import Buffer, packed
 from flambeau.serve.metrics import Measures
 from flambeau.serve.settings import ModelSettings
@@ -27,7 +27,6 @@ from flambeau.serve.tickets import Refusal, Ticket
 
 log = logging.getLogger(__name__)
 TRIES = 2  # workers that a request may be given to
-HOST_PROGRAM = "from flambeau.serve.host import main; main()"
 LONGEST_PAUSE = 10.0  # seconds between attempts to replace workers that die at once
 
 
@@ -97,8 +96,16 @@ class Worker(asyncio.Protocol):
 class Pool:
     """The processes of one version of a model, and the requests that wait for them."""
 
-    def __init__(self, settings: ModelSettings, measures: Measures, depth: int = 64, log_form: str = "json") -> None:
+    def __init__(
+        self,
+        settings: ModelSettings,
+        measures: Measures,
+        depth: int = 64,
+        log_form: str = "json",
+        early: spawning.Started | None = None,
+    ) -> None:
         self.settings, self.measures, self.depth, self.log_form = settings, measures, depth, log_form
+        self.early = early  # a process that was started before this
         self.wanted = settings.workers
         self.waiting: collections.deque[Ticket] = collections.deque()
         self.workers: list[Worker] = []
@@ -112,6 +119,7 @@ class Pool:
         self.batches = 0
         self.deaths = 0
         self.pause = 0.0
+        self.scaling = asyncio.Lock()
         self.pumping = False  # whether pump() is called in this round of the event loop anyway
         self.timer: asyncio.TimerHandle | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -131,21 +139,8 @@ class Pool:
         self.loaded_at = time.time()
 
     async def start_host(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        processors = len(os.sched_getaffinity(0))
-        threads = self.settings.threads or max(1, processors // max(1, self.wanted))
-        settings = json.dumps({name: getattr(self.settings, name) for name in self.settings.__dataclass_fields__})
-        command = [sys.executable, "-c", HOST_PROGRAM, str(theirs.fileno()), settings, str(threads), self.log_form]
-        self.host = await asyncio.to_thread(
-            subprocess.Popen,
-            command,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
-            start_new_session=True,
-        )
-        theirs.close()
+        early, self.early = self.early, None
+        self.host, ours = early or await asyncio.to_thread(spawning.start, self.settings, self.log_form)
         self.control = ours
         answer = await self.heard(ours)
         if answer is None or "ready" not in answer:
@@ -195,6 +190,10 @@ class Pool:
     async def scale(self, wanted: int) -> None:
         """Have so many workers: others are forked, or finish what they have and go."""
         self.wanted = wanted
+        async with self.scaling:
+            await self._scale(wanted)
+
+    async def _scale(self, wanted: int) -> None:
         staying = [worker for worker in self.workers if not worker.retiring]
         for worker in staying[wanted:]:
             worker.retiring = True

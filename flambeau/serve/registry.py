@@ -16,6 +16,7 @@ from pathlib import Path
 from flambeau.serve.metrics import Measures, Metrics, memory_of
 from flambeau.serve.pool import LoadFailed, Pool
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong
+from flambeau.serve.spawning import Started
 from flambeau.serve.tickets import Refusal
 
 log = logging.getLogger(__name__)
@@ -97,8 +98,9 @@ class Model:
 class Registry:
     """All models of a server."""
 
-    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
+    def __init__(self, settings: ServerSettings, metrics: Metrics, early: dict[tuple[str, str], Started] | None = None) -> None:
         self.settings, self.metrics = settings, metrics
+        self.early = early or {}  # processes of models that are loaded first, by name and version
         self.models: dict[str, Model] = {}
         self.loading: set[tuple[str, str]] = set()
         self.leaving: set[asyncio.Task[None]] = set()  # pools that answer what they have
@@ -144,7 +146,8 @@ class Registry:
         return version
 
     async def started(self, settings: ModelSettings, measures: Measures) -> Pool:
-        pool = Pool(settings, measures, self.settings.depth, self.settings.log)
+        early = self.early.pop((settings.name, settings.version), None)
+        pool = Pool(settings, measures, self.settings.depth, self.settings.log, early)
         try:
             await pool.start()
         except LoadFailed:

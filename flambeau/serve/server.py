@@ -15,14 +15,13 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from flambeau.serve import archives, logs
+from flambeau.serve import logs
 from flambeau.serve.app import InferenceApp
 from flambeau.serve.management import Management, metrics_app
 from flambeau.serve.metrics import Metrics
@@ -30,10 +29,10 @@ from flambeau.serve.pool import LoadFailed
 from flambeau.serve.protocol import LimitedProtocol
 from flambeau.serve.registry import Registry
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong
+from flambeau.serve.spawning import Started
 
 log = logging.getLogger(__name__)
 BACKLOG = 4096
-UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # see models
 
 
 class Listener(uvicorn.Server):
@@ -62,13 +61,14 @@ def bound(host: str, port: int) -> socket.socket:
 class Server:
     """A server and its ports."""
 
-    def __init__(self, settings: ServerSettings, models: list[ModelSettings]) -> None:
+    def __init__(
+        self, settings: ServerSettings, models: list[ModelSettings], folder: Path, early: dict[tuple[str, str], Started]
+    ) -> None:
         self.settings, self.models = settings, models
-        self.folder = Path(tempfile.mkdtemp(prefix="flambeau-serve-"))  # private to this user
-        os.environ[UNPACKED] = str(self.folder)
+        self.folder = folder
         self.ended = asyncio.Event()
         self.metrics = Metrics()
-        self.registry = Registry(settings, self.metrics)
+        self.registry = Registry(settings, self.metrics, early)
         self.access = logs.AccessLog(settings.log) if settings.access_log else None
         self.inference = InferenceApp(self.registry, settings, self.access)
         self.inference.draining = True  # until all models are there
@@ -164,23 +164,13 @@ class Server:
                 self.access.flush()
 
 
-def from_archive(model: ModelSettings, named: bool) -> ModelSettings:
-    """An archive's own name and version, where the command line gives none."""
-    if not model.path.endswith(".mar"):
-        return model
-    import dataclasses
-
-    own = archives.read_manifest(model.path)["model"]
-    version = own.get("modelVersion") if model.version == "1.0" else None
-    name = None if named else own.get("modelName")
-    return dataclasses.replace(model, name=name or model.name, version=version or model.version)
-
-
-def run(settings: ServerSettings, models: list[ModelSettings]) -> int:
-    """Serve until a signal ends it; the exit status."""
+def run(
+    settings: ServerSettings, models: list[ModelSettings], folder: Path, early: dict[tuple[str, str], Started] | None = None
+) -> int:
+    """Serve until a signal ends it; the exit status. `folder` is private, and removed; `early`: processes that load already."""
     logs.set_up(settings.log)
 
     async def main() -> int:
-        return await Server(settings, models).run()
+        return await Server(settings, models, folder, early or {}).run()
 
     return asyncio.run(main())

@@ -102,7 +102,30 @@ def test_killed_workers_lose_no_request(server: Any) -> None:
     answers = asyncio.run(under_load(server, "/predictions/m", [1, 0, 0, 0], kill))
     wrong = [answer for answer in answers if answer != (200, [1.0, 2.0]) and answer[0] != 503]
     assert not wrong and sum(status == 200 for status, _ in answers) > 0.9 * len(answers)
-    assert manage(server, "GET", "/models/m")[1][0]["deaths"] >= 3
+    found = manage(server, "GET", "/models/m")[1][0]
+    assert found["deaths"] >= 3 and len(found["workers"]) <= 2
+
+
+def test_the_process_that_loaded_a_model_is_replaced_too(server: Any) -> None:
+    """Workers answer on while it is gone; later ones are forked from the new one."""
+
+    def parent() -> int:
+        worker = manage(server, "GET", "/models/m")[1][0]["workers"][0]["pid"]
+        return int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+
+    async def ask() -> tuple[int, Any]:
+        connection = await Connection(server.inference).open()
+        answer = await connection.post("/predictions/m", [1, 0, 0, 0])
+        await connection.close()
+        return answer
+
+    first = parent()
+    os.kill(first, signal.SIGKILL)
+    assert asyncio.run(ask()) == (200, [1.0, 2.0])
+    for worker in manage(server, "GET", "/models/m")[1][0]["workers"]:
+        os.kill(worker["pid"], signal.SIGKILL)
+    assert asyncio.run(ask()) == (200, [1.0, 2.0])  # it waits until there are workers again
+    assert parent() not in (first, 1)
 
 
 def test_versions_are_loaded_weighed_and_rolled_back_under_load(server: Any) -> None:
