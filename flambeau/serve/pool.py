@@ -140,7 +140,8 @@ class Pool:
 
     async def start_host(self) -> None:
         early, self.early = self.early, None
-        self.host, ours = early or await asyncio.to_thread(spawning.start, self.settings, self.log_form)
+        started: spawning.Started = early or await asyncio.to_thread(spawning.start, self.settings, self.log_form)
+        self.host, ours = started
         self.control = ours
         answer = await self.heard(ours)
         if answer is None or "ready" not in answer:
