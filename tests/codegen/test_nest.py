@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.base.dtype import float32, float64
-from flambeau.codegen.loops import schedule
+from flambeau.base.dtype import bfloat16, float32, float64
+from flambeau.codegen.loops import memory_access, schedule
 from flambeau.codegen.scalar import Lowering
 from flambeau.ir import scalar as s
 from flambeau.ir.expression import describe
@@ -180,3 +181,13 @@ def test_what_is_needed_several_times_is_written_once(width):
     assert sum("call" in line and "flambeau.apart" in line for line in lines) == 3
     assert sum(text.startswith("define") for text in low.declarations) == 1
     assert len(lines) < 10
+
+
+@pytest.mark.parametrize(("vectors", "dtype", "step"), [(32, bfloat16, 16), (32, float32, 0), (64, bfloat16, 0)])
+def test_short_elements_are_not_masked_one_by_one(vectors, dtype, step, monkeypatch):
+    """A long body is written once, under a mask, except where masks of short elements are branches."""
+    monkeypatch.setattr(memory_access, "vector_bytes", lambda: vectors)
+    operands = SimpleNamespace(
+        form=SimpleNamespace(classes=["1"], large=False), dtypes=[dtype], _operand_of=lambda node: 0, _known=lambda node: True
+    )
+    assert memory_access.Operands.steps(operands, [s.exp(s.leaf("x", float32))], []) == (step, 16)

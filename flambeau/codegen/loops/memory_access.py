@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flambeau.codegen.builder import Value
+from flambeau.codegen.cpu import vector_bytes
 from flambeau.codegen.loops.prologue import Frame, Span
 from flambeau.codegen.scalar import LINE, Lowering, joined, llvm_type, memory_type, parts_of
 from flambeau.ir.functions import expand
@@ -73,7 +74,9 @@ class Operands(Frame):
         length = length_of(expressions)
         if together and length < TOGETHER:
             return blocks * width, width
-        return (width if length < (LONG if outputs else 0) or self.form.large else 0), width
+        # where the processor has no masks for so short elements, each is loaded and stored behind a branch of its own
+        branches = vector_bytes() < 64 and any(self.dtypes[j].itemsize < 4 for j in used)
+        return (width if length < (LONG if outputs else 0) or self.form.large or branches else 0), width
 
     def _known(self, pick: Expr) -> bool:
         """Whether a pick's index is the same along the innermost loop."""
