@@ -253,10 +253,10 @@ def conv_grad_input_phases(
     if bias_slot is None and activation is None and conv.pixels and every_second.applies(conv, dx, dy):
         spread, reserved = every_second.pixels_phase(kind_of(dtype), conv, dx, spread=True)
         a, pixels = Matrix(weight_slot, (0, 0, 1, conv.channels)), every_second.dense_pixels(conv)
-        phases, scratch = _product_phases(
+        products, end = _product_phases(
             dtype, conv.channels, conv.outputs, every_second.dense(conv), a, dy, pixels, None, None, reserved
         )
-        return [*phases, spread], max(scratch, reserved)
+        return [*products, spread], max(end, reserved)
     if bias_slot is None and activation is None and _tiles_image(conv):
         return _patch_phases(dtype, conv, dy, weight_slot, dx)
     taps = conv.taps
