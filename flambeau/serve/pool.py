@@ -140,8 +140,9 @@ class Pool:
 
     async def start_host(self) -> None:
         early, self.early = self.early, None
-        started: spawning.Started = early or await asyncio.to_thread(spawning.start, self.settings, self.log_form)
-        self.host, ours = started
+        if early is None:
+            early = await asyncio.to_thread(spawning.start, self.settings, self.log_form)
+        self.host, ours = early
         self.control = ours
         answer = await self.heard(ours)
         if answer is None or "ready" not in answer:
